@@ -1,0 +1,256 @@
+"""Plan, execute in processes, store every row at once. Running again resumes."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+
+from marda.experiments.progress import Progress, Silent
+from marda.experiments.rows import ResultRow, failed
+from marda.experiments.specs import Spec, Unit, group_units
+from marda.experiments.store import STALE_SECONDS, Store, now
+from marda.experiments.worker import THREAD_VARIABLES, serve
+
+EXECUTOR = "marda.experiments.execute:run_unit"
+_HEARTBEAT = STALE_SECONDS / 6
+_POLL = 0.5
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What one call did."""
+
+    planned: int
+    from_store: int
+    computed: int
+    failed: int
+    wall_seconds: float
+    jobs: int
+
+
+def available_cores() -> int:
+    """Cores this process may use, which in a container is not what the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run(
+    specs: Iterable[Spec],
+    store: Store,
+    *,
+    data_dir: Path | None = None,
+    jobs: int | None = None,
+    force: bool = False,
+    executor: str = EXECUTOR,
+    progress: Progress | None = None,
+) -> RunReport:
+    """Compute every spec that ``store`` does not hold yet.
+
+    Parameters
+    ----------
+    jobs : int, optional
+        Worker processes; the available cores are divided among them. Default: one a core, since
+        independent tasks use two cores better than one BLAS call does.
+    force : bool
+        Compute stored rows again; the old ones stay in the file as superseded.
+    executor : str
+        ``"module:function"`` that turns a unit into rows.
+
+    Notes
+    -----
+    Units that another runner has claimed are left to it and waited for, so that both runners end
+    with the whole table. ``KeyboardInterrupt`` ends the workers and leaves the store intact.
+    """
+    cores = available_cores()
+    jobs = cores if jobs is None else jobs
+    if jobs < 1:
+        raise ValueError(f"jobs must be at least 1, got {jobs}.")
+    units = group_units(specs)
+    keys = {spec.key for unit in units for spec in unit.specs}
+    since = now() if force else None
+    started = time.monotonic()
+    done = store.done_keys(since=since)
+    left = deque(rest for unit in units if (rest := unit.without(done)).specs)
+    session = _Session(store, since, progress or Silent(), left)
+    session.progress.start(len(keys), len(keys & done))
+    pool: list[_Worker] = []
+    try:
+        session.loop(pool, jobs, executor, data_dir, max(1, cores // jobs))
+    finally:
+        for worker in pool:
+            worker.stop()
+        store.release()
+        session.progress.stop()
+    return RunReport(
+        planned=len(keys),
+        from_store=len(keys & store.done_keys(since=since)) - session.computed,
+        computed=session.computed,
+        failed=session.failed,
+        wall_seconds=time.monotonic() - started,
+        jobs=jobs,
+    )
+
+
+@dataclass
+class _Worker:
+    """A process and the unit it is busy with."""
+
+    process: SpawnProcess
+    pipe: Connection
+    unit: Unit | None = None
+    finished: set[str] = field(default_factory=set)
+
+    @classmethod
+    def start(cls, executor: str, data_dir: Path | None, threads: int) -> _Worker:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        folder = None if data_dir is None else str(data_dir)
+        process = context.Process(target=serve, args=(theirs, executor, folder, threads))
+        # BLAS reads these when it is loaded, hence before the child imports anything.
+        with _environment(dict.fromkeys(THREAD_VARIABLES, str(threads))):
+            process.start()
+        theirs.close()
+        return cls(process, ours)
+
+    def give(self, unit: Unit) -> None:
+        self.unit, self.finished = unit, set()
+        self.pipe.send_bytes(unit.to_json().encode())
+
+    def stop(self) -> None:
+        self.pipe.close()
+        if self.unit is not None and self.process.is_alive():
+            self.process.terminate()
+        self.process.join(5.0)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+
+
+@dataclass
+class _Session:
+    """The state of one call of ``run``."""
+
+    store: Store
+    since: str | None
+    progress: Progress
+    pending: deque[Unit]
+    computed: int = 0
+    failed: int = 0
+    _beat: float = field(default_factory=time.monotonic)
+
+    def loop(
+        self, pool: list[_Worker], jobs: int, executor: str, data_dir: Path | None, threads: int
+    ) -> None:
+        while self.pending or any(w.unit for w in pool):
+            idle = [w for w in pool if w.unit is None]
+            while self.pending and (idle or len(pool) < jobs):
+                unit = self.next_unit()
+                if unit is None:
+                    break
+                if idle:
+                    worker = idle.pop()
+                else:
+                    worker = _Worker.start(executor, data_dir, threads)
+                    pool.append(worker)
+                self.give(worker, unit)
+            busy = {w.pipe: w for w in pool if w.unit is not None}
+            if busy:
+                for pipe in wait(list(busy), timeout=_POLL if self.pending else _HEARTBEAT):
+                    worker = busy[pipe]  # type: ignore[index]
+                    if not self.receive(worker):
+                        pool.remove(worker)
+            elif self.pending:
+                time.sleep(_POLL)  # another runner has all that is left
+            if time.monotonic() - self._beat > _HEARTBEAT:
+                self.store.still_alive()
+                self._beat = time.monotonic()
+
+    def next_unit(self) -> Unit | None:
+        """Claim the first unit that nobody else works on; drop what another runner has done."""
+        for _ in range(len(self.pending)):
+            unit = self.pending.popleft()
+            if not self.store.claim(unit.key):
+                self.pending.append(unit)
+                continue
+            # Read after the claim: whoever had it before has stored all it will.
+            rest = unit.without(self.store.done_keys(since=self.since))
+            self.progress.skip(len(unit.specs) - len(rest.specs))
+            if rest.specs:
+                return rest
+            self.store.release(unit.key)
+        return None
+
+    @staticmethod
+    def give(worker: _Worker, unit: Unit) -> None:
+        # A worker that died while idle shows as a closed pipe: the next `receive` reports it.
+        try:
+            worker.give(unit)
+        except (BrokenPipeError, ConnectionResetError):
+            worker.unit = unit
+
+    def receive(self, worker: _Worker) -> bool:
+        """Take one message; False when the process is gone."""
+        unit = worker.unit
+        assert unit is not None
+        try:
+            message = json.loads(worker.pipe.recv_bytes())
+        except (EOFError, ConnectionResetError):
+            worker.process.join()
+            self.fail_rest(worker, unit, _how_it_ended(worker.process.exitcode))
+            worker.unit = None
+            worker.stop()
+            return False
+        if "row" in message:
+            self.record(worker, ResultRow.from_json(message["row"]))
+            return True
+        self.fail_rest(worker, unit, message.get("error", "the unit ended without this row"))
+        worker.unit = None
+        return True
+
+    def record(self, worker: _Worker, row: ResultRow) -> None:
+        added = self.store.add(row, replace_before=self.since)
+        worker.finished.add(row.spec.key)
+        if row.status == "failed":
+            self.failed += 1
+        elif added:
+            self.computed += 1
+        self.progress.row(row)
+
+    def fail_rest(self, worker: _Worker, unit: Unit, message: str) -> None:
+        for row in failed(unit.without(worker.finished).specs, message):
+            self.record(worker, row)
+        self.store.release(unit.key)
+
+
+def _how_it_ended(code: int | None) -> str:
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name
+        hint = ": out of memory, or ended from outside" if name == "SIGKILL" else ""
+        return f"the worker process was ended by {name}{hint}."
+    return f"the worker process ended with exit code {code}."
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    """Set environment variables for the time of a process start."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

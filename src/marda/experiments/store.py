@@ -1,0 +1,240 @@
+"""The store of result rows: one SQLite file that survives ``kill -9`` and several runners.
+
+Why SQLite in WAL mode and not append-only JSONL or Parquet: a row is one transaction, so a killed
+process leaves either the whole row or nothing (a JSONL line can be cut in half, and two writers can
+interleave); a unique index makes "done once" a property of the file and not of the code that
+writes it; claims between runners need an atomic compare-and-set, which files do not have.
+It is in the standard library, and ``sqlite3 results.sqlite`` reads it without marda.
+
+Rows are never deleted. A forced rerun marks the old row ``superseded``; a failure is kept for the
+record and never counts as done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+from marda.experiments.rows import ResultRow
+
+FORMAT = 1
+STALE_SECONDS = 60.0
+"""A claim whose runner has not given a sign of life for so long may be taken over."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS rows (
+    id INTEGER PRIMARY KEY,
+    key TEXT NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('done', 'failed', 'superseded')),
+    finished TEXT NOT NULL,
+    accuracy REAL,
+    balanced_accuracy REAL,
+    seconds REAL,
+    peak_mb REAL,
+    message TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+CREATE UNIQUE INDEX IF NOT EXISTS one_done_row_a_key ON rows (key) WHERE status = 'done';
+CREATE INDEX IF NOT EXISTS rows_by_key ON rows (key);
+CREATE TABLE IF NOT EXISTS claims (
+    unit TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    alive REAL NOT NULL
+);
+"""
+
+
+class StoreError(ValueError):
+    """The file is not a store this version can read; the message says what to do."""
+
+
+class Store:
+    """Result rows and claims in one SQLite file.
+
+    Parameters
+    ----------
+    path : path
+        The file; it and its folder are created when missing.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.owner = uuid.uuid4().hex
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # Autocommit: transactions are opened by name below, none by accident.
+        self._db = sqlite3.connect(self.path, timeout=60.0, isolation_level=None)
+        try:
+            self._prepare()
+        except sqlite3.DatabaseError as error:
+            self._db.close()
+            raise StoreError(
+                f"{self.path} is not a result store ({error}): name another --out or move the file."
+            ) from error
+        except StoreError:
+            self._db.close()
+            raise
+
+    def _prepare(self) -> None:
+        self._db.execute("PRAGMA journal_mode = WAL")
+        # FULL: a row that was reported as stored is on the disk even if the power fails.
+        self._db.execute("PRAGMA synchronous = FULL")
+        with self._transaction():
+            (found,) = self._db.execute("PRAGMA user_version").fetchone()
+            if found not in (0, FORMAT):
+                raise StoreError(
+                    f"{self.path} has store format {found}, this marda writes {FORMAT}: "
+                    "name another --out."
+                )
+            for statement in _SCHEMA.split(";"):
+                self._db.execute(statement)
+            self._db.execute(f"PRAGMA user_version = {FORMAT}")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Take the write lock at once, so that what was read still holds when it is written."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    # Rows -----------------------------------------------------------------------------------
+
+    def add(self, row: ResultRow, *, replace_before: str | None = None) -> bool:
+        """Store one row in its own transaction; False if another runner stored it first.
+
+        ``replace_before`` (a time): a done row older than it is superseded (``--force``).
+        """
+        row = replace(row, finished=now())
+        key = row.spec.key
+        with self._transaction():
+            if row.status == "done" and replace_before is not None:
+                self._db.execute(
+                    "UPDATE rows SET status = 'superseded'"
+                    " WHERE key = ? AND status = 'done' AND finished < ?",
+                    (key, replace_before),
+                )
+            cursor = self._db.execute(
+                "INSERT INTO rows (key, status, finished, accuracy, balanced_accuracy, seconds,"
+                " peak_mb, message, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT DO NOTHING",
+                (
+                    key,
+                    row.status,
+                    row.finished,
+                    row.accuracy,
+                    row.balanced_accuracy,
+                    row.seconds,
+                    row.peak_mb,
+                    row.message,
+                    json.dumps(asdict(row)),
+                ),
+            )
+        return cursor.rowcount == 1
+
+    def done_keys(self, *, since: str | None = None) -> set[str]:
+        """Keys that need no run; with ``since``, only those finished at that time or later."""
+        query = "SELECT key FROM rows WHERE status = 'done' AND finished >= ?"
+        return {key for (key,) in self._db.execute(query, (since or "",))}
+
+    def rows(self, keys: Iterable[str] | None = None) -> list[ResultRow]:
+        """Done rows, in the order they were stored."""
+        wanted = None if keys is None else set(keys)
+        found = self._db.execute("SELECT key, body FROM rows WHERE status = 'done' ORDER BY id")
+        return [ResultRow.from_json(body) for key, body in found if wanted is None or key in wanted]
+
+    def failures(self, keys: Iterable[str] | None = None) -> list[ResultRow]:
+        """The last failure of every key that has no done row."""
+        wanted = None if keys is None else set(keys)
+        found = self._db.execute(
+            "SELECT key, body FROM rows WHERE id IN"
+            " (SELECT max(id) FROM rows WHERE status = 'failed' GROUP BY key)"
+            " AND key NOT IN (SELECT key FROM rows WHERE status = 'done') ORDER BY id"
+        )
+        return [ResultRow.from_json(body) for key, body in found if wanted is None or key in wanted]
+
+    # Claims ---------------------------------------------------------------------------------
+
+    def claim(self, unit: str) -> bool:
+        """Try to become the one runner of ``unit``; False while another live runner has it."""
+        with self._transaction():
+            held = self._db.execute(
+                "SELECT owner, host, pid, alive FROM claims WHERE unit = ?", (unit,)
+            ).fetchone()
+            if held is not None and held[0] != self.owner and not _is_stale(*held[1:]):
+                return False
+            self._db.execute(
+                "INSERT OR REPLACE INTO claims (unit, owner, host, pid, alive)"
+                " VALUES (?, ?, ?, ?, ?)",
+                (unit, self.owner, socket.gethostname(), os.getpid(), time.time()),
+            )
+        return True
+
+    def still_alive(self) -> None:
+        """Renew this runner's claims."""
+        with self._transaction():
+            self._db.execute(
+                "UPDATE claims SET alive = ? WHERE owner = ?", (time.time(), self.owner)
+            )
+
+    def release(self, unit: str | None = None) -> None:
+        """Give up the claim of one unit, or all of this runner's."""
+        with self._transaction():
+            self._db.execute(
+                "DELETE FROM claims WHERE owner = ? AND (? IS NULL OR unit = ?)",
+                (self.owner, unit, unit),
+            )
+
+    def close(self) -> None:
+        """Give up all claims and close the file."""
+        self.release()
+        self._db.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def now() -> str:
+    """UTC with microseconds, always of one length: it sorts as text."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def _is_stale(host: str, pid: int, alive: float) -> bool:
+    """A claim is void when its process is gone (same host) or has been silent for too long."""
+    if time.time() - alive > STALE_SECONDS:
+        return True
+    return host == socket.gethostname() and not _process_exists(pid)
+
+
+def _process_exists(pid: int) -> bool:
+    if os.name == "nt":  # os.kill(pid, 0) ends a process on Windows: wait for silence instead.
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
