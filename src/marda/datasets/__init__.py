@@ -1,0 +1,54 @@
+"""Data sets of domain adaptation: embedded, benchmarks from files, generated.
+
+``load("sentiment-snippets")`` needs nothing; benchmarks are read from the folder that
+``MARDA_DATA`` or ``path`` names; `make_shift` generates domains whose best accuracy is known.
+"""
+
+from marda.datasets._errors import (
+    ChecksumError,
+    DataError,
+    DownloadError,
+    FormatError,
+    MissingData,
+)
+from marda.datasets._files import Location
+from marda.datasets._registry import FileCheck, check, fetch, load, locate, names
+from marda.datasets._types import Dataset, Domain, Task
+from marda.datasets.download import download
+from marda.datasets.protocols import (
+    draw_per_class,
+    l2_rows,
+    most_frequent,
+    surf_rows,
+    tfidf,
+)
+from marda.datasets.shift import ShiftedDataset, make_shift
+from marda.datasets.tasks import make_task, sampled_task
+
+__all__ = [
+    "ChecksumError",
+    "DataError",
+    "Dataset",
+    "Domain",
+    "DownloadError",
+    "FileCheck",
+    "FormatError",
+    "Location",
+    "MissingData",
+    "ShiftedDataset",
+    "Task",
+    "check",
+    "download",
+    "draw_per_class",
+    "fetch",
+    "l2_rows",
+    "load",
+    "locate",
+    "make_shift",
+    "make_task",
+    "most_frequent",
+    "names",
+    "sampled_task",
+    "surf_rows",
+    "tfidf",
+]

@@ -1,0 +1,166 @@
+"""File formats → `Domain`. Nothing here knows a particular data set, and nothing unpickles."""
+
+from __future__ import annotations
+
+import csv
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import io
+
+from marda.datasets._errors import FormatError
+from marda.datasets._types import Domain, Rows
+
+MAT_FEATURES = ("feas", "fts")
+LABEL_COLUMNS = ("label", "labels", "class", "y")
+
+
+def open_npz(file: Path) -> Any:
+    """Open an npz file without pickle; a damaged one gives one sentence."""
+    try:
+        return np.load(file, allow_pickle=False)
+    except (ValueError, OSError, zipfile.BadZipFile) as error:
+        raise FormatError(f"{file} is no readable npz file ({error}): fetch it again.") from error
+
+
+def array_of(archive: Any, key: str, file: Path) -> NDArray[Any]:
+    """Return one array of an npz file; name what is there if it is missing."""
+    if key not in archive.files:
+        raise FormatError(
+            f"{file} has no array {key!r}, only {', '.join(archive.files) or 'none'}."
+        )
+    try:
+        array: NDArray[Any] = archive[key]
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise FormatError(f"{key!r} in {file} cannot be read ({error}): fetch it again.") from error
+    return array
+
+
+def npz_domain(file: Path, domain: str, n_classes: int) -> Domain:
+    """Read ``<domain>_X`` and ``<domain>_y`` (classes from 0)."""
+    with open_npz(file) as archive:
+        X = array_of(archive, f"{domain}_X", file)
+        y = array_of(archive, f"{domain}_y", file)
+    # float16 is a storage format: sums over thousands of columns overflow in it.
+    X = X.astype(np.float32) if X.dtype.itemsize < 4 or X.dtype.kind != "f" else X
+    return Domain(finite(X, file), class_numbers(y, n_classes, file, one_based=False))
+
+
+def mat_domain(file: Path, n_classes: int) -> Domain:
+    """Read ``feas`` or ``fts`` and ``labels`` (classes from 1 unless a 0 occurs)."""
+    try:
+        content = io.loadmat(file, variable_names=(*MAT_FEATURES, "labels"))
+    except NotImplementedError as error:
+        raise FormatError(f"{file} is a MATLAB 7.3 file: save it with '-v7' or older.") from error
+    except (ValueError, TypeError, OSError, io.matlab.MatReadError) as error:
+        raise FormatError(f"{file} is no readable .mat file ({error}): fetch it again.") from error
+    key = next((key for key in MAT_FEATURES if key in content), None)
+    if key is None or "labels" not in content:
+        raise FormatError(f"{file} must hold 'feas' or 'fts', and 'labels': rename its variables.")
+    X: Rows = content[key]
+    X = np.array(X, dtype=_float_type(X)) if isinstance(X, np.ndarray) else X.tocsr()
+    y = class_numbers(content["labels"].ravel(), n_classes, file, one_based=True)
+    if X.shape[0] != y.shape[0]:
+        hint = "transpose it" if X.shape[1] == y.shape[0] else "check the file"
+        raise FormatError(f"{file}: {key!r} is {X.shape} for {y.shape[0]} labels: {hint}.")
+    return Domain(finite(X, file), y)
+
+
+def csv_domain(file: Path, class_names: Sequence[str]) -> Domain:
+    """Read ``feature…,label`` with or without a header; labels are numbers or class names.
+
+    The label is the last column unless the header calls another one ``label``. Numbers count from
+    0; they count from 1 if the largest possible one occurs.
+    """
+    features: list[NDArray[np.float32]] = []
+    labels: list[str] = []
+    at, width = -1, 0
+    with open(file, newline="", encoding="utf-8-sig") as stream:
+        for number, row in enumerate(csv.reader(stream), 1):
+            if not row:
+                continue
+            if not width:
+                width = len(row)
+                if _is_header(row):
+                    at = _label_column(row)
+                    continue
+            if len(row) != width or width < 2:
+                raise FormatError(
+                    f"{file}, line {number}: {len(row)} fields, expected {width or 2}."
+                )
+            labels.append(row.pop(at).strip())
+            try:  # a row at a time: a list of all fields would need many times the memory
+                features.append(np.array(row, dtype=np.float32))
+            except ValueError as error:
+                raise FormatError(f"{file}, line {number}: no number ({error}).") from error
+    if not features:
+        raise FormatError(f"{file} has no rows: expected lines 'feature…,label'.")
+    X = np.array(features)
+    n_classes = len(class_names)
+    if not _numeric(labels):
+        number_of = {name: i for i, name in enumerate(class_names)}
+        unknown = sorted(set(labels) - set(number_of))
+        if unknown:
+            raise FormatError(
+                f"{file}: unknown class {unknown[0]!r}: use 0 … {n_classes - 1} or the names "
+                f"{', '.join(class_names)}."
+            )
+        return Domain(finite(X, file), np.array([number_of[label] for label in labels], np.int64))
+    y = np.array(labels, dtype=float)
+    return Domain(
+        finite(X, file), class_numbers(y, n_classes, file, one_based=y.max() == n_classes)
+    )
+
+
+def class_numbers(
+    y: NDArray[Any], n_classes: int, file: Path, *, one_based: bool
+) -> NDArray[np.int64]:
+    """Return labels as ``0 … n_classes - 1``; refuse anything else."""
+    if y.dtype.kind not in "iufb" or y.size == 0 or not np.all(np.isfinite(y) & (y == np.rint(y))):
+        raise FormatError(f"{file}: labels must be whole numbers, one a row.")
+    classes: NDArray[np.int64] = y.astype(np.int64)
+    if one_based and classes.min() > 0:
+        classes = classes - 1
+    if classes.min() < 0 or classes.max() >= n_classes:
+        raise FormatError(
+            f"{file}: labels {y.min():g} … {y.max():g} do not fit the {n_classes} classes: "
+            "is it the file of another data set?"
+        )
+    return classes
+
+
+def finite(X: Rows, file: Path) -> Rows:
+    """Return X; refuse NaN and infinity."""
+    values = X if isinstance(X, np.ndarray) else X.data
+    if not np.isfinite(values).all():
+        raise FormatError(f"{file} holds NaN or infinity: remove or impute those values.")
+    return X
+
+
+def _float_type(X: NDArray[Any]) -> type[np.float32 | np.float64]:
+    """Keep float32, turn everything else into float64."""
+    return np.float32 if X.dtype == np.float32 else np.float64
+
+
+def _numeric(fields: Sequence[str]) -> bool:
+    """Whether every field is a number."""
+    try:
+        [float(field) for field in fields]
+    except ValueError:
+        return False
+    return True
+
+
+def _is_header(row: Sequence[str]) -> bool:
+    """Whether the first line names columns (names may be numbers, the label's may not)."""
+    return not _numeric(row[:-1]) or row[-1].strip().lower() in LABEL_COLUMNS
+
+
+def _label_column(header: Sequence[str]) -> int:
+    """Return the place of the label column, the last one unless the header says otherwise."""
+    names = [name.strip().lower() for name in header]
+    return next((names.index(name) for name in LABEL_COLUMNS if name in names), -1)

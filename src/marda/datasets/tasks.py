@@ -1,0 +1,208 @@
+"""One source → target task by the protocol of its data set.
+
+Images: rows L2-normalised; every target row is both the unlabelled training set and the test
+set (US); SUP and SS draw a few labelled target rows a class and test on the rest. Text with an
+official split (AMT): learned on train rows, tested on the target's test rows; the labelled rows
+of SUP and SS are drawn from the target's train rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from marda.datasets._errors import DataError
+from marda.datasets._types import Dataset, Part, Rows, Setting, Task
+from marda.datasets.protocols import draw_per_class, l2_rows, surf_rows, tfidf
+
+# Saenko et al. 2010 and Gong et al. 2012: dslr has as few as 8 images of a class.
+SOURCE_ROWS_A_CLASS = 20
+SOURCE_ROWS_OF = {"dslr": 8}
+
+
+def make_task(
+    dataset: Dataset,
+    source: str,
+    target: str,
+    setting: Setting = "US",
+    *,
+    labelled: int = 3,
+    seed: int = 0,
+    log_tf: bool = False,
+    surf_l2: bool = True,
+) -> Task:
+    """Prepare one source → target task by the protocol of its data set.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        As loaded.
+    source, target : str
+        Domains of it.
+    setting : {"US", "SUP", "SS"}, default="US"
+        No labelled target rows; only labelled target rows; both kinds.
+    labelled : int, default=3
+        Labelled target rows a class in SUP and SS.
+    seed : int, default=0
+        Seed of their draw; without effect in US.
+    log_tf : bool, default=False
+        For text, see `tfidf`. Frequencies are counted on source and target training rows in
+        every setting, so that the features of SUP and SS are the same.
+    surf_l2 : bool, default=True
+        For SURF counts, see `surf_rows`.
+
+    Returns
+    -------
+    Task
+        Rows in float64.
+    """
+    _check(dataset, source, target, setting)
+    if setting == "US":
+        labelled = seed = 0
+    rows = _prepare(dataset, source, target, log_tf=log_tf, surf_l2=surf_l2)
+    spec = {"protocol": "full", "labelled": labelled, "seed": seed}
+    options = {"log_tf": log_tf, "surf_l2": surf_l2}
+    chosen = _mark(rows.y_target, labelled, np.random.SeedSequence(seed))
+    return _task(dataset, rows, chosen, setting, spec | options)
+
+
+def sampled_task(
+    dataset: Dataset,
+    source: str,
+    target: str,
+    setting: Setting = "SS",
+    *,
+    seed: int = 0,
+    labelled: int = 3,
+    rows_a_class: int = SOURCE_ROWS_A_CLASS,
+    rows_of: Mapping[str, int] | None = None,
+    surf_l2: bool = True,
+) -> Task:
+    """Prepare one draw of the sampling protocol of Saenko et al. 2010 and Gong et al. 2012.
+
+    Rows are prepared on whole domains first; then source rows and labelled target rows are drawn
+    a class. Accuracy is measured on the target rows that are not labelled.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        As loaded.
+    source, target : str
+        Domains of it.
+    setting : {"US", "SUP", "SS"}, default="SS"
+        As in `make_task`.
+    seed : int, default=0
+        Seed of the draw.
+    labelled : int, default=3
+        Labelled target rows a class in SUP and SS.
+    rows_a_class : int, default=20
+        Source rows a class.
+    rows_of : mapping of str to int, optional
+        Other numbers for some sources; by default 8 for dslr.
+    surf_l2 : bool, default=True
+        For SURF counts, see `surf_rows`.
+
+    Returns
+    -------
+    Task
+        Rows in float64.
+    """
+    _check(dataset, source, target, setting)
+    labelled = 0 if setting == "US" else labelled
+    number = (SOURCE_ROWS_OF if rows_of is None else rows_of).get(source, rows_a_class)
+    rows = _prepare(dataset, source, target, log_tf=False, surf_l2=surf_l2)
+    source_seed, target_seed = np.random.SeedSequence(seed).spawn(2)
+    kept = draw_per_class(rows.y_source, number, source_seed)
+    rows = replace(rows, X_source=rows.X_source[kept], y_source=rows.y_source[kept])
+    chosen = _mark(rows.y_target, labelled, target_seed)
+    spec = {"protocol": "sampled", "labelled": labelled, "seed": seed}
+    options = {"rows_a_class": number, "surf_l2": surf_l2}
+    return _task(dataset, rows, chosen, setting, spec | options)
+
+
+@dataclass(frozen=True, eq=False)
+class _Prepared:
+    """Rows after the protocol and before any draw; ``held_out`` where there is a split."""
+
+    source: str
+    target: str
+    X_source: Rows
+    y_source: NDArray[np.int64]
+    X_target: Rows
+    y_target: NDArray[np.int64]
+    held_out: tuple[Rows, NDArray[np.int64]] | None
+
+
+def _prepare(
+    dataset: Dataset, source: str, target: str, *, log_tf: bool, surf_l2: bool
+) -> _Prepared:
+    """Take the rows of both domains through the protocol of the data set."""
+    split = dataset[source].train is not None and dataset[target].train is not None
+    side: Part = "train" if split else "all"
+    X_source, y_source = dataset[source].part(side)
+    X_target, y_target = dataset[target].part(side)
+    X_test, y_test = dataset[target].part("test") if split else (X_target, y_target)
+    if dataset.kind == "text":
+        both = sparse.vstack([X_source, X_target], format="csr")
+        X_source, X_target, X_test = tfidf(both, X_source, X_target, X_test, log_tf=log_tf)
+    elif dataset.kind == "surf":
+        X_source, X_target = surf_rows(X_source, l2=surf_l2), surf_rows(X_target, l2=surf_l2)
+    elif dataset.kind == "image":
+        X_source, X_target = l2_rows(X_source), l2_rows(X_target)
+    held_out = (X_test, y_test) if split else None
+    return _Prepared(source, target, X_source, y_source, X_target, y_target, held_out)
+
+
+def _mark(y: NDArray[np.int64], k: int, seed: np.random.SeedSequence) -> NDArray[np.bool_]:
+    """Mark k rows a class."""
+    marked = np.zeros(len(y), dtype=bool)
+    marked[draw_per_class(y, k, seed)] = True
+    return marked
+
+
+def _task(
+    dataset: Dataset,
+    rows: _Prepared,
+    chosen: NDArray[np.bool_],
+    setting: Setting,
+    spec: Mapping[str, object],
+) -> Task:
+    """Choose what training sees and what is tested, by the setting."""
+    X_target, y_target, labelled = rows.X_target, rows.y_target, chosen
+    # Without a split the rows that are not labelled are the test set, in US all of them.
+    X_test, y_test = rows.held_out or (X_target[~chosen], y_target[~chosen])
+    if setting == "SUP":
+        X_target, y_target, labelled = X_target[chosen], y_target[chosen], chosen[chosen]
+    identity = [dataset.checksum, dataset.name, rows.source, rows.target, setting, spec]
+    return Task(
+        dataset=dataset.name,
+        source=rows.source,
+        target=rows.target,
+        setting=setting,
+        X_source=rows.X_source,
+        y_source=rows.y_source,
+        X_target=X_target,
+        y_target=y_target,
+        labelled=labelled,
+        X_test=X_test,
+        y_test=y_test,
+        names=dataset.names,
+        checksum=hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest(),
+    )
+
+
+def _check(dataset: Dataset, source: str, target: str, setting: str) -> None:
+    """Refuse a pair or a setting that makes no task."""
+    if setting not in get_args(Setting):
+        raise DataError(f"setting={setting!r}: choose from US, SUP, SS.")
+    if source == target:
+        raise DataError(f"source and target are both {source!r}: choose two domains.")
+    for name in (source, target):
+        _ = dataset[name]
