@@ -1,0 +1,91 @@
+"""The ``marda`` command: one file a command, no logic, nothing heavy imported for ``--help``.
+
+Exit codes: 0 done; 1 the work failed; 2 the call or its input is wrong (one line on standard
+error, no traceback); 130 ended by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from marda.cli import data, demo, reproduce
+
+DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG_CALL, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Build the parser of all commands."""
+    main_parser = _Parser(
+        prog="marda",
+        description="Carry labels from one domain to another, in closed form.",
+        epilog="example: marda demo",
+        allow_abbrev=False,
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=28),
+    )
+    main_parser.add_argument("--version", action="store_true", help="print the version and end")
+    commands = main_parser.add_subparsers(
+        title="commands", metavar="COMMAND ...", parser_class=_Parser
+    )
+    for command in (demo, reproduce, data):
+        command.register(commands)
+    return main_parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    main_parser = parser()
+    try:
+        args = main_parser.parse_args(argv)
+    except SystemExit as end:  # argparse ends by itself after --help and wrong calls
+        return int(end.code or 0)
+    if args.version:
+        from marda.experiments.rows import versions
+
+        print(f"marda {versions()['marda']}")
+        return DONE
+    if not hasattr(args, "run"):
+        main_parser.print_help()
+        return DONE
+    try:
+        return int(args.run(args))
+    except KeyboardInterrupt:
+        print(f"\nmarda {args.command}: interrupted.", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # `marda … | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except Exception as error:
+        if os.environ.get("MARDA_DEBUG"):
+            raise
+        code = WRONG_CALL if _is_input_error(error) else FAILED
+        print(f"marda {args.command}: {_one_line(error, code)}", file=sys.stderr)
+        return code
+
+
+def _is_input_error(error: Exception) -> bool:
+    """Whether the caller can mend it: wrong names, missing data, unwritable folders."""
+    from marda.experiments.plan import PlanError
+    from marda.experiments.store import StoreError
+
+    if isinstance(error, PlanError | StoreError | OSError):
+        return True
+    datasets = sys.modules.get("marda.datasets")
+    return datasets is not None and isinstance(error, datasets.DataError)
+
+
+def _one_line(error: Exception, code: int) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    if code == WRONG_CALL:
+        return text
+    return f"{type(error).__name__}: {text} (set MARDA_DEBUG=1 to see where)"

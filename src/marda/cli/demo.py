@@ -1,0 +1,35 @@
+"""``marda demo``: the main job on embedded data, in under a minute."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from marda.cli._common import add_command
+
+
+def register(commands: Any) -> None:
+    """Add the command."""
+    parser = add_command(
+        commands,
+        "demo",
+        run,
+        "adapt on embedded data, print what it brought, write a page",
+        usage="[--out H]",
+        example="marda demo --out marda-demo.html",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("marda-demo.html"), metavar="H", help="the page to write"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the demo and print it."""
+    from marda.experiments.demo import run_demo
+    from marda.experiments.demo_page import text_lines, write_page
+
+    result = run_demo()
+    print("\n".join(text_lines(result)))
+    print(f"\nWritten: {write_page(result, args.out)}")
+    return 0

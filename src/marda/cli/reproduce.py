@@ -1,0 +1,106 @@
+"""``marda reproduce``: the paper's tables next to ours."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from marda.cli._common import add_command, positive
+
+
+def register(commands: Any) -> None:
+    """Add the command."""
+    add = add_command(
+        commands,
+        "reproduce",
+        run,
+        "the paper's tables next to ours; resumes where it stopped",
+        usage="[options]",
+        example="marda reproduce --table us --datasets amt --tasks books-dvd",
+    ).add_argument
+    add(
+        "--table",
+        default="all",
+        metavar="T",
+        help="us, sup, ss, off31, surf or all (default)",
+    )
+    add("--datasets", nargs="+", metavar="D", help="oc10, off31, amt, oc10-surf, oc10-decaf6, …")
+    add("--models", nargs="+", metavar="M", help="BL, MCF, S1, S1M, S1D, S1C, J12, …")
+    add("--classifiers", nargs="+", metavar="C", help="nn, dscm, ridge")
+    add("--tasks", nargs="+", metavar="S-T", help="only these, such as books-dvd")
+    add("--preprocessing", default="paper", metavar="P", help="paper (default) or log-tf, for text")
+    add("--settings", default="paper", choices=("paper", "marda"), help="default: paper")
+    add(
+        "--set",
+        nargs="+",
+        default=[],
+        metavar="K=V",
+        help="change settings: ridge_class=10 (rows are kept apart)",
+    )
+    add("--draws", type=positive, default=20, metavar="N", help="draws of sup, ss, surf (20)")
+    add("--data", type=Path, metavar="DIR", help="folder of the data (default: MARDA_DATA)")
+    add("--out", type=Path, default=Path("marda-results"), metavar="DIR", help="marda-results")
+    add("--force", action="store_true", help="compute stored rows again")
+    add("--jobs", type=positive, metavar="N", help="processes (default: one a core)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Reproduce and print; 1 if a row failed."""
+    from marda.experiments.progress import for_terminal
+    from marda.experiments.render import findings_lines
+    from marda.experiments.reproduce import Request, reproduce, time_text
+    from marda.experiments.terminal import print_section, print_table
+
+    request = Request(
+        table=args.table,
+        datasets=_tuple(args.datasets),
+        models=_tuple(args.models),
+        classifiers=_tuple(args.classifiers),
+        tasks=_tuple(args.tasks),
+        preprocessing=args.preprocessing,
+        settings=args.settings,
+        overrides=tuple(_setting(text) for text in args.set),
+        draws=args.draws,
+    )
+    outcome = reproduce(
+        request,
+        args.out,
+        data_dir=args.data,
+        jobs=args.jobs,
+        force=args.force,
+        progress=for_terminal(),
+    )
+    for table in outcome.tables:
+        print_table(table)
+    print_section("The paper's findings, checked on our rows", findings_lines(outcome.findings))
+    print_section("Where the time went", time_text(outcome.rows, outcome.report))
+    if outcome.failures:
+        reasons = sorted({f.message for f in outcome.failures})
+        print_section(f"{len(outcome.failures)} rows failed (run again to retry)", reasons)
+    print_section("Written", [str(path) for path in outcome.files])
+    return 1 if outcome.failures else 0
+
+
+def _tuple(values: list[str] | None) -> tuple[str, ...] | None:
+    """Both ``a b`` and ``a,b`` name two things."""
+    if values is None:
+        return None
+    return tuple(part for value in values for part in value.split(",") if part)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """``ridge_class=10`` → a name and a JSON value, else a string."""
+    from marda.experiments.plan import PlanError
+
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise PlanError(f"--set expects NAME=VALUE, got {text!r}.")
+    try:
+        parsed = json.loads(value)
+    except ValueError:
+        parsed = value
+    if isinstance(parsed, list | dict):
+        raise PlanError(f"--set expects a number, a word, true, false or null, got {value!r}.")
+    return name, parsed
