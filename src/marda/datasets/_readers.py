@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,18 @@ MAT_FEATURES = ("feas", "fts")
 LABEL_COLUMNS = ("label", "labels", "class", "y")
 
 
-def open_npz(file: Path) -> Any:
+@contextmanager
+def open_npz(file: Path) -> Iterator[Any]:
     """Open an npz file without pickle; a damaged one gives one sentence."""
-    try:
-        return np.load(file, allow_pickle=False)
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
-        raise FormatError(f"{file} is no readable npz file ({error}): fetch it again.") from error
+    with open(file, "rb") as stream:  # np.load leaves a damaged file open
+        try:
+            archive = np.load(stream, allow_pickle=False)
+        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+            raise FormatError(f"{file} is no readable npz ({error}): fetch it again.") from error
+        if not hasattr(archive, "files"):
+            raise FormatError(f"{file} is a single array, no npz file: fetch it again.")
+        with archive:
+            yield archive
 
 
 def array_of(archive: Any, key: str, file: Path) -> NDArray[Any]:

@@ -79,6 +79,9 @@ class LazyDomains(Mapping[str, Domain]):
             self._read[name] = self._loaders[name]()
         return self._read[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._loaders  # the inherited one would read the domain to find out
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._loaders)
 

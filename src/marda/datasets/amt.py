@@ -131,7 +131,7 @@ def _svmlight_domain(files: _Files, domain: str) -> Domain:
 def _read_svmlight(files: _Files) -> Mapping[str, tuple[Rows, NDArray[np.int64]]]:
     """Read all files with one column numbering; labels of any two values become 0 and 1."""
     try:
-        arrays = load_svmlight_files([file for _, file, _ in files], zero_based="auto")
+        arrays = load_svmlight_files([file for _, file, _ in files], zero_based=True)
     except (ValueError, OSError) as error:
         raise FormatError(f"The svmlight files of amt cannot be read ({error}).") from error
     labels = np.unique(np.concatenate(arrays[1::2]))
@@ -139,11 +139,15 @@ def _read_svmlight(files: _Files) -> Mapping[str, tuple[Rows, NDArray[np.int64]]
         raise FormatError(
             f"The svmlight files of amt hold labels {labels[:5]}: expected two values."
         )
-    width = max(N_FEATURES, arrays[0].shape[1])
+    # The published files count columns from 0. Counting from 1 shows by the number 5000, and is
+    # harmless where it does not show: all files move together.
+    used = [X.indices.min(initial=N_FEATURES) for X in arrays[::2]]
+    first = 1 if arrays[0].shape[1] == N_FEATURES + 1 and min(used) > 0 else 0
+    width = max(N_FEATURES, arrays[0].shape[1] - first)
     content = {}
     for (part, _, _), X, y in zip(files, arrays[::2], arrays[1::2], strict=True):
         # Columns that no review uses are missing from svmlight files: the width is restored.
-        wide = sparse.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
+        wide = sparse.csr_matrix((X.data, X.indices - first, X.indptr), shape=(X.shape[0], width))
         content[part] = (wide, (y == labels[-1]).astype(np.int64))
     return content
 
