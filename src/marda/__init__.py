@@ -1,0 +1,9 @@
+"""marda: marginalized domain adaptation in closed form."""
+
+from marda._pack import pack, paper_settings
+from marda.estimators import DSCM, MDA, MDAClassifier
+from marda.moments import Moments
+
+__all__ = ["DSCM", "MDA", "MDAClassifier", "Moments", "__version__", "pack", "paper_settings"]
+
+__version__ = "0.1.0"

@@ -1,0 +1,60 @@
+"""How much memory there is, so that a large allocation can be refused before it is made."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+__all__ = ["available_memory", "format_bytes"]
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+def format_bytes(n: float) -> str:
+    """1_500_000_000 → '1.5 GB'."""
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if n >= size:
+            return f"{n / size:.3g} {unit}"
+    return f"{n / 1e3:.3g} kB"
+
+
+def parse_bytes(text: str) -> int:
+    """'1.5GB' → 1_500_000_000."""
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([KMGT]?)I?B?\s*", text.upper())
+    if match is None:
+        raise ValueError(f"a memory size such as '2GB' or '500MB' is wanted, got {text!r}.")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+def available_memory() -> int:
+    """Bytes that one fit may take: MARDA_MEMORY if set, else what the machine has free.
+
+    A container's limit counts where it is lower than the machine's memory.
+    """
+    wish = os.environ.get("MARDA_MEMORY")
+    if wish:
+        return parse_bytes(wish)
+    limits = [_machine_memory()]
+    for limit, used in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ):
+        try:
+            limits.append(int(Path(limit).read_text()) - int(Path(used).read_text()))
+        except (OSError, ValueError):
+            continue
+    return max(0, min(limits))
+
+
+def _machine_memory() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows: no cheap answer without a dependency
+        return 8 * 10**9

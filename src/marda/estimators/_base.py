@@ -1,0 +1,397 @@
+"""What `MDA` and `MDAClassifier` share: parameters, checks, and the fit of layers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import validate_data
+
+from marda._memory import format_bytes
+from marda._validation import UNLABELED, Labels, check_domains, check_number, encode_labels
+from marda.moments import Moments, accumulate
+from marda.noise import Dropout, as_noise
+from marda.operators.cost import Workload, choose
+from marda.operators.maps import DenoisingMap, IdentityMap
+from marda.problem import Problem, Settings
+from marda.solve import Solution, solve
+from marda.terms import Model, parse_method
+
+__all__ = ["ACTIVATIONS", "BaseMDA", "Layer", "with_parameters"]
+
+Matrix = NDArray[Any]
+T = TypeVar("T")
+
+ACTIVATIONS: dict[str, Callable[[Matrix], Matrix]] = {
+    "tanh": np.tanh,
+    "relu": lambda H: np.maximum(H, 0),
+    "identity": lambda H: H,
+}
+
+_PARAMETERS = """\
+    method : str, default="S1D"
+        Model: "BL" (ridge on the rows as they are), "MCF" (ridge under noise), "S1" (denoise) or
+        "J12" (denoise and classify together), the last two followed by any of "M" (bring domain
+        means together), "C" (bring class means together; needs labelled target rows) and "D"
+        (make every row look like target to a domain predictor), such as "S1D" or "J12CD".
+    noise : float, array of shape (n_features,) or Noise, default=0.5
+        Dropout probability in [0, 1), one a feature if an array, or a noise object.
+    ridge, ridge_class, ridge_domain : float, default=1e-2, 1.0, 1.0
+        Penalties ω on ‖W‖², δ on ‖Z‖² and α on ‖z_D‖².
+    class_loss_weight, domain_loss_weight : float, default=1.0, 1.0
+        Weights λ of the class term and γ of the domain terms.
+    marginalization : {"exact", "paper"}, default="exact"
+        How noise enters the MMD terms: for entries dropped independently, or as the paper writes.
+    scaling : {"balanced", "paper"}, default="balanced"
+        "balanced" multiplies the MMD terms by the number of rows, so that they are felt.
+    fit_intercept : bool, default=True
+        A bias column that noise leaves alone, and an intercept of the class predictor.
+    class_weight : None, "balanced" or dict, default=None
+        Weights of labelled rows in the class predictor."""
+
+_SHARED_TAIL = """\
+    n_layers : int, default=1
+        Layers; above one, every layer denoises the activated output of the one before.
+    activation : {"tanh", "relu", "identity"}, default="tanh"
+        Applied to the output of every layer if there are several.
+    concatenate : bool, default=True
+        With several layers, features are the input and every layer's output side by side.
+    solver : {"auto", "primal", "dual", "cg"}, default="auto"
+        d×d matrices, n×n matrices, or conjugate gradients; "auto" estimates work and memory.
+    n_pivots : int, default=None
+        Reconstruct only the features that are non-zero in the most rows.
+    max_iter, tol : int and float, default=100, 1e-5
+        The alternation of joint models ends when the loss changes by less than tol, relatively.
+    unlabeled : default=-1
+        Mark of unlabelled target rows; NaN and None mark too.
+    random_state : int, RandomState or None, default=None
+        Passed to a classifier that has a random_state of its own and none set.
+    verbose : int, default=0
+        Above 0, say which route is taken and how the alternation ended."""
+
+
+def with_parameters(cls: type[T]) -> type[T]:
+    """Fill the shared parameter descriptions into a class docstring."""
+    if cls.__doc__:
+        cls.__doc__ = cls.__doc__.replace("    {parameters}", _PARAMETERS).replace(
+            "    {more_parameters}", _SHARED_TAIL
+        )
+    return cls
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One fitted layer: its map and how it was found."""
+
+    map: DenoisingMap
+    solution: Solution
+    solver: str
+
+
+class BaseMDA(BaseEstimator):
+    """Parameters and the fit of denoising layers."""
+
+    __metadata_request__fit = {"sample_domain": True}
+
+    def __init__(
+        self,
+        method: str = "S1D",
+        *,
+        noise: Any = 0.5,
+        ridge: float = 1e-2,
+        ridge_class: float = 1.0,
+        ridge_domain: float = 1.0,
+        class_loss_weight: float = 1.0,
+        domain_loss_weight: float = 1.0,
+        marginalization: str = "exact",
+        scaling: str = "balanced",
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        n_layers: int = 1,
+        activation: str = "tanh",
+        concatenate: bool = True,
+        solver: str = "auto",
+        n_pivots: int | None = None,
+        max_iter: int = 100,
+        tol: float = 1e-5,
+        unlabeled: Any = -1,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.method = method
+        self.noise = noise
+        self.ridge = ridge
+        self.ridge_class = ridge_class
+        self.ridge_domain = ridge_domain
+        self.class_loss_weight = class_loss_weight
+        self.domain_loss_weight = domain_loss_weight
+        self.marginalization = marginalization
+        self.scaling = scaling
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.n_layers = n_layers
+        self.activation = activation
+        self.concatenate = concatenate
+        self.solver = solver
+        self.n_pivots = n_pivots
+        self.max_iter = max_iter
+        self.tol = tol
+        self.unlabeled = unlabeled
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # Checks -----------------------------------------------------------------------------------
+
+    def _settings(self, model: Model) -> Settings:
+        """Checked numbers and switches."""
+        for name, allowed in (
+            ("marginalization", ("exact", "paper")),
+            ("scaling", ("balanced", "paper")),
+            ("activation", tuple(ACTIVATIONS)),
+            ("solver", ("auto", "primal", "dual", "cg")),
+        ):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}.")
+        for name, low in (("n_layers", 1), ("max_iter", 1), ("n_pivots", 1)):
+            value = getattr(self, name)
+            if value is None and name == "n_pivots":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
+                raise ValueError(f"{name} must be a whole number, at least {low}, got {value!r}.")
+        check_number("tol", self.tol)
+        if self.n_pivots is not None and not model.denoise:
+            raise ValueError(f"n_pivots has no meaning for {model.name}, which does not denoise.")
+        numbers = {
+            name: check_number(name, getattr(self, name))
+            for name in (
+                "ridge",
+                "ridge_class",
+                "ridge_domain",
+                "class_loss_weight",
+                "domain_loss_weight",
+            )
+        }
+        return Settings(
+            noise=Dropout(0.0) if model.name == "BL" else as_noise(self.noise),
+            marginalization=self.marginalization,
+            scaling=self.scaling,
+            fit_intercept=bool(self.fit_intercept),
+            **numbers,
+        )
+
+    def _check_rows(
+        self, X: Any, y: Any, sample_domain: Any
+    ) -> tuple[Any, Labels, NDArray[np.int64]]:
+        """Rows, coded labels, domains."""
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        domain = check_domains(sample_domain, X.shape[0])
+        labels = encode_labels(y, domain, self.unlabeled)
+        target_labelled = bool(((domain < 0) & (labels.codes != UNLABELED)).any())
+        self.setting_ = _setting(labels.codes, target_labelled)
+        self.domains_ = np.unique(domain)
+        return X, labels, domain
+
+    # Fit --------------------------------------------------------------------------------------
+
+    def _fit_layers(
+        self, X: Any, labels: Labels, domain: NDArray[np.int64], predictor: bool
+    ) -> None:
+        """Fit `n_layers` maps; the class predictor of a single layer comes with it."""
+        model = parse_method(self.method)
+        settings = self._settings(model)
+        if model.joint and len(labels.classes) < 2:
+            raise ValueError(
+                f"method={self.method!r} needs labels of at least 2 classes in y, got "
+                f"{'one class' if len(labels.classes) else 'none'}."
+            )
+        self._layers: list[Layer] = []
+        H = X
+        for depth in range(self.n_layers):
+            last = depth == self.n_layers - 1
+            layer = self._fit_layer(
+                model, settings, H, labels, domain, predictor and self.n_layers == 1
+            )
+            self._layers.append(layer)
+            if not last:
+                H = self._activate(layer.map.apply(H))
+        self._set_solution(self._layers[-1].solution)
+        self.solver_ = self._layers[0].solver
+
+    def _set_solution(self, solution: Solution) -> None:
+        self.loss_curve_ = np.array(solution.loss_curve)
+        self.n_iter_ = solution.n_iter
+        if not solution.converged:
+            warnings.warn(
+                f"the alternation of {solution.model.name} stopped at max_iter={self.max_iter} "
+                f"before the loss settled to tol={self.tol:g}: raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        if self.verbose:
+            print(
+                f"[marda] {solution.model.name}: {solution.n_iter} alternation(s), "
+                f"loss {solution.loss_curve[-1] if solution.loss_curve else float('nan'):.6g}"
+            )
+
+    def _fit_layer(
+        self,
+        model: Model,
+        settings: Settings,
+        X: Any,
+        labels: Labels,
+        domain: NDArray[np.int64],
+        predictor: bool,
+    ) -> Layer:
+        solver = self._choose(model, settings, X, labels, predictor)
+        outputs = _pivots(X, self.n_pivots)
+        moments = accumulate(
+            X,
+            labels.classes,
+            labels.codes,
+            domain,
+            grams=solver == "primal",
+        )
+        weights = self._class_weights = moments.class_weights(self.class_weight)
+        rows = {}
+        if solver != "primal" or not np.all(weights == 1):
+            order = np.argsort(labels.codes == UNLABELED, kind="stable")
+            known = labels.codes[order][: int((labels.codes != UNLABELED).sum())]
+            # The map keeps these rows: they must not change when the caller's array does.
+            rows = {"X": X[order], "row_classes": known}
+        problem = Problem(moments, settings, solver, weights, outputs=outputs, **rows)
+        return self._solved(problem, model, predictor, X.dtype)
+
+    def _solved(self, problem: Problem, model: Model, predictor: bool, dtype: Any) -> Layer:
+        """Solve, and keep what transform needs."""
+        solution = solve(
+            problem, model, predictor=predictor, max_iter=self.max_iter, tol=self.tol
+        )
+        d = problem.moments.n_features
+        base = IdentityMap(d) if solution.denoiser is None else solution.denoiser.freeze()
+        frozen = DenoisingMap(base, solution.delta[:d], solution.basis, solution.offset(), dtype)
+        return Layer(frozen, solution, problem.solver)
+
+    def _choose(
+        self, model: Model, settings: Settings, X: Any, labels: Labels, predictor: bool
+    ) -> str:
+        n, d = X.shape
+        work = Workload(
+            n_rows=n,
+            n_labelled=int((labels.codes != UNLABELED).sum()),
+            n_features=d,
+            n_outputs=min(d, self.n_pivots or d),
+            n_classes=len(labels.classes),
+            n_stored=X.nnz if sp.issparse(X) else n * d,
+            itemsize=X.dtype.itemsize,
+            sparse=sp.issparse(X),
+            joint=model.joint,
+            coupled=model.joint and model.domain,
+            domain=model.domain,
+            predictor=predictor,
+        )
+        # The dual route divides by the diagonal of G: noise or a ridge must fill it.
+        ridge = settings.ridge if model.denoise else settings.ridge_class
+        solver, cost = choose(work, self.solver, dual=ridge > 0 and settings.ridge_class > 0)
+        if self.verbose:
+            print(
+                f"[marda] {n} rows × {d} features: solver {solver!r}, about "
+                f"{cost.flops:.2g} flops and {format_bytes(cost.bytes)}"
+            )
+        return solver
+
+    # Features ---------------------------------------------------------------------------------
+
+    def _activate(self, H: Matrix) -> Matrix:
+        return ACTIVATIONS[self.activation](H)
+
+    def _features(self, X: Any) -> Matrix:
+        """Denoised rows: X W + offset, or the concatenation of layers."""
+        if len(self._layers) == 1:
+            return self._layers[0].map.apply(X)
+        blocks = [X.toarray() if sp.issparse(X) else X]
+        for layer in self._layers:
+            source = X if len(blocks) == 1 else blocks[-1]
+            blocks.append(self._activate(layer.map.apply(source)))
+        return np.hstack(blocks) if self.concatenate else blocks[-1]
+
+    def _check_transform(self, X: Any) -> Any:
+        return validate_data(
+            self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32]
+        )
+
+    @property
+    def _single(self) -> Layer:
+        if len(self._layers) > 1:
+            raise AttributeError(
+                f"a model of {len(self._layers)} layers has no single W, Z on inputs or coef_."
+            )
+        return self._layers[0]
+
+    @property
+    def W_(self) -> Matrix:
+        """The denoising matrix, dense on demand; refuses to exceed memory."""
+        return self._single.map.dense()
+
+    @property
+    def W_map_(self) -> DenoisingMap:
+        """The denoising matrix as an operator: `W_map_ @ V`."""
+        return self._single.map
+
+    @property
+    def offset_(self) -> NDArray[np.float64]:
+        """Bias row of W: denoised rows are X W + offset."""
+        return self._single.map.offset
+
+    @property
+    def pivots_(self) -> NDArray[np.int64] | None:
+        """Columns that are reconstructed, if not all."""
+        return self._single.solution.problem.outputs
+
+
+def _setting(codes: NDArray[np.int64], target_labelled: bool) -> str:
+    """US, SUP or SS: follows from which target rows carry a label."""
+    if (codes != UNLABELED).all():
+        return "SUP"
+    return "SS" if target_labelled else "US"
+
+
+def _pivots(X: Any, n_pivots: int | None) -> NDArray[np.int64] | None:
+    """The columns that are non-zero in the most rows; ties go to the larger sum of squares."""
+    if n_pivots is None or n_pivots >= X.shape[1]:
+        return None
+    if sp.issparse(X):
+        frequency = np.bincount(X.indices[X.data != 0], minlength=X.shape[1])
+        squares = np.asarray(X.multiply(X).sum(0), dtype=np.float64).ravel()
+    else:
+        frequency = np.count_nonzero(X, axis=0)
+        squares = np.einsum("ij,ij->j", X, X, dtype=np.float64)
+    return np.sort(np.lexsort((-squares, -frequency))[:n_pivots])
+
+
+def moments_layer(
+    estimator: BaseMDA, moments: Moments, predictor: bool
+) -> Layer:
+    """A layer from statistics alone: the primal route."""
+    model = parse_method(estimator.method)
+    settings = estimator._settings(model)
+    if estimator.n_layers > 1:
+        raise ValueError("n_layers above 1 needs rows: moments of the next layer are not known.")
+    if estimator.n_pivots is not None:
+        raise ValueError("n_pivots needs rows: moments do not tell which features are frequent.")
+    if estimator.solver not in ("auto", "primal"):
+        raise ValueError(f"solver={estimator.solver!r} needs rows: moments are for 'primal'.")
+    weights = moments.class_weights(estimator.class_weight)
+    problem = Problem(moments, settings, "primal", weights)
+    return estimator._solved(problem, model, predictor, np.float64)

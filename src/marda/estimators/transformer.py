@@ -1,0 +1,125 @@
+"""`MDA`: denoised, domain-invariant features."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+
+from marda.estimators._base import BaseMDA, with_parameters
+from marda.terms import parse_method
+
+__all__ = ["MDA", "FeatureNames"]
+
+
+class FeatureNames(TransformerMixin):
+    """`transform` and the names of what it gives."""
+
+    _layers: Any
+    concatenate: bool
+
+    def transform(self: Any, X: Any) -> NDArray[Any]:
+        """Denoised rows, X W + offset; with several layers, their concatenation.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows of any domain.
+
+        Returns
+        -------
+        H : array of shape (n_rows, n_outputs)
+        """
+        check_is_fitted(self)
+        return np.asarray(self._features(self._check_transform(X)))
+
+    def get_feature_names_out(self: Any, input_features: Any = None) -> NDArray[Any]:
+        """Names of denoised features: those of the inputs that they reconstruct."""
+        check_is_fitted(self)
+        names = _check_feature_names_in(self, input_features)
+        if len(self._layers) == 1:
+            outputs = self.pivots_
+            return np.asarray(names if outputs is None else names[outputs])
+        blocks = [names]
+        for depth, layer in enumerate(self._layers, 1):
+            outputs = layer.solution.problem.outputs
+            below = blocks[-1] if depth > 1 else names
+            kept = below if outputs is None else below[outputs]
+            plain = [str(name).split("__", 1)[-1] if depth > 1 else str(name) for name in kept]
+            blocks.append(np.array([f"layer{depth}__{name}" for name in plain], dtype=object))
+        return np.concatenate(blocks) if self.concatenate else blocks[-1]
+
+
+@with_parameters
+class MDA(FeatureNames, BaseMDA):
+    """Features in which domains no longer differ, by marginalised denoising.
+
+    Minimises E‖X − X̃W‖² + ω‖W‖² over the noise X̃, plus the terms that `method` names
+    (math: docs/method.md). Joint methods ("J12…") need labels in `fit`.
+
+    Parameters
+    ----------
+    {parameters}
+    {more_parameters}
+
+    Attributes
+    ----------
+    W_ : array of shape (n_features, n_outputs)
+        The denoising matrix, made dense on demand; `W_map_ @ V` applies it without.
+    offset_ : array of shape (n_outputs,)
+        Its bias row.
+    loss_curve_ : array
+        The loss after every alternation (one value for sequential methods); never rises.
+    n_iter_ : int
+        Alternations; 1 for sequential methods.
+    setting_ : {"US", "SUP", "SS"}
+        No labelled target rows; no unlabelled rows; both kinds.
+    solver_ : {"primal", "dual", "cg"}
+        The route taken.
+    domains_ : array of int
+        Domains seen in fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from marda import MDA, pack
+    >>> rng = np.random.default_rng(0)
+    >>> Xs, Xt = rng.normal(size=(50, 4)), rng.normal(1, 1, size=(40, 4))
+    >>> X, y, sample_domain = pack(Xs, np.arange(50) % 2, Xt)
+    >>> MDA("S1M").fit(X, y, sample_domain=sample_domain).transform(Xt).shape
+    (40, 4)
+    """
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.target_tags.required = isinstance(self.method, str) and self.method.startswith("J12")
+        return tags
+
+    def fit(self, X: Any, y: Any = None, *, sample_domain: Any = None) -> Self:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows of all domains.
+        y : array of shape (n_rows,), default=None
+            Labels; target rows may carry the mark. Only joint methods and "C" read them.
+        sample_domain : array of int of shape (n_rows,), default=None
+            At least 0 for a source, below 0 for a target. None: one domain, no domain terms.
+
+        Returns
+        -------
+        self
+        """
+        needs_labels = parse_method(self.method)
+        if not (needs_labels.joint or needs_labels.class_mmd):
+            y = None  # any y is accepted, as in scikit-learn's transformers
+        if needs_labels.joint and y is None:
+            raise ValueError(f"method={self.method!r} requires y to be passed, but the target y is None.")
+        X, labels, domain = self._check_rows(X, y, sample_domain)
+        self._fit_layers(X, labels, domain, predictor=False)
+        return self

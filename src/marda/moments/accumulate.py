@@ -1,0 +1,197 @@
+"""Batches of rows → `Moments`.
+
+Dense batches are summed about the mean of the first one, sparse batches about zero (a shift would
+densify them); the two parts merge exactly at the end. Products of float32 rows stay in float32
+within a batch and are added up in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk, ssyrk
+from sklearn.utils.validation import _get_feature_names, check_array
+
+from marda._validation import UNLABELED, check_domains, encode_labels
+from marda.moments.stats import Moments
+
+__all__ = ["Accumulator", "accumulate", "batch_rows", "from_arrays"]
+
+Matrix = NDArray[np.float64]
+BATCH_BYTES = 64 * 2**20
+
+
+def batch_rows(X: Any, batch_size: int | None = None) -> Iterator[slice]:
+    """Slices of rows that together cover X; a batch of float64 rows stays below BATCH_BYTES."""
+    n_rows, d = X.shape
+    if batch_size is None:
+        # Below a few hundred rows a product no longer runs at the speed of the machine.
+        batch_size = max(256, BATCH_BYTES // (8 * max(1, d)))
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
+    for start in range(0, n_rows, batch_size):
+        yield slice(start, min(n_rows, start + batch_size))
+
+
+class _Part:
+    """Running sums of batches about one reference point."""
+
+    def __init__(self, shift: NDArray[np.float64], n_classes: int, grams: bool, per_class: bool):
+        d = shift.shape[0]
+        self.shift = shift
+        self.groups: dict[tuple[int, int], list[Any]] = {}
+        # One triangle, Fortran order: what BLAS can add to in place.
+        n_grams = (n_classes + 1 if per_class else 2) if grams else 0
+        self.grams = [np.zeros((d, d), order="F") for _ in range(n_grams)]
+        self.per_class = per_class
+
+    def add(self, X: Any, codes: NDArray[np.int64], domain: NDArray[np.int64]) -> None:
+        keys, group = np.unique(np.stack([domain, codes], 1), axis=0, return_inverse=True)
+        group = group.ravel()
+        rows = np.arange(X.shape[0])
+        member = sp.csr_array((np.ones(X.shape[0]), (group, rows)), (len(keys), X.shape[0]))
+        if not sp.issparse(X):
+            X = X - self.shift.astype(X.dtype)
+        squared = X.multiply(X) if sp.issparse(X) else np.square(X, dtype=np.float64)
+        sums, squares = _dense(member @ X), _dense(member @ squared)
+        counts = np.bincount(group, minlength=len(keys))
+        for i, (dom, code) in enumerate(keys.tolist()):
+            if (dom, code) in self.groups:
+                held = self.groups[dom, code]
+                held[0] += counts[i]
+                held[1] += sums[i]
+                held[2] += squares[i]
+            else:
+                self.groups[dom, code] = [int(counts[i]), sums[i].copy(), squares[i].copy()]
+        if self.grams:
+            self._add_grams(X, codes)
+
+    def _add_grams(self, X: Any, codes: NDArray[np.int64]) -> None:
+        slots = codes + 1 if self.per_class else (codes != UNLABELED).astype(np.int64)
+        for slot in np.unique(slots):
+            where = slots == slot
+            rows = X if where.all() else X[np.flatnonzero(where)]
+            self.grams[slot] = _add_gram(self.grams[slot], rows)
+
+    def result(self, classes: NDArray[Any], feature_names: NDArray[Any] | None) -> Moments:
+        keys = sorted(self.groups)
+        gram = gram_labelled = class_grams = None
+        if self.grams:
+            full = [_symmetric(g) for g in self.grams]
+            if self.per_class:
+                class_grams = np.array(full[1:]).reshape(-1, *full[0].shape)
+                gram_labelled = class_grams.sum(0)
+            else:
+                gram_labelled = full[1]
+            gram = full[0] + gram_labelled
+        return Moments(
+            classes,
+            np.array([k[0] for k in keys], dtype=np.int64),
+            np.array([k[1] for k in keys], dtype=np.int64),
+            np.array([self.groups[k][0] for k in keys], dtype=np.float64),
+            np.array([self.groups[k][1] for k in keys]),
+            np.array([self.groups[k][2] for k in keys]),
+            self.shift,
+            gram,
+            gram_labelled,
+            class_grams,
+            feature_names,
+        )
+
+
+class Accumulator:
+    """Sums batches of rows whose labels are codes into known classes."""
+
+    def __init__(
+        self, n_features: int, n_classes: int, *, grams: bool = True, class_grams: bool = False
+    ):
+        self._size = (n_features, n_classes)
+        self._options = (grams, class_grams)
+        self._dense: _Part | None = None
+        self._sparse: _Part | None = None
+
+    def add(self, X: Any, codes: NDArray[np.int64], domain: NDArray[np.int64]) -> None:
+        """Add a batch of float32 or float64 rows, dense or CSR."""
+        d, n_classes = self._size
+        if sp.issparse(X):
+            if self._sparse is None:
+                self._sparse = _Part(np.zeros(d), n_classes, *self._options)
+            self._sparse.add(X, codes, domain)
+            return
+        if self._dense is None:
+            shift = X.mean(0, dtype=np.float64) if len(X) else np.zeros(d)
+            # A float32 number, so that x − shift is the same in either precision.
+            shift = shift.astype(np.float32).astype(np.float64)
+            self._dense = _Part(shift, n_classes, *self._options)
+        self._dense.add(X, codes, domain)
+
+    def result(
+        self, classes: NDArray[Any], feature_names: NDArray[Any] | None = None
+    ) -> Moments:
+        """The statistics of all batches so far."""
+        parts = [p.result(classes, feature_names) for p in (self._dense, self._sparse) if p]
+        if not parts:
+            raise ValueError("no rows: at least one batch is needed.")
+        return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+
+def accumulate(
+    X: Any,
+    classes: NDArray[Any],
+    codes: NDArray[np.int64],
+    domain: NDArray[np.int64],
+    *,
+    grams: bool = True,
+    class_grams: bool = False,
+    batch_size: int | None = None,
+    feature_names: NDArray[Any] | None = None,
+) -> Moments:
+    """Statistics of checked rows with coded labels."""
+    total = Accumulator(X.shape[1], len(classes), grams=grams, class_grams=class_grams)
+    for rows in batch_rows(X, batch_size):
+        total.add(X[rows], codes[rows], domain[rows])
+    return total.result(classes, feature_names)
+
+
+def from_arrays(
+    X: Any, y: Any, sample_domain: Any, unlabeled: Any, class_grams: bool, batch_size: int | None
+) -> Moments:
+    """`Moments.from_arrays`: check, then accumulate."""
+    names = _get_feature_names(X)
+    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    domain = check_domains(sample_domain, X.shape[0])
+    classes, codes = encode_labels(y, domain, unlabeled)
+    return accumulate(
+        X,
+        classes,
+        codes,
+        domain,
+        class_grams=class_grams,
+        batch_size=batch_size,
+        feature_names=names,
+    )
+
+
+def _dense(A: Any) -> Matrix:
+    return np.asarray(A.toarray() if sp.issparse(A) else A, dtype=np.float64)
+
+
+def _add_gram(gram: Matrix, X: Any) -> Matrix:
+    """Gram += XᵀX, in its lower triangle."""
+    if sp.issparse(X):
+        product = sp.coo_array(sp.tril(X.T @ X))
+        gram[product.coords] += product.data  # a product of CSR arrays has no duplicates
+        return gram
+    X = np.ascontiguousarray(X)
+    if X.dtype == np.float32:
+        gram += ssyrk(1.0, X.T, lower=1)
+        return gram
+    return np.asarray(dsyrk(1.0, X.T, beta=1.0, c=gram, lower=1, overwrite_c=1))
+
+
+def _symmetric(lower: Matrix) -> Matrix:
+    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)

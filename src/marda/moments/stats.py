@@ -1,0 +1,284 @@
+"""`Moments`: counts, sums, squares and Grams of rows; frozen, and `+` merges them exactly.
+
+All statistics are of x − shift, where `shift` is a reference point near the data. Raw sums of rows
+far from the origin lose their digits (a variance is then a small difference of large numbers);
+sums about a nearby point do not, and a change of the point is exact algebra.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marda._validation import UNLABELED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Moments"]
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Sufficient statistics of labelled and unlabelled rows of several domains.
+
+    A *group* is the rows of one domain with one label (or none). Build with `from_arrays`, merge
+    with `+`; the result does not depend on how the rows were split.
+
+    Attributes
+    ----------
+    classes : array of shape (n_classes,)
+        Label values, sorted.
+    domains, labels : integer arrays of shape (n_groups,)
+        Domain of a group (≥ 0 source, < 0 target); index into `classes`, or −1 if unlabelled.
+    counts : array of shape (n_groups,)
+        Rows a group.
+    sums, squares : arrays of shape (n_groups, d)
+        Σ(x − shift) and Σ(x − shift)² a group.
+    shift : array of shape (d,)
+        The reference point.
+    gram, gram_labelled : arrays of shape (d, d), or None
+        Σ(x − shift)(x − shift)ᵀ over all rows, and over labelled rows.
+    class_grams : array of shape (n_classes, d, d), or None
+        The same for the labelled rows of each class; only class weights need them.
+    feature_names : array of str, or None
+        Column names, if the rows had them.
+    """
+
+    classes: NDArray[Any]
+    domains: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    counts: Vector
+    sums: Matrix
+    squares: Matrix
+    shift: Vector
+    gram: Matrix | None = field(default=None, repr=False)
+    gram_labelled: Matrix | None = field(default=None, repr=False)
+    class_grams: Matrix | None = field(default=None, repr=False)
+    feature_names: NDArray[Any] | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: Any,
+        y: Any = None,
+        sample_domain: Any = None,
+        *,
+        unlabeled: Any = -1,
+        class_grams: bool = False,
+        batch_size: int | None = None,
+    ) -> Moments:
+        """Statistics of rows, in one pass over batches.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, d)
+            Rows.
+        y : array of shape (n_rows,), default=None
+            Labels; target rows may carry the mark `unlabeled`.
+        sample_domain : array of int of shape (n_rows,), default=None
+            At least 0 for a source, below 0 for a target.
+        unlabeled : default=-1
+            Mark of unlabelled target rows.
+        class_grams : bool, default=False
+            Keep a Gram a class as well (needed for `class_weight`).
+        batch_size : int, default=None
+            Rows a batch; None bounds the memory of a batch.
+
+        Returns
+        -------
+        Moments
+        """
+        from marda.moments.accumulate import from_arrays
+
+        return from_arrays(X, y, sample_domain, unlabeled, class_grams, batch_size)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.shift.shape[0])
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.counts.sum())
+
+    def select(self, where: NDArray[np.bool_]) -> tuple[float, Vector, Vector]:
+        """Σ1, Σx and Σx² (raw, about the origin) over the groups of a mask."""
+        return self.weighted(where.astype(np.float64))
+
+    def weighted(self, weights: Vector) -> tuple[float, Vector, Vector]:
+        """Σw, Σwx and Σwx² (raw) with one weight a group."""
+        n = float(weights @ self.counts)
+        s, s2, c = weights @ self.sums, weights @ self.squares, self.shift
+        return n, s + n * c, s2 + 2 * c * s + n * c**2
+
+    def group_weights(self, class_weights: Vector) -> Vector:
+        """A weight a group: that of its class, or 0 for unlabelled rows."""
+        return np.append(class_weights, 0.0)[self.labels]  # UNLABELED = −1 is the last entry
+
+    def means(self) -> Matrix:
+        """Mean row of every group."""
+        return np.asarray(self.shift + self.sums / self.counts[:, None])
+
+    def scatter(self, center: Vector, class_weights: Vector | None = None) -> Matrix:
+        """Σ(x − center)(x − center)ᵀ over all rows; over weighted labelled rows with weights."""
+        if class_weights is None:
+            if self.gram is None:
+                raise ValueError("these Moments were built without Grams.")
+            return _recentre(self.gram, self.counts.sum(), self.sums.sum(0), center - self.shift)
+        weights = self.group_weights(class_weights)
+        return _recentre(
+            self._labelled_gram(class_weights),
+            weights @ self.counts,
+            weights @ self.sums,
+            center - self.shift,
+        )
+
+    def _labelled_gram(self, class_weights: Vector) -> Matrix:
+        if np.all(class_weights == 1):
+            if self.gram_labelled is None:
+                raise ValueError("these Moments were built without Grams.")
+            return self.gram_labelled
+        if self.class_grams is None:
+            raise ValueError(
+                "class_weight needs one Gram a class, which these Moments do not have: "
+                "build them with class_grams=True."
+            )
+        return np.asarray(np.tensordot(class_weights, self.class_grams, 1))
+
+    def shifted(self, shift: Vector) -> Moments:
+        """The same statistics about another reference point."""
+        step = shift - self.shift
+        if not step.any():
+            return self
+        n = self.counts[:, None]
+        squares = self.squares - 2 * step * self.sums + n * step**2
+        labelled = self.labels != UNLABELED
+
+        def moved(gram: Matrix | None, where: NDArray[np.bool_]) -> Matrix | None:
+            if gram is None:
+                return None
+            return _recentre(gram, self.counts[where].sum(), self.sums[where].sum(0), step)
+
+        per_class = None
+        if self.class_grams is not None:
+            per_class = np.empty_like(self.class_grams)
+            for c in range(len(self.classes)):
+                per_class[c] = moved(self.class_grams[c], self.labels == c)
+        return replace(
+            self,
+            shift=shift,
+            sums=self.sums - n * step,
+            squares=squares,
+            gram=moved(self.gram, np.ones_like(labelled)),
+            gram_labelled=moved(self.gram_labelled, labelled),
+            class_grams=per_class,
+        )
+
+    def __add__(self, other: Moments) -> Moments:
+        if not isinstance(other, Moments):
+            return NotImplemented
+        _check_mergeable(self, other)
+        if other.n_rows > self.n_rows:  # the larger part keeps its reference point
+            return other + self
+        classes = _merge_classes(self.classes, other.classes)
+        a, b = self._recoded(classes), other.shifted(self.shift)._recoded(classes)
+        keys = np.stack(
+            [np.concatenate([a.domains, b.domains]), np.concatenate([a.labels, b.labels])], 1
+        )
+        groups, inverse = np.unique(keys, axis=0, return_inverse=True)
+        inverse = inverse.ravel()
+        merged = {}
+        for name in ("counts", "sums", "squares"):
+            parts = np.concatenate([getattr(a, name), getattr(b, name)])
+            merged[name] = np.zeros((len(groups), *parts.shape[1:]))
+            np.add.at(merged[name], inverse, parts)
+        grams = {
+            name: None if getattr(a, name) is None else getattr(a, name) + getattr(b, name)
+            for name in ("gram", "gram_labelled", "class_grams")
+        }
+        return Moments(
+            classes,
+            groups[:, 0],
+            groups[:, 1],
+            shift=a.shift,
+            feature_names=a.feature_names,
+            **merged,
+            **grams,
+        )
+
+    def _recoded(self, classes: NDArray[Any]) -> Moments:
+        """The same moments with labels as indices into a larger set of classes."""
+        if len(classes) == len(self.classes):
+            return self
+        place = np.searchsorted(classes, self.classes)
+        labels = self.labels.copy()
+        known = labels != UNLABELED
+        labels[known] = place[labels[known]]
+        grams = None
+        if self.class_grams is not None:
+            grams = np.zeros((len(classes), *self.class_grams.shape[1:]))
+            grams[place] = self.class_grams
+        return replace(self, classes=classes, labels=labels, class_grams=grams)
+
+    def class_weights(self, weight: str | Mapping[Any, float] | None) -> Vector:
+        """One weight a class: 1, scikit-learn's "balanced" rule, or a dict."""
+        n_classes = len(self.classes)
+        if weight is None:
+            return np.ones(n_classes)
+        if isinstance(weight, str):
+            if weight != "balanced":
+                raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {weight!r}.")
+            sizes = np.zeros(n_classes)
+            known = self.labels != UNLABELED
+            np.add.at(sizes, self.labels[known], self.counts[known])
+            return np.asarray(sizes.sum() / (n_classes * sizes))
+        unknown = [key for key in weight if key not in set(self.classes.tolist())]
+        if unknown:
+            raise ValueError(f"class_weight names {unknown[0]!r}, which is not a class of y.")
+        weights = np.array([float(weight.get(c, 1.0)) for c in self.classes.tolist()])
+        if not np.all(np.isfinite(weights) & (weights >= 0)):
+            raise ValueError(f"class_weight must be finite and at least 0, got {weight!r}.")
+        return weights
+
+
+def _recentre(gram: Matrix, n: float, total: Vector, step: Vector) -> Matrix:
+    """Σ(z − step)(z − step)ᵀ from Σzzᵀ, n and Σz."""
+    if not step.any():
+        return gram.copy()
+    cross = np.outer(step, total - n / 2 * step)
+    return np.asarray(gram - cross - cross.T)
+
+
+def _merge_classes(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    if not len(a) or not len(b):
+        return a if len(a) else b
+    kinds = {("text" if c.dtype.kind in "OUS" else "number") for c in (a, b)}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"labels differ in kind: {a[0]!r} and {b[0]!r}. Use strings or numbers, not both."
+        )
+    return np.unique(np.concatenate([a, b]))
+
+
+def _check_mergeable(a: Moments, b: Moments) -> None:
+    if a.n_features != b.n_features:
+        raise ValueError(f"moments of {a.n_features} and of {b.n_features} features do not merge.")
+    if a.feature_names is not None and b.feature_names is not None:
+        differ = np.flatnonzero(a.feature_names != b.feature_names)
+        if differ.size:
+            i = differ[0]
+            raise ValueError(
+                "moments of different columns do not merge: column "
+                f"{i} is {a.feature_names[i]!r} and {b.feature_names[i]!r}."
+            )
+    for name in ("gram", "gram_labelled", "class_grams"):
+        if (getattr(a, name) is None) != (getattr(b, name) is None):
+            raise ValueError(f"only one of the moments has {name}: build both alike.")

@@ -1,0 +1,195 @@
+"""Denoising maps X ↦ X W + offset, ready to apply: a matrix, training rows, or an iteration."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from marda._memory import available_memory, format_bytes
+from marda.operators.rows import Rows
+
+__all__ = ["DenoisingMap", "DenseMap", "IdentityMap", "IterativeMap", "Map", "RowMap"]
+
+Matrix = NDArray[Any]
+APPLY_BYTES = 64 * 2**20
+
+
+class Map(ABC):
+    """A linear map of rows, X ↦ X W."""
+
+    shape: tuple[int, int]
+
+    @abstractmethod
+    def apply(self, X: Any) -> Matrix:
+        """X W for a batch of rows, dense or sparse."""
+
+    @abstractmethod
+    def matmul(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
+        """W V."""
+
+
+class DenseMap(Map):
+    """W as a matrix."""
+
+    def __init__(self, W: Matrix):
+        self.W = W
+        self.shape = W.shape
+
+    def apply(self, X: Any) -> Matrix:
+        """X W."""
+        return np.asarray(X @ self.W)
+
+    def matmul(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
+        """W V."""
+        return np.asarray(self.W @ V, dtype=np.float64)
+
+
+class IdentityMap(Map):
+    """W = I: methods that do not denoise."""
+
+    def __init__(self, n_features: int):
+        self.shape = (n_features, n_features)
+
+    def apply(self, X: Any) -> Matrix:
+        """X."""
+        return X.toarray() if sp.issparse(X) else np.array(X)
+
+    def matmul(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
+        """V."""
+        return V
+
+
+class RowMap(Map):
+    """W = [diag(w)X̂ᵀ  E] core X_out: training rows in place of a d×d matrix (math.md §6).
+
+    Parameters
+    ----------
+    rows : Rows
+        Centred training rows X̂.
+    outputs : integer array or None
+        Columns that are reconstructed.
+    weights : array of shape (d,)
+        w = a / D.
+    extra : array of shape (d, k)
+        E: scaled rows of the MMD terms.
+    core : array of shape (n + k, n)
+        Columns of (I + F D⁻¹Fᵀ)⁻¹.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        outputs: NDArray[np.int64] | None,
+        weights: NDArray[np.float64],
+        extra: NDArray[np.float64],
+        core: Matrix,
+    ):
+        self.rows, self.outputs = rows, outputs
+        self.weights, self.extra = weights, extra
+        self.core = core.astype(rows.X.dtype, copy=False)
+        self.output_rows = rows.columns(outputs)
+        self.shape = (rows.shape[1], self.output_rows.shape[1])
+
+    def apply(self, X: Any) -> Matrix:
+        """X W, as weights on training rows and then those rows."""
+        scores = self.rows.cross(X, self.weights)
+        if self.extra.shape[1]:
+            scores = np.hstack([scores, np.asarray(X @ self.extra, dtype=scores.dtype)])
+        return self.output_rows.combine(scores @ self.core)
+
+    def matmul(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
+        """W V."""
+        n = self.rows.shape[0]
+        inner = self.core @ self.output_rows.dot(V)
+        out = self.weights[:, None] * self.rows.tdot(inner[:n])
+        return np.asarray(out + self.extra @ inner[n:])
+
+
+class IterativeMap(Map):
+    """W applied by conjugate gradients, every time."""
+
+    def __init__(
+        self,
+        adjoint: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+        forward: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+        shape: tuple[int, int],
+    ):
+        self._adjoint, self._forward = adjoint, forward
+        self.shape = shape
+
+    def apply(self, X: Any) -> Matrix:
+        """X W."""
+        dense = X.toarray() if sp.issparse(X) else X
+        return self._adjoint(np.asarray(dense.T, dtype=np.float64)).T
+
+    def matmul(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
+        """W V."""
+        return self._forward(V)[: self.shape[0]]
+
+
+class DenoisingMap:
+    """X ↦ X (W₀ + ΔUᵀ) + offset, applied in batches of bounded memory."""
+
+    def __init__(
+        self,
+        base: Map,
+        delta: NDArray[np.float64],
+        basis: NDArray[np.float64],
+        offset: NDArray[np.float64],
+        dtype: Any,
+    ):
+        self.dtype = np.dtype(dtype)
+        self.shape = base.shape
+        self.offset = offset
+        if isinstance(base, DenseMap):
+            W = base.W + delta @ basis.T if delta.shape[1] else base.W
+            base = DenseMap(W.astype(self.dtype, copy=False))
+            delta, basis = delta[:, :0], basis[:, :0]
+        self.base, self.delta, self.basis = base, delta, basis
+
+    def _batches(self, n_rows: int) -> Iterator[slice]:
+        step = max(64, APPLY_BYTES // (8 * max(1, sum(self.shape))))
+        for start in range(0, n_rows, step):
+            yield slice(start, min(n_rows, start + step))
+
+    def apply(self, X: Any) -> Matrix:
+        """Denoised rows, float32 for float32 rows."""
+        out = np.empty((X.shape[0], self.shape[1]), dtype=X.dtype)
+        for rows in self._batches(X.shape[0]):
+            batch = X[rows]
+            part = self.base.apply(batch)
+            if self.delta.shape[1]:
+                part = part + np.asarray(batch @ self.delta.astype(X.dtype)) @ self.basis.T
+            out[rows] = part + self.offset
+        return out
+
+    def matmul(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
+        """W V."""
+        return self.base.matmul(V) + self.delta @ (self.basis.T @ V)
+
+    def dense(self) -> Matrix:
+        """W as a matrix, if there is memory for it."""
+        if isinstance(self.base, DenseMap):
+            return self.base.W
+        d, r = self.shape
+        needed, limit = 8 * d * r, available_memory()
+        if needed > limit // 2:
+            raise MemoryError(
+                f"W_ as a dense {d}×{r} matrix takes {format_bytes(needed)}, more than half of the "
+                f"{format_bytes(limit)} that are free: use transform, coef_ or W_map_ @ V instead, "
+                "or set MARDA_MEMORY."
+            )
+        W = np.empty((d, r), dtype=self.dtype)
+        step = max(16, APPLY_BYTES // (8 * d))
+        for start in range(0, r, step):
+            stop = min(r, start + step)
+            W[:, start:stop] = self.matmul(np.eye(r, stop - start, -start))
+        return W
+
+    def __matmul__(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.matmul(np.asarray(V, dtype=np.float64))
