@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import io
+from scipy import io, sparse
 
 from marda.datasets._errors import FormatError
 from marda.datasets._types import Domain, Rows
@@ -60,7 +61,10 @@ def npz_domain(file: Path, domain: str, n_classes: int) -> Domain:
 def mat_domain(file: Path, n_classes: int) -> Domain:
     """Read ``feas`` or ``fts`` and ``labels`` (classes from 1 unless a 0 occurs)."""
     try:
-        content = io.loadmat(file, variable_names=(*MAT_FEATURES, "labels"))
+        with warnings.catch_warnings():
+            # Newer scipy announces another sparse type; whichever comes is converted below.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            content = io.loadmat(file, variable_names=(*MAT_FEATURES, "labels"))
     except NotImplementedError as error:
         raise FormatError(f"{file} is a MATLAB 7.3 file: save it with '-v7' or older.") from error
     except (ValueError, TypeError, OSError, io.matlab.MatReadError) as error:
@@ -69,7 +73,7 @@ def mat_domain(file: Path, n_classes: int) -> Domain:
     if key is None or "labels" not in content:
         raise FormatError(f"{file} must hold 'feas' or 'fts', and 'labels': rename its variables.")
     X: Rows = content[key]
-    X = np.array(X, dtype=_float_type(X)) if isinstance(X, np.ndarray) else X.tocsr()
+    X = np.array(X, dtype=_float_type(X)) if isinstance(X, np.ndarray) else sparse.csr_matrix(X)
     y = class_numbers(content["labels"].ravel(), n_classes, file, one_based=True)
     if X.shape[0] != y.shape[0]:
         hint = "transpose it" if X.shape[1] == y.shape[0] else "check the file"
