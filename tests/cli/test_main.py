@@ -1,0 +1,172 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from marda import cli
+
+COMMANDS = ("demo", "reproduce", "data")
+
+
+def run_cli(*args, **environment):
+    """Run the command as a user does."""
+    paths = os.pathsep.join(p for p in sys.path if p)
+    env = {k: v for k, v in os.environ.items() if not k.startswith("MARDA_")}
+    return subprocess.run(
+        [sys.executable, "-m", "marda.cli", *args],
+        env={**env, "PYTHONPATH": paths, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("command", [(), *((c,) for c in COMMANDS)])
+def test_help_fits_a_screen_and_has_an_example(command, capsys):
+    assert cli.main([*command, "--help"]) == 0
+    text = capsys.readouterr().out
+    lines = text.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 96
+    assert "example:" in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_are_valid_calls(command, capsys):
+    cli.main([command, "--help"])
+    example = capsys.readouterr().out.split("example:\n")[1].split()
+    args = cli.parser().parse_args(example[1:])
+    assert args.command == command
+
+
+def test_no_command_prints_help(capsys):
+    assert cli.main([]) == 0
+    assert "commands:" in capsys.readouterr().out
+
+
+def test_version(capsys):
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("marda ")
+
+
+def test_cli_itself_imports_nothing_heavy():
+    # A stand-in for the package's __init__, which is not the command's business.
+    code = "import sys; marda = sys.modules['marda'] = type(sys)('marda'); marda.__path__ = [%r]"
+    code += "; import marda.cli; marda.cli.main(['reproduce', '--help'])"
+    code += "; assert not {'numpy', 'sklearn', 'scipy', 'rich'} & set(sys.modules)"
+    folder = os.path.dirname(os.path.dirname(cli.__file__))
+    done = subprocess.run([sys.executable, "-c", code % folder], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (["repro"], "invalid choice: 'repro'"),
+        (["reproduce", "--table", "6"], "unknown table '6': choose from us, sup, ss"),
+        (["reproduce", "--datasets", "mnist"], "unknown data set 'mnist': choose from oc10"),
+        (["reproduce", "--models", "S3"], "unknown model 'S3'"),
+        (["reproduce", "--classifiers", "svm"], "unknown classifier 'svm'"),
+        (["reproduce", "--tasks", "a-b"], "unknown task 'a-b'"),
+        (["reproduce", "--table", "us", "--models", "S1C"], "nothing to run: table us"),
+        (["reproduce", "--settings", "best"], "invalid choice: 'best'"),
+        (["reproduce", "--set", "noise"], "--set expects NAME=VALUE, got 'noise'"),
+        (["reproduce", "--set", "noise=[1]"], "--set expects a number, a word"),
+        (["reproduce", "--preprocessing", "x"], "unknown preprocessing 'x'"),
+        (["reproduce", "--draws", "0"], "expected a whole number of at least 1, got '0'"),
+        (["reproduce", "--jobs", "two"], "at least 1, got 'two'"),
+        (["reproduce", "--colour"], "unrecognized arguments: --colour"),
+        (["reproduce", "--table", "us"], "MARDA_DATA is not set"),
+        (["data", "path", "mnist"], "Unknown data set 'mnist'"),
+        (["data", "check", "amt"], "Data of amt are missing"),
+        (["data", "weigh"], "invalid choice: 'weigh'"),
+        (["data"], "the following arguments are required: what"),
+    ],
+)
+def test_wrong_calls(call, words, capsys, monkeypatch, tmp_path):
+    monkeypatch.delenv("MARDA_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(call) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert err.count("\n") == 1
+    assert err.startswith("marda")
+    assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unwritable_result_folder(capsys, tmp_path):
+    (tmp_path / "file").touch()
+    call = ["demo", "--out", str(tmp_path / "file" / "page.html")]
+    from marda.experiments import demo, demo_page
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "run_demo", lambda: None)
+        patch.setattr(demo_page, "text_lines", lambda result: [])
+        patch.setattr(demo_page, "page", lambda result: "")
+        assert cli.main(call) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (ValueError("Q is\nsingular"), 1, "ValueError: Q is singular (set MARDA_DEBUG=1"),
+        (FileNotFoundError(2, "No such file", "x"), 2, "No such file"),
+    ],
+)
+def test_errors_inside_a_command(error, code, words, capsys, monkeypatch):
+    from marda.experiments import demo
+
+    def fail():
+        raise error
+
+    monkeypatch.setattr(demo, "run_demo", fail)
+    assert cli.main(["demo"]) == code
+    err = capsys.readouterr().err
+    assert words in err
+    assert err.strip().count("\n") == 0
+
+
+def test_debug_shows_the_traceback(monkeypatch):
+    from marda.experiments import demo
+
+    monkeypatch.setenv("MARDA_DEBUG", "1")
+    monkeypatch.setattr(demo, "run_demo", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["demo"])
+
+
+def test_wrong_call_from_a_shell():
+    done = run_cli("reproduce", "--table", "us")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+
+
+def test_ctrl_c_from_a_shell(tmp_path):
+    code = (
+        "import sys, time; from marda import cli; from marda.experiments import demo\n"
+        "demo.run_demo = lambda: (print('ready', flush=True), time.sleep(30))\n"
+        "sys.exit(cli.main(['demo']))"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=env,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "Traceback" not in errors

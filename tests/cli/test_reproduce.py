@@ -1,0 +1,107 @@
+import csv
+
+import pytest
+
+from marda import cli
+from marda.experiments import reproduce as module
+from marda.experiments import tasks
+from marda.experiments.plan import BENCHMARKS
+from marda.experiments.reproduce import Request, reproduce
+
+from . import fakes
+
+CALL = ["reproduce", "--table", "us", "--datasets", "amt", "--jobs", "1"]
+
+
+@pytest.fixture
+def faked(monkeypatch):
+    """Real processes and a real store; only the fitting is faked."""
+
+    def with_executor(name):
+        monkeypatch.setitem(module.reproduce.__kwdefaults__, "executor", fakes.name_of(name))
+
+    monkeypatch.setattr(
+        tasks, "present_domains", lambda names, folder: {n: BENCHMARKS[n].domains for n in names}
+    )
+    with_executor("good")
+    return with_executor
+
+
+def test_prints_and_writes_everything(faked, tmp_path, capsys):
+    assert cli.main([*CALL, "--out", str(tmp_path)]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""  # no progress bar outside a terminal
+    for words in (
+        "Table 2: unsupervised adaptation (US)",
+        "MDA improves the ridge baseline",
+        "288 rows computed, 0 from the store, 0 failed",
+        "Where the time went",
+    ):
+        assert words in out
+    assert {p.name for p in tmp_path.iterdir()} == {
+        "results.sqlite", "tables.md", "tables.csv", "tables.tex", "rows.csv",
+    }  # fmt: skip
+    with open(tmp_path / "rows.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 288
+    assert {r["benchmark"] for r in rows} == {"amt"}
+    first = (tmp_path / "tables.csv").read_text()
+    assert cli.main([*CALL, "--out", str(tmp_path)]) == 0
+    assert "0 rows computed, 288 from the store" in capsys.readouterr().out
+    assert (tmp_path / "tables.csv").read_text() == first
+
+
+def test_squeezenet_is_said_plainly(faked, tmp_path, capsys):
+    call = ["reproduce", "--table", "us", "--datasets", "oc10", "--models", "BL,S1"]
+    assert cli.main([*call, "--jobs", "1", "--out", str(tmp_path)]) == 0
+    words = "Image features are SqueezeNet, not the paper's DeCAF6"
+    assert words in capsys.readouterr().out
+    assert words in (tmp_path / "tables.md").read_text()
+    assert words in (tmp_path / "tables.tex").read_text()
+
+
+def test_failed_rows_give_exit_code_1(faked, tmp_path, capsys):
+    faked("always_raises")
+    call = [*CALL, "--tasks", "books-dvd", "--out", str(tmp_path)]
+    assert cli.main(call) == 1
+    out = capsys.readouterr().out
+    assert "24 rows failed (run again to retry)\nRuntimeError: no luck" in out
+    faked("good")
+    assert cli.main(call) == 0
+
+
+def test_settings_are_passed_on(faked, tmp_path):
+    call = [*CALL, "--tasks", "books-dvd", "--settings", "marda", "--preprocessing", "log-tf"]
+    assert cli.main([*call, "--set", "ridge=10", "solver=dual", "--out", str(tmp_path)]) == 0
+    with open(tmp_path / "rows.csv", newline="") as file:
+        row = next(csv.DictReader(file))
+    assert row["settings"] == 'marda+ridge=10+solver="dual"'
+    assert row["preprocessing"] == "log-tf"
+
+
+def test_foreign_store(faked, tmp_path, capsys):
+    (tmp_path / "results.sqlite").write_text("not a store" * 100)
+    assert cli.main([*CALL, "--out", str(tmp_path)]) == 2
+    assert "is not a result store" in capsys.readouterr().err
+
+
+def test_missing_domains_are_left_out(faked, tmp_path):
+    present = {"oc10-decaf6": ("dslr", "webcam")}
+    request = Request(table="us", datasets=("oc10-decaf6",))
+    outcome = reproduce(request, tmp_path, jobs=1, executor=fakes.name_of("good"), present=present)
+    assert {row.spec.task.pair for row in outcome.rows} == {"dslr-webcam", "webcam-dslr"}
+    cell = outcome.tables[0].blocks[0].rows[0].cells[0]
+    assert cell.paper is not None
+    assert cell.difference is None
+
+
+@pytest.mark.data
+def test_real_rows_of_amt(tmp_path, capsys):
+    call = ["reproduce", "--table", "us", "--datasets", "amt", "--tasks", "books-dvd"]
+    call += ["--models", "BL", "S1", "--classifiers", "ridge", "--jobs", "1"]
+    assert cli.main([*call, "--out", str(tmp_path)]) == 0
+    with open(tmp_path / "rows.csv", newline="") as file:
+        figures = {r["model"]: float(r["accuracy"]) for r in csv.DictReader(file)}
+    # From the formulas of math.md written out in dense numpy.
+    assert figures["BL"] == pytest.approx(80.898, abs=0.03)
+    assert figures["S1"] == pytest.approx(79.671, abs=0.03)
