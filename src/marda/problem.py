@@ -174,7 +174,8 @@ class Problem:
             if term is not None:
                 diagonal, extra = diagonal + term.diagonal, term.rows
             system = DiagonalPlusGram(diagonal, self.scale, self.gram, extra)
-            args = (system, self.count, self.labelled, self.outputs, self.bias)
+            variance = self.all_rows.diagonal
+            args = (system, self.count, variance, self.labelled, self.outputs, self.bias)
             self._denoisers[which] = self._make(args)
         return self._denoisers[which]
 

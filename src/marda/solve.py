@@ -101,7 +101,7 @@ def _basis(terms: Sequence[PredictionTerm], n_outputs: int) -> tuple[Matrix, lis
 def _solve_on_basis(
     denoiser: Denoiser,
     terms: Sequence[PredictionTerm],
-    previous: tuple[Matrix, Matrix] | None,
+    earlier: Sequence[tuple[Matrix, Matrix]],
     repeated: bool,
 ) -> tuple[Matrix, Matrix]:
     """Δ and U for given predictors: equation (★U)."""
@@ -117,15 +117,16 @@ def _solve_on_basis(
         inner = (B.T @ R) / (1 + np.outer(Lambda, np.diag(couplings[0])))
         return B @ inner, U
     start = None
-    if previous is not None:
-        delta, basis = previous
-        start = delta @ (basis.T @ U)
-    return (
-        denoiser.solve_coupled(
-            [Coupling(t.Q, S) for t, S in zip(terms, couplings, strict=True)], R, start
-        ),
-        U,
-    )
+    if earlier:
+        # Where the last two answers point to
+        last = [delta @ (basis.T @ U) for delta, basis in earlier[-2:]]
+        start = 2 * last[1] - last[0] if len(last) == 2 else last[0]
+    zero = np.zeros((U.shape[1], U.shape[1]))
+    on_labelled, on_all = zero.copy(), zero.copy()
+    for term, S in zip(terms, couplings, strict=True):
+        S_of_kind = on_labelled if term.Q is denoiser.labelled else on_all
+        S_of_kind += S
+    return denoiser.solve_coupled(Coupling(on_labelled, on_all), R, start), U
 
 
 class _ZStep:
@@ -187,7 +188,7 @@ def solve(
     domain = [problem.domain_term] if model.domain and problem.has_target else []
     if model.joint:
         return _alternate(problem, model, denoiser, domain, max_iter, tol)
-    delta, U = _solve_on_basis(denoiser, domain, None, repeated=False)
+    delta, U = _solve_on_basis(denoiser, domain, [], repeated=False)
     curve = [_fixed_loss(problem, denoiser, delta) + _losses(denoiser, delta, U, domain)]
     Z = z0 = None
     if predictor:
@@ -223,21 +224,20 @@ def _alternate(
     z_step = _ZStep(problem, denoiser)
     Z, z0, loss = _start(problem, model, domain)
     curve = [loss]
-    state = None
+    states: list[tuple[Matrix, Matrix]] = []
     n_iter = 0
     converged = False
     while n_iter < max_iter and not converged:
         n_iter += 1
         terms = [problem.class_term(Z, z0), *domain]
-        state = _solve_on_basis(denoiser, terms, state, repeated=True)
-        delta, U = state
+        delta, U = _solve_on_basis(denoiser, terms, states, repeated=True)
+        states = [*states[-1:], (delta, U)]
         Z, z0, WZ = z_step(delta, U)
         loss = _fixed_loss(problem, denoiser, delta) + _class_loss(problem, Z, z0, WZ)
         loss += _losses(denoiser, delta, U, domain)
         converged = curve[-1] - loss <= tol * abs(curve[-1])
         curve.append(loss)
-    assert state is not None
-    delta, U = state
+    delta, U = states[-1]
     return Solution(problem, model, denoiser, delta, U, Z, z0, curve, n_iter, converged)
 
 

@@ -14,7 +14,7 @@ row of W₀ is zero, and every route works on features alone. `offset` undoes th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -32,6 +32,7 @@ from marda.operators.linear import (
     RowGram,
     SecondMoment,
     WoodburyFactor,
+    solve_together,
 )
 from marda.operators.maps import DenseMap, IterativeMap, Map, RowMap
 from marda.operators.rows import Rows
@@ -47,16 +48,18 @@ __all__ = [
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
-CG_TOL = 1e-12
+CG_TOL = 1e-10
 COLUMN_BLOCK = 128
+MAX_STEPS = 500
+SHIFT_RATIO = 2.0
 
 
 @dataclass(frozen=True)
 class Coupling:
-    """One prediction term of (★) restricted to U: V ↦ Q V S with S = a UᵀZZᵀU, r×r."""
+    """The prediction terms of (★) on U: V ↦ Q_l V S_l + Q V S with S = a UᵀZZᵀU, r×r."""
 
-    Q: SecondMoment
-    S: Matrix
+    labelled: Matrix
+    all_rows: Matrix
 
 
 class Denoiser(ABC):
@@ -68,6 +71,8 @@ class Denoiser(ABC):
         The feature block of G.
     count : float
         Bias entry of G: the number of rows.
+    variance : array of shape (d,)
+        The part of G's diagonal that belongs to Q.
     labelled : SecondMoment
         Q_l.
     outputs : integer array or None
@@ -82,12 +87,14 @@ class Denoiser(ABC):
         self,
         system: DiagonalPlusGram,
         count: float,
+        variance: Vector,
         labelled: SecondMoment,
         outputs: NDArray[np.int64] | None,
         bias: bool,
     ):
         self.system = system
         self.count = count
+        self.variance = variance
         self.labelled = labelled
         self.outputs = outputs
         self.bias = bias
@@ -151,45 +158,74 @@ class Denoiser(ABC):
 
     # (★) on U ---------------------------------------------------------------------------------
 
-    def solve_coupled(
-        self, terms: Sequence[Coupling], R: Matrix, start: Matrix | None = None
-    ) -> Matrix:
-        """Solve G V + Σ Q_k V S_k = R by CG with G as preconditioner.
+    @abstractmethod
+    def _solve_shifted(self, shifts: Vector, B: Matrix) -> Matrix:
+        """(G + s_i Q_l)⁻¹b_i for every column; factorised once for every shift that occurs."""
 
-        G ⪰ Q_k bounds the condition number by 1 + Σ‖S_k‖. The preconditioner is
-        G ⊗ (I + Στ_kS_k), τ_k = tr Q_k / tr G, which is exact where Q_k = τ_k G. G times a direction
-        is never computed: it follows from the residuals, since Gz = r(I + Στ_kS_k)⁻¹.
+    def _excess(self, V: Matrix) -> Matrix:
+        """(G − Q) V: what ridge and MMD terms add to Q."""
+        d, system = self.n_features, self.system
+        out = np.zeros_like(V)
+        out[:d] = (system.diagonal - self.variance)[:, None] * V[:d]
+        if len(system.extra):
+            out[:d] += system.extra.T @ (system.extra @ V[:d])
+        return out
+
+    def solve_coupled(self, terms: Coupling, R: Matrix, start: Matrix | None = None) -> Matrix:
+        """Solve G V + Q_l V S_l + Q V S = R.
+
+        With C = (I + S)^½, V = V'OᵀC⁻¹ and S_l' = C⁻¹S_lC⁻¹ = O diag(s) Oᵀ this is, a column,
+        (G + s_i Q_l) v_i' minus a term with G − Q, which is small (ridge and MMD alone). CG runs on
+        that, preconditioned by G + s̄_i Q_l with 1 + s̄_i the power of SHIFT_RATIO nearest to
+        1 + s_i: as 0 ⪯ Q_l ⪯ G, the condition number is at most √SHIFT_RATIO · (1 + …), and
+        a handful of factorisations serves all alternations. The preconditioner times a direction
+        follows from the residuals, so that a step costs one solve and one product with Q_l.
         """
-        # τ is 1 for all rows and about the labelled share for Q_l.
-        mix = np.eye(R.shape[1]) + sum(min(1.0, t.Q.count / self.count) * t.S for t in terms)
-        unmix = np.linalg.inv(mix)
+        values, O = np.linalg.eigh(np.eye(R.shape[1]) + terms.all_rows)
+        C_inverse = (O / np.sqrt(values)) @ O.T
+        s, O = np.linalg.eigh(C_inverse @ terms.labelled @ C_inverse)
+        into, back = C_inverse @ O, O.T @ np.linalg.inv(C_inverse)
+        s = np.maximum(s, 0)
+        power = np.round(np.log(1 + s) / np.log(SHIFT_RATIO))
+        grid = np.where(power > 0, SHIFT_RATIO**power - 1, 0.0)
+        rest = np.diag(s - grid)
+        mixing = into.T @ terms.all_rows @ into
+        mixed = bool(np.abs(mixing).max(initial=0) > 0)
 
-        def coupled(V: Matrix) -> Matrix:
-            return np.asarray(sum(t.Q.matmul(V @ t.S) for t in terms))
+        def precondition(V: Matrix) -> Matrix:
+            return self._solve_shifted(grid, V)
 
-        V = self.solve(R @ unmix) if start is None else start.copy()
-        residual = R - self.matmul(V) - coupled(V)
-        goal = CG_TOL * float(np.linalg.norm(R))
-        G_direction = residual @ unmix
-        z = self.solve(G_direction)
-        direction = z.copy()
+        def remainder(V: Matrix) -> Matrix:
+            out = self.labelled.matmul(V @ rest)
+            return out - self._excess(V @ mixing) if mixed else out
+
+        right = R @ into
+        goal = CG_TOL * float(np.linalg.norm(right))
+        if start is None:
+            V = np.zeros_like(right)
+            residual = right.copy()
+        else:
+            V = start @ back.T
+            image = self.matmul(V) + self.labelled.matmul(V * s)
+            residual = right - (image - self._excess(V @ mixing) if mixed else image)
+        z = precondition(residual)
+        direction, image_of = z.copy(), residual.copy()  # image_of: preconditioner × direction
         rz = float(np.vdot(residual, z))
-        for _ in range(1000):
+        for _ in range(MAX_STEPS):
             if np.linalg.norm(residual) <= goal:
                 break
-            image = G_direction + coupled(direction)
+            image = image_of + remainder(direction)
             curvature = float(np.vdot(direction, image))
             if curvature <= 0:
                 break  # nothing but rounding is left of the direction
             step = rz / curvature
             V += step * direction
             residual -= step * image
-            G_z = residual @ unmix
-            z = self.solve(G_z)
+            z = precondition(residual)
             rz, previous = float(np.vdot(residual, z)), rz
             direction = z + (rz / previous) * direction
-            G_direction = G_z + (rz / previous) * G_direction
-        return V
+            image_of = residual + (rz / previous) * image_of
+        return np.asarray(V @ into.T)
 
 
 class _ExplicitMap(Denoiser):
@@ -218,6 +254,7 @@ class PrimalDenoiser(_ExplicitMap):
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.factor = CholeskyFactor(self.system.dense())
+        self._shifts: dict[float, CholeskyFactor] = {}
 
     @cached_property
     def W0(self) -> Matrix:  # type: ignore[override]
@@ -240,6 +277,24 @@ class PrimalDenoiser(_ExplicitMap):
         S = self.system.gram.dense()
         P = S if self.outputs is None else S[:, self.outputs]
         return float(np.vdot(self.system.scale[:, None] * P, self.W0))
+
+    def _solve_shifted(self, shifts: Vector, B: Matrix) -> Matrix:
+        out = np.empty_like(B)
+        for shift in np.unique(shifts):
+            columns = shifts == shift
+            solve = self._shifted(float(shift)).solve if shift else self.solve
+            out[:, columns] = solve(B[:, columns])
+        return out
+
+    def _shifted(self, shift: float) -> CholeskyFactor:
+        if shift not in self._shifts:
+            G = shift * self.labelled.dense()
+            d = self.n_features
+            G[:d, :d] += self.system.dense()
+            if self.bias:
+                G[d, d] += self.count
+            self._shifts[shift] = CholeskyFactor(G)
+        return self._shifts[shift]
 
     @cached_property
     def pencil(self) -> tuple[Matrix, Vector]:
@@ -269,6 +324,7 @@ class DualDenoiser(Denoiser):
         self.factor: WoodburyFactor = WoodburyFactor(self.system)
         self.rows: Rows = self.factor.rows
         self.output_rows = self.rows.columns(self.outputs)
+        self._shifts: dict[float, tuple[WoodburyFactor, Vector, float]] = {}
 
     @cached_property
     def _output_kernel(self) -> Matrix:
@@ -284,6 +340,43 @@ class DualDenoiser(Denoiser):
         n = self.rows.shape[0]
         scores = self.factor.F_dot(B[: self.n_features] / self.system.diagonal[:, None])
         return self.output_rows.tdot(self.factor.core_inverse[:n] @ scores)
+
+    def _solve_shifted(self, shifts: Vector, B: Matrix) -> Matrix:
+        values, which = np.unique(shifts, return_inverse=True)
+        d = self.n_features
+        systems = [self._shifted(float(shift)) for shift in values]
+        top = solve_together([factor for factor, _, _ in systems], which, B[:d])
+        if self.labelled.cross is None:
+            return top
+        # Bordered by the bias, [[K, s u], [s uᵀ, N + s n]]: eliminate it, a column at a time
+        border = values[which] * (self.labelled.cross @ top)
+        solved = np.stack([solved for _, solved, _ in systems], 1)[:, which]
+        schur = np.array([schur for _, _, schur in systems])[which]
+        bias = (B[d] - border) / schur
+        return np.vstack([top - solved * bias, bias])
+
+    def _shifted(self, shift: float) -> tuple[WoodburyFactor, Vector, float]:
+        """The feature block K of G + shift·Q_l, K⁻¹su, and the Schur complement of the bias."""
+        if shift not in self._shifts:
+            gram, system = self.labelled.gram, self.system
+            assert isinstance(gram, RowGram)
+            factor, n_l = self.factor, gram.rows.shape[0]
+            if shift:
+                weights = np.ones(self.rows.shape[0])
+                weights[:n_l] += shift * (1.0 if gram.weights is None else gram.weights)
+                diagonal = system.diagonal + shift * self.labelled.diagonal
+                rows = RowGram(self.rows, weights)
+                factor = WoodburyFactor(
+                    DiagonalPlusGram(diagonal, system.scale, rows, system.extra)
+                )
+                del factor.kernel  # only W₀ and K₀ need it
+            solved, schur = np.zeros(self.n_features), self.count
+            if self.labelled.cross is not None:
+                u = shift * self.labelled.cross
+                solved = factor.solve(u[:, None]).ravel()
+                schur += shift * self.labelled.count - float(u @ solved)
+            self._shifts[shift] = factor, solved, schur
+        return self._shifts[shift]
 
     def freeze(self) -> Map:
         n = self.rows.shape[0]
@@ -371,16 +464,21 @@ class _RowProducts(Denoiser):
             stop = min(self.n_outputs, start + COLUMN_BLOCK)
             yield slice(start, stop), np.eye(self.n_outputs, stop - start, -start)
 
-    def solve_coupled(
-        self, terms: Sequence[Coupling], R: Matrix, start: Matrix | None = None
-    ) -> Matrix:
+    def _solve_shifted(self, shifts: Vector, B: Matrix) -> Matrix:
+        raise TypeError("this route has no factorisations: solve_coupled is its own.")
+
+    def solve_coupled(self, terms: Coupling, R: Matrix, start: Matrix | None = None) -> Matrix:
         """(★) on U by CG on the whole operator, with its diagonal as preconditioner."""
         jacobi = np.append(self.factor.jacobi, self.count) if self.bias else self.factor.jacobi
-        shares = 1 + sum(min(1.0, t.Q.count / self.count) * np.diag(t.S) for t in terms)
-        diagonal = np.outer(jacobi, shares)
+        share = min(1.0, self.labelled.count / self.count)
+        diagonal = np.outer(
+            jacobi, 1 + share * np.diag(terms.labelled) + np.diag(terms.all_rows)
+        )
 
         def apply(V: Matrix) -> Matrix:
-            return np.asarray(self.matmul(V) + sum(t.Q.matmul(V @ t.S) for t in terms))
+            W = V + V @ terms.all_rows
+            mixed = self.matmul(W) - self._excess(V @ terms.all_rows)
+            return np.asarray(mixed + self.labelled.matmul(V @ terms.labelled))
 
         return conjugate_gradients(
             apply, R, lambda V: V / diagonal, x0=start, tol=CG_TOL, coupled=True, name="(★)"

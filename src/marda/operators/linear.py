@@ -7,6 +7,7 @@ D + A S A + EᵀE as a d×d Cholesky, an n×n Woodbury, or by conjugate gradient
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,6 +30,7 @@ __all__ = [
     "SecondMoment",
     "SingularError",
     "WoodburyFactor",
+    "solve_together",
 ]
 
 Matrix = NDArray[np.float64]
@@ -263,13 +265,37 @@ class WoodburyFactor:
 
     def solve(self, B: Matrix) -> Matrix:
         """(D + FᵀF)⁻¹B."""
-        B_over_D = B / self.system.diagonal[:, None]
-        inner = self.core_inverse @ self.F_dot(B_over_D)
-        return np.asarray(B_over_D - self.F_tdot(inner) / self.system.diagonal[:, None])
+        return solve_together([self], np.zeros(B.shape[1], dtype=np.int64), B)
 
     def matmul(self, V: Matrix) -> Matrix:
         """(D + FᵀF) V."""
         return self.system.matmul(V)
+
+
+def solve_together(
+    factors: Sequence[WoodburyFactor], which: NDArray[np.int64], B: Matrix
+) -> Matrix:
+    """Solve column i of B with factors[which[i]], in one pass over the rows that all share.
+
+    Thin products are bound by the reading of X, so columns of different systems (same rows,
+    scale and extra, other diagonals and row weights) go through it together.
+    """
+    first = factors[0]
+    a, E, n = first.system.scale[:, None], first.system.extra, first.rows.shape[0]
+    D = np.stack([f.system.diagonal for f in factors], 1)[:, which]
+    out = B / D
+    scores = np.vstack([first.rows.dot(a * out), E @ out])
+    for k, factor in enumerate(factors):
+        columns = which == k
+        part = scores[:, columns]
+        if factor.root is not None:
+            part[:n] *= factor.root[:, None]
+        part = factor.core_inverse @ part
+        if factor.root is not None:
+            part[:n] *= factor.root[:, None]
+        scores[:, columns] = part
+    out -= (a * first.rows.tdot(scores[:n]) + E.T @ scores[n:]) / D
+    return out
 
 
 class IterativeFactor:
