@@ -18,6 +18,7 @@ __all__ = ["Rows"]
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 CHUNK_BYTES = 32 * 2**20
+CACHE_BYTES = 2**20  # rows cast to float64 are multiplied while they are still in cache
 
 
 class Rows:
@@ -36,8 +37,8 @@ class Rows:
         self.center = center if center is None or center.any() else None
         self.shape: tuple[int, int] = X.shape
 
-    def _chunks(self, length: int, width: int) -> list[slice]:
-        step = max(1, CHUNK_BYTES // (8 * max(1, width)))
+    def _chunks(self, length: int, width: int, size: int = CHUNK_BYTES) -> list[slice]:
+        step = max(1, size // (8 * max(1, width)))
         return [slice(i, min(length, i + step)) for i in range(0, length, step)]
 
     def dot(self, V: Matrix) -> Matrix:
@@ -46,7 +47,7 @@ class Rows:
             out = np.asarray(self.X @ V, dtype=np.float64)
         else:
             out = np.empty((self.shape[0], V.shape[1]))
-            for rows in self._chunks(*self.shape):
+            for rows in self._chunks(*self.shape, CACHE_BYTES):
                 out[rows] = self.X[rows].astype(np.float64) @ V
         if self.center is not None:
             out -= self.center @ V
@@ -58,7 +59,7 @@ class Rows:
             out = np.asarray(self.X.T @ U, dtype=np.float64)
         else:
             out = np.zeros((self.shape[1], U.shape[1]))
-            for rows in self._chunks(*self.shape):
+            for rows in self._chunks(*self.shape, CACHE_BYTES):
                 out += self.X[rows].astype(np.float64).T @ U[rows]
         if self.center is not None:
             out -= np.outer(self.center, U.sum(0))
