@@ -92,6 +92,14 @@ def test_latex(table, stacked):
     assert (text + render.to_latex(stacked)).isascii()
 
 
+def test_a_column_the_paper_does_not_print_stands_alone():
+    cells = (Cell(figure(40.0)), Cell(figure(50.0), 51.0, comparable=True))
+    block = Block("AMT", "amt", ("nn", "ridge"), (TableRow("S1", cells),))
+    header, lines = render.grid(block, render.PLAIN)
+    assert header == ["", "nn", "ridge", "paper"]
+    assert lines == [["S1", "40.0", "50.0", "*51.0* (−1.0)"]]
+
+
 def test_stacked(stacked):
     header, lines = render.grid(stacked.blocks[0], render.PLAIN)
     assert header == ["", "A→W", "mean"]

@@ -16,7 +16,7 @@ from marda import datasets
 from marda.datasets import Task
 from marda.experiments.execute import balanced
 
-PAIRS = (("films", "tweets"), ("products", "tweets"), ("films", "products"))
+PAIRS = (("films", "tweets"), ("films", "products"), ("editorials", "tweets"))
 N_FEATURES = 2000
 """The most frequent words and bigrams: with all 14,439 the demo would take minutes."""
 N_BOOTSTRAP = 1000

@@ -36,7 +36,7 @@ def text_lines(result: DemoResult) -> list[str]:
         "",
         f"Where the time went ({seconds_text(result.seconds)} in all)",
     ]
-    return lines + align([[f"  {what}", seconds_text(s)] for what, s in result.times])
+    return lines + align([["  " + what, seconds] for what, seconds in _times(result)])
 
 
 def write_page(result: DemoResult, path: Path) -> Path:
@@ -64,12 +64,17 @@ def page(result: DemoResult) -> str:
         _table(
             f"{seconds_text(result.seconds)} in all.",
             ("", "time"),
-            [[what, seconds_text(s)] for what, s in result.times],
+            _times(result),
         ),
         f"<footer><p>Data: {escape(result.citation)} {escape(result.licence)}</p>",
         f"<p>{escape(', '.join(f'{k} {v}' for k, v in versions().items()))}</p></footer>",
     ]
     return _PAGE.replace("{{body}}", "\n".join(parts))
+
+
+def _times(result: DemoResult) -> list[tuple[str, str]]:
+    """Return what took time at all."""
+    return [(what, seconds_text(s)) for what, s in result.times if s >= 0.05]
 
 
 def _heading(pair: PairResult) -> str:

@@ -46,11 +46,14 @@ def grid(block: Block, marks: Marks) -> tuple[list[str], list[list[str]]]:
     columns = [name.replace("→", marks.arrow) for name in block.columns]
     if block.stacked:
         return ["", *columns], [line for row in block.rows for line in _stacked(row, marks)]
-    header = ["", *(text for name in columns for text in (name, "paper"))]
-    lines = [
-        [row.label, *(text for cell in row.cells for text in _side(cell, marks))]
-        for row in block.rows
-    ]
+    header, lines = [""], [[row.label] for row in block.rows]
+    for at, name in enumerate(columns):
+        cells = [row.cells[at] for row in block.rows]
+        # A column of which the paper prints nothing gets no empty one beside it.
+        width = 1 + any(cell.paper is not None for cell in cells)
+        header += [name, "paper"][:width]
+        for line, cell in zip(lines, cells, strict=True):
+            line.extend(_side(cell, marks)[:width])
     return header, lines
 
 

@@ -155,7 +155,7 @@ def time_text(rows: Sequence[ResultRow], report: RunReport) -> list[str]:
     """Where the time of these rows went, and what this call did."""
     spent = sum(row.seconds for row in rows)
     lines = [
-        f"this call: {seconds_text(report.wall_seconds)} with {report.jobs} processes, "
+        f"this call: {seconds_text(report.wall_seconds)} with --jobs {report.jobs}, "
         f"{report.computed} rows computed, {report.from_store} from the store, "
         f"{report.failed} failed",
         f"all {len(rows)} rows: {seconds_text(spent)} of computing",

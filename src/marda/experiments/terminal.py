@@ -25,15 +25,15 @@ def print_table(table: Table, stream: TextIO | None = None) -> None:
     console.print(f"[bold]{table.title}[/bold]")
     for block in table.blocks:
         header, lines = render.grid(block, render.RICH)
-        shown = RichTable(title=block.heading, title_justify="left", box=None, padding=(0, 1, 0, 0))
+        shown = RichTable(box=None, padding=(0, 1, 0, 0))
         for at, name in enumerate(header):
             shown.add_column(name, justify="left" if at == 0 else "right", no_wrap=True)
         for line in lines:
             shown.add_row(*line)
-        console.print()
+        console.print(f"\n[italic]{block.heading}[/italic]")
         console.print(shown)
     for note in table.notes:
-        console.print(note, style="dim")
+        console.print(note, style="dim", soft_wrap=True)
     console.print()
 
 
@@ -46,7 +46,7 @@ def print_section(title: str, lines: Sequence[str], stream: TextIO | None = None
         return
     console.print(f"[bold]{title}[/bold]")
     for line in lines:
-        console.print(line, markup=False)
+        console.print(line, markup=False, soft_wrap=True)
     console.print()
 
 
