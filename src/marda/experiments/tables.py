@@ -146,7 +146,7 @@ def _block(table: TableName, name: str, specs: Sequence[Spec], results: Results)
     rows = tuple(TableRow(m, tuple(cell(m, c) for c in columns)) for m in models)
     heading = f"{BENCHMARKS[name].label}, {len(pairs)} tasks"
     if specs[0].task.setting != "US":
-        heading += f", {draws} draws"
+        heading += f", {draws} draw{'s' if draws > 1 else ''}"
     return Block(heading, name, tuple(columns), rows)
 
 
