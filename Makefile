@@ -49,7 +49,7 @@ lint: $(VENV)/.dev  ## ruff, strict types, layer order
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.test  ## speed ratios in one run; writes docs/performance.md
-	$(BIN)/python -m bench
+	$(BIN)/python -m marda.bench
 
 docs: $(VENV)/.dev  ## the documentation, into docs/_build/html
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsyrk, ssyrk
 from sklearn.utils.validation import _get_feature_names, check_array
 
+from marda._linalg import add_gram, mirror_lower
 from marda._validation import UNLABELED, check_domains, encode_labels
 from marda.moments.stats import Moments
 
@@ -81,12 +81,12 @@ class _Part:
         keys = sorted(self.groups)
         gram = gram_labelled = class_grams = None
         if self.grams:
-            full = [_symmetric(g) for g in self.grams]
+            full = [mirror_lower(g) for g in self.grams]
             if self.per_class:
                 class_grams = np.array(full[1:]).reshape(-1, *full[0].shape)
                 gram_labelled = class_grams.sum(0)
             else:
-                gram_labelled = full[1]
+                gram_labelled = full[1].copy()  # the running sum goes on changing
             gram = full[0] + gram_labelled
         return Moments(
             classes,
@@ -186,12 +186,4 @@ def _add_gram(gram: Matrix, X: Any) -> Matrix:
         product = sp.coo_array(sp.tril(X.T @ X))
         gram[product.coords] += product.data  # a product of CSR arrays has no duplicates
         return gram
-    X = np.ascontiguousarray(X)
-    if X.dtype == np.float32:
-        gram += ssyrk(1.0, X.T, lower=1)
-        return gram
-    return np.asarray(dsyrk(1.0, X.T, beta=1.0, c=gram, lower=1, overwrite_c=1))
-
-
-def _symmetric(lower: Matrix) -> Matrix:
-    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
+    return add_gram(gram, X.T)

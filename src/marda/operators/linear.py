@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lapack
 from scipy.linalg.blas import dsymm
 
+from marda._linalg import mirror_lower
 from marda.operators.cg import conjugate_gradients
 from marda.operators.rows import Rows
 
@@ -212,7 +213,7 @@ class CholeskyFactor:
         inverse, info = lapack.dpotri(self._L, lower=1)
         if info:  # pragma: no cover - cannot happen after a successful factorisation
             raise SingularError("the factor could not be inverted.")
-        return np.asarray(np.tril(inverse) + np.tril(inverse, -1).T)
+        return mirror_lower(inverse)
 
 
 class WoodburyFactor:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsyrk, ssyrk
+
+from marda._linalg import add_gram, mirror_lower
 
 __all__ = ["Rows"]
 
@@ -115,31 +116,22 @@ class Rows:
                     S -= cross + cross.T
                 continue
             block = block if self.center is None else block - self.center.astype(block.dtype)
-            block = np.ascontiguousarray(block * np.sqrt(w)[:, None].astype(block.dtype))
-            if block.dtype == np.float32:
-                S += ssyrk(1.0, block.T, lower=1)
-            else:
-                S = dsyrk(1.0, block.T, beta=1.0, c=S, lower=1, overwrite_c=1)
-        return S if sp.issparse(self.X) else _mirror(S)
+            S = add_gram(S, (block * np.sqrt(w)[:, None].astype(block.dtype)).T)
+        return S if sp.issparse(self.X) else mirror_lower(S)
 
     def kernel(self, weights: Vector) -> Matrix:
         """(X − 1mᵀ) diag(w) (X − 1mᵀ)ᵀ, n×n, for w ≥ 0; float32 rows multiply in float32."""
         if sp.issparse(self.X):
             return self._sparse_kernel(weights)
         n, d = self.shape
-        single = self.X.dtype == np.float32
         K = np.zeros((n, n), order="F")
         root = np.sqrt(weights)
         for cols in self._chunks(d, n):
             block = self.X[:, cols]
             if self.center is not None:
                 block = block - self.center[cols].astype(self.X.dtype)
-            block = np.asfortranarray(block * root[cols].astype(self.X.dtype))
-            if single:
-                K += ssyrk(1.0, block, lower=1)
-            else:
-                K = dsyrk(1.0, block, beta=1.0, c=K, lower=1, overwrite_c=1)
-        return _mirror(K)
+            K = add_gram(K, block * root[cols].astype(self.X.dtype))
+        return mirror_lower(K)
 
     def _sparse_kernel(self, weights: Vector) -> Matrix:
         X = self.X
@@ -154,18 +146,3 @@ class Rows:
             t = np.asarray(X @ weighted)
             K -= t[:, None] + t[None, :] - self.center @ weighted
         return K
-
-
-def _mirror(lower: Matrix) -> Matrix:
-    """Fill the upper triangle from the lower one, in place."""
-    upper = np.triu_indices(lower.shape[0], 1) if lower.shape[0] < 512 else None
-    if upper is not None:
-        lower[upper] = lower.T[upper]
-        return lower
-    n = lower.shape[0]
-    for start in range(0, n, 512):  # block-wise: no index arrays of n² entries
-        stop = min(n, start + 512)
-        diagonal = lower[start:stop, start:stop]
-        lower[start:stop, start:stop] = np.tril(diagonal) + np.tril(diagonal, -1).T
-        lower[start:stop, stop:] = lower[stop:, start:stop].T
-    return lower

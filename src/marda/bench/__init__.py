@@ -1,0 +1,1 @@
+"""Speed and memory against reference implementations, side by side in one run."""

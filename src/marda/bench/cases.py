@@ -1,0 +1,275 @@
+"""One function a claim: each measures marda and a reference in the same process.
+
+A case returns figures as a dict; `ratio` is reference time over marda's, unless the case says
+otherwise. References are written here in the plainest way, as the textbooks have them.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve, solve_sylvester
+from scipy.linalg.lapack import dpotrf, dpotri
+
+from marda import MDA, MDAClassifier, noise_path, paper_settings
+from marda._linalg import add_gram
+from marda.bench.data import dense_problem, sparse_problem
+from marda.operators.cost import Workload, costs
+
+__all__ = ["CASES"]
+
+Figures = dict[str, Any]
+Matrix = NDArray[np.float64]
+
+
+def _seconds(job: Callable[[], Any], repeat: int = 1) -> tuple[float, Any]:
+    """Best wall-clock time of several runs, and the last result."""
+    best, result = float("inf"), None
+    for _ in range(repeat):
+        start = time.perf_counter()
+        result = job()
+        best = min(best, time.perf_counter() - start)
+    return best, result
+
+
+def _difference(A: Matrix, B: Matrix) -> float:
+    return float(np.linalg.norm(A - B) / np.linalg.norm(B))
+
+
+def _bartels_stewart(X: Matrix, y: NDArray[Any], alternations: int) -> tuple[Matrix, Matrix]:
+    """J12 as the paper computes it: the Sylvester equation A W + W B = C in every alternation."""
+    p, ridge, ridge_class = 0.5, 1e-2, 1.0
+    q, d = 1 - p, X.shape[1]
+    labelled = y >= 0
+    Y = np.where(y[labelled][:, None] == np.arange(y.max() + 1), 1.0, -1.0)
+
+    def corrupted(S: Matrix) -> Matrix:
+        Q = q**2 * S
+        Q[np.diag_indices_from(Q)] = q * np.diag(S)
+        return Q
+
+    S, S_l = X.T @ X, X[labelled].T @ X[labelled]
+    Q, Q_l, P, T = corrupted(S), corrupted(S_l), q * S, q * X[labelled].T @ Y
+    A = solve(Q_l, Q + ridge * np.eye(d), assume_a="pos")
+    W = np.eye(d)
+
+    def z_step(W: Matrix) -> Matrix:
+        return solve(W.T @ Q_l @ W + ridge_class * np.eye(d), W.T @ T, assume_a="pos")
+
+    for _ in range(alternations):
+        Z = z_step(W)
+        W = solve_sylvester(A, Z @ Z.T, solve(Q_l, P + T @ Z.T, assume_a="pos"))
+    return W, z_step(W)
+
+
+def alternation(d: int = 1000) -> Figures:
+    """J12, three alternations, against scipy's Bartels–Stewart."""
+    X, y, domain = dense_problem(3 * d // 2, d)
+    settings = {**paper_settings("image"), "max_iter": 3, "tol": 0.0}
+    model = MDAClassifier("J12", solver="primal", **settings)
+    ours, model = _seconds(lambda: model.fit(X, y, sample_domain=domain), repeat=2)
+    theirs, (W, Z) = _seconds(lambda: _bartels_stewart(X, y, 3))
+    return {
+        "features": d,
+        "marda_s": ours,
+        "reference_s": theirs,
+        "ratio": theirs / ours,
+        "difference_W": _difference(model.W_, W),
+        "difference_Z": _difference(model.Z_, Z),
+    }
+
+
+def joint(d: int = 4000) -> Figures:
+    """J12 to tol=1e-5 against S1: how much the alternation costs (ratio: J12's time over S1's)."""
+    X, y, domain = dense_problem(3 * d // 2, d)
+    sequential, _ = _seconds(
+        lambda: MDAClassifier("S1", solver="primal").fit(X, y, sample_domain=domain)
+    )
+    together, model = _seconds(
+        lambda: MDAClassifier("J12", solver="primal", tol=1e-5).fit(X, y, sample_domain=domain)
+    )
+    return {
+        "features": d,
+        "S1_s": sequential,
+        "J12_s": together,
+        "ratio": together / sequential,
+        "alternations": model.n_iter_,
+    }
+
+
+def blas_share(d: int = 4000) -> Figures:
+    """Share of S1's fit that BLAS and LAPACK take (ratio: share), against the same calls alone."""
+    n = 3 * d // 2
+    X, y, domain = dense_problem(n, d)
+    whole, _ = _seconds(
+        lambda: MDAClassifier("S1", solver="primal").fit(X, y, sample_domain=domain), repeat=2
+    )
+
+    def floor() -> None:
+        G = np.zeros((d, d), order="F")
+        G = add_gram(add_gram(G, X[: n // 2].T), X[n // 2 :].T)  # two Grams
+        G[np.diag_indices_from(G)] += 1.0
+        L, _ = dpotrf(G, lower=1)
+        W, _ = dpotri(L, lower=1)  # W₀
+        K = W.T @ (G @ W)  # K₀
+        K[np.diag_indices_from(K)] += 1.0
+        dpotrf(K, lower=1)
+
+    calls, _ = _seconds(floor, repeat=2)
+    return {"features": d, "fit_s": whole, "blas_s": calls, "ratio": calls / whole}
+
+
+def dual(method: str = "S1D", n: int = 1000, d: int = 4096) -> Figures:
+    """The dual route against the d×d route, fit and transform."""
+    X, y, domain = dense_problem(n, d)
+
+    def run(solver: str) -> tuple[MDAClassifier, Any]:
+        model = MDAClassifier(method, solver=solver).fit(X, y, sample_domain=domain)
+        return model, model.transform(X)
+
+    ours, (model, H) = _seconds(lambda: run("dual"), repeat=2)
+    theirs, (reference, H_reference) = _seconds(lambda: run("primal"))
+    return {
+        "method": method,
+        "rows": n,
+        "features": d,
+        "marda_s": ours,
+        "reference_s": theirs,
+        "ratio": theirs / ours,
+        "difference_coef": _difference(model.coef_, reference.coef_),
+        "difference_rows": _difference(H, H_reference),
+        "alternations": model.n_iter_,
+    }
+
+
+def path(d: int = 2000, levels: int = 20, columns: int = 50) -> Figures:
+    """The noise path against one S1 fit a level (ratio: fits that cost as much as the path)."""
+    X, _, _ = dense_problem(3 * d // 2, d)
+    V = np.random.default_rng(1).standard_normal((d, columns))
+    noise = np.linspace(0.05, 0.95, levels)
+    ours, many = _seconds(lambda: noise_path(X, noise).columns(V), repeat=2)
+    fit, model = _seconds(
+        lambda: MDA("S1", noise=noise[levels // 2], ridge=0, solver="primal").fit(X), repeat=2
+    )
+    return {
+        "features": d,
+        "levels": levels,
+        "path_s": ours,
+        "fit_s": fit,
+        "ratio": ours / fit,
+        "difference": _difference(many[levels // 2], model.W_ @ V),
+    }
+
+
+def _peak_bytes() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def memory(method: str = "J12C", kind: str = "dense", n: int = 600, d: int = 50_000) -> Figures:
+    """Peak memory of a fit in a fresh process, beside the estimate (ratio: estimate/measured)."""
+    sparse = kind == "sparse"
+    X: Any
+    if sparse:
+        X, y, domain = sparse_problem(n, d, 100)
+    else:
+        X, y, domain = dense_problem(n, d, labelled_target=30, dtype="float32")
+    labelled = int((y >= 0).sum())
+    before = _peak_bytes()
+    seconds, model = _seconds(lambda: MDAClassifier(method).fit(X, y, sample_domain=domain))
+    own = X.nnz * 12 if sparse else X.nbytes
+    estimate = costs(
+        Workload(
+            n_rows=n,
+            n_labelled=labelled,
+            n_features=d,
+            n_outputs=d,
+            n_classes=int(y.max()) + 1,
+            n_stored=X.nnz if sparse else n * d,
+            itemsize=X.dtype.itemsize,
+            sparse=sparse,
+            joint=method.startswith("J"),
+            coupled=method.startswith("J") and "D" in method,
+            domain="D" in method,
+        )
+    )[model.solver_].bytes
+    peak = _peak_bytes()
+    # Python, its libraries and the caller's rows were there before the fit.
+    return {
+        "method": method,
+        "rows": n,
+        "features": d,
+        "solver": model.solver_,
+        "fit_s": seconds,
+        "peak_GB": peak / 1e9,
+        "fit_GB": (peak - before) / 1e9,
+        "estimate_GB": estimate / 1e9,
+        "rows_GB": own / 1e9,
+        "ratio": estimate / max(peak - before, 1),
+        "alternations": model.n_iter_,
+    }
+
+
+def peers(n: int = 1000, d: int = 2048) -> Figures:
+    """skada's CORAL and SubspaceAlignment, fitted on the same rows (ratio: their time over ours)."""
+    from skada import CORALAdapter, SubspaceAlignmentAdapter
+
+    X, y, domain = dense_problem(n, d)
+    ours, _ = _seconds(lambda: MDA("S1D").fit(X, y, sample_domain=domain), repeat=2)
+    figures: Figures = {"rows": n, "features": d, "marda_s": ours}
+    for name, adapter in (
+        ("CORAL", CORALAdapter()),
+        ("SubspaceAlignment", SubspaceAlignmentAdapter(n_components=20)),
+    ):
+        # skada numbers domains from 1
+        theirs, _ = _seconds(
+            lambda a=adapter: a.fit(X, y, sample_domain=np.where(domain < 0, -2, 1))
+        )
+        figures[f"{name}_s"] = theirs
+        figures[f"ratio_{name}"] = theirs / ours
+    figures["ratio"] = figures["ratio_CORAL"]
+    return figures
+
+
+def oc10(tasks: int = 12) -> Figures:
+    """The OC10 unsupervised table from Python: auto against forcing the d×d route."""
+    from marda import datasets, pack
+
+    folder = os.environ.get("MARDA_DATA") or None
+    data = datasets.load("oc10-squeezenet", folder)
+    methods = ("BL", "MCF", "S1", "S1M", "S1D", "J12", "J12M", "J12D")
+    times = {"auto": 0.0, "primal": 0.0}
+    for source, target in list(data.pairs())[:tasks]:
+        task = datasets.make_task(data, source, target)
+        X, y, domain = pack(task.X_source, task.y_source, task.X_target)
+        for solver in times:
+            for method in methods:
+                for classifier in ("ridge", "nn", "dscm"):
+                    model = MDAClassifier(
+                        method, classifier=classifier, solver=solver, **paper_settings("image")
+                    )
+                    seconds, _ = _seconds(
+                        lambda m=model: m.fit(X, y, sample_domain=domain).predict(task.X_test)
+                    )
+                    times[solver] += seconds
+    return {
+        "tasks": tasks,
+        "marda_s": times["auto"],
+        "reference_s": times["primal"],
+        "ratio": times["primal"] / times["auto"],
+    }
+
+
+CASES: dict[str, Callable[..., Figures]] = {
+    f.__name__: f for f in (alternation, joint, blas_share, dual, path, memory, peers, oc10)
+}
+
+warnings.filterwarnings("ignore", message="the alternation of")
