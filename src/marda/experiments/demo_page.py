@@ -28,8 +28,9 @@ def text_lines(result: DemoResult) -> list[str]:
     lines = [*_wrapped(_INTRO), ""]
     for pair in result.pairs:
         lines += [_heading(pair), *align([_HEADER, *_cells(pair)], rule=True), _verdict(pair)]
+        lines += _wrapped(_unseen(pair), "  ")
         for title, words in _word_lists(pair):
-            lines += _wrapped(f"{title}: {_listed(words)}", "  ") if words else []
+            lines += _wrapped(f"{title}: {_listed(words)}", "    ")
         lines.append("")
     lines += [
         *_wrapped(_LEGEND),
@@ -53,9 +54,10 @@ def page(result: DemoResult) -> str:
             f"<p><strong>{escape(_verdict(pair))}</strong></p>",
             _table(_LEGEND, _HEADER, _cells(pair)),
         ]
+        parts.append(f"<p>{escape(_unseen(pair))}</p><ul>")
         for title, words in _word_lists(pair):
-            if words:
-                parts.append(f"<p>{escape(title)}: <em>{escape(_listed(words))}</em></p>")
+            parts.append(f"<li>{escape(title)}: <em>{escape(_listed(words))}</em></li>")
+        parts.append("</ul>")
     methods = [score.method for score in result.pairs[0].scores]
     parts += [
         "<h2>The methods</h2><dl>",
@@ -114,13 +116,20 @@ def _verdict(pair: PairResult) -> str:
     return f"{gain}; the interval holds zero: no clear difference here."
 
 
+def _unseen(pair: PairResult) -> str:
+    return (
+        f"{pair.unseen} of the words and word pairs occur in no {pair.source} sentence, so source "
+        f"only cannot use them. Adaptation weighs them by the words they come with:"
+    )
+
+
 def _word_lists(pair: PairResult) -> list[tuple[str, Sequence[Word]]]:
-    never = f"words no {pair.source} sentence has, now counted as"
-    return [(f"{never} positive", pair.positive), (f"{never} negative", pair.negative)]
+    return [("most positive", pair.positive), ("most negative", pair.negative)]
 
 
 def _listed(words: Sequence[Word]) -> str:
-    return ", ".join(f"{w.text} ({w.after - w.before:+.2f})" for w in words).replace("-0", "−0")
+    text = ", ".join(f"{w.text} ({w.after - w.before:+.2f})" for w in words)
+    return text.replace("(-", "(−") or "none"
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:

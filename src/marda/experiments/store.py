@@ -4,7 +4,8 @@ Why SQLite in WAL mode and not append-only JSONL or Parquet: a row is one transa
 process leaves either the whole row or nothing (a JSONL line can be cut in half, and two writers can
 interleave); a unique index makes "done once" a property of the file and not of the code that
 writes it; claims between runners need an atomic compare-and-set, which files do not have.
-It is in the standard library, and ``sqlite3 results.sqlite`` reads it without marda.
+It is in the standard library, and ``sqlite3 results.sqlite`` reads it without marda. The price:
+WAL needs a disk of this machine, not a network folder.
 
 Rows are never deleted. A forced rerun marks the old row ``superseded``; a failure is kept for the
 record and never counts as done.
