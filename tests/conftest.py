@@ -1,0 +1,24 @@
+"""Shared by all tests: a reproducible hypothesis profile, and small problems."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from problems import Case, make_case
+
+settings.register_profile(
+    "marda",
+    derandomize=True,
+    deadline=None,
+    max_examples=20,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("marda")
+
+
+@pytest.fixture
+def case() -> Case:
+    """Two domains, three classes, some labelled and many unlabelled target rows."""
+    return make_case("SS", seed=7)

@@ -1,0 +1,41 @@
+"""Single precision on the benchmark data: the same predictions (issue 3)."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from marda import MDAClassifier, pack
+from marda.datasets import load, make_task
+from problems import relative
+
+pytestmark = [
+    pytest.mark.data,
+    pytest.mark.skipif(not os.environ.get("MARDA_DATA"), reason="MARDA_DATA is not set"),
+]
+
+
+@pytest.mark.parametrize("method", ["S1D", "J12M"])
+@pytest.mark.parametrize("solver", ["primal", "dual"])
+@pytest.mark.parametrize(
+    ("name", "source", "target"),
+    [
+        ("oc10-squeezenet", "dslr", "webcam"),
+        ("oc10-surf", "amazon", "dslr"),
+        ("amt", "books", "dvd"),
+    ],
+)
+def test_single_precision_predicts_the_same(name, source, target, solver, method):
+    if name == "amt" and solver == "primal" and method == "J12M":
+        pytest.skip("5,000 × 5,000 eigendecompositions: minutes")
+    task = make_task(load(name), source, target)
+    X, y, domain = pack(task.X_source, task.y_source, task.X_target)
+    options = {"solver": solver, "tol": 1e-4}
+    double = MDAClassifier(method, **options).fit(X, y, sample_domain=domain)
+    single = MDAClassifier(method, **options).fit(X.astype(np.float32), y, sample_domain=domain)
+    agree = single.predict(task.X_test.astype(np.float32)) == double.predict(task.X_test)
+    print(f"{name} {method} {solver}: coef_ {relative(single.coef_, double.coef_):.1e}")
+    assert agree.mean() >= 0.995
+    assert relative(single.coef_, double.coef_) < 1e-2

@@ -1,0 +1,79 @@
+"""Conjugate gradients on blocks of columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from marda.operators.cg import conjugate_gradients
+
+
+def system(n=12, c=3, condition=1e3):
+    rng = np.random.default_rng(0)
+    Q, _ = np.linalg.qr(rng.standard_normal((n, n)))
+    A = (Q * np.geomspace(1, condition, n)) @ Q.T
+    return A, rng.standard_normal((n, c))
+
+
+def jacobi(A):
+    return lambda R: R / np.diag(A)[:, None]
+
+
+def test_solves_every_column():
+    A, B = system()
+    X = conjugate_gradients(lambda V: A @ V, B, jacobi(A))
+    np.testing.assert_allclose(X, np.linalg.solve(A, B), rtol=1e-8, atol=1e-11)
+
+
+def test_columns_of_very_different_size_all_reach_the_tolerance():
+    A, B = system()
+    B = B * np.array([1e-8, 1.0, 1e8])
+    X = conjugate_gradients(lambda V: A @ V, B, jacobi(A))
+    residual = np.linalg.norm(A @ X - B, axis=0) / np.linalg.norm(B, axis=0)
+    assert residual.max() < 1e-11
+
+
+def test_operators_that_mix_columns():
+    A, B = system()
+    S = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 0.3]])
+    X = conjugate_gradients(lambda V: A @ V + V @ S, B, jacobi(A), coupled=True)
+    np.testing.assert_allclose(A @ X + X @ S, B, atol=1e-9)
+
+
+def test_zero_right_hand_side_and_finished_columns():
+    A, B = system()
+    B[:, 1] = 0
+    X = conjugate_gradients(lambda V: A @ V, B, jacobi(A))
+    np.testing.assert_array_equal(X[:, 1], 0)
+    np.testing.assert_allclose(A @ X, B, atol=1e-9)
+    np.testing.assert_array_equal(conjugate_gradients(lambda V: A @ V, 0 * B, jacobi(A)), 0 * B)
+
+
+def test_a_good_start_saves_steps_and_is_not_changed():
+    A, B = system()
+    calls = []
+
+    def counted(V):
+        calls.append(1)
+        return A @ V
+
+    exact = np.linalg.solve(A, B)
+    held = exact.copy()
+    X = conjugate_gradients(counted, B, jacobi(A), x0=exact, tol=1e-8)
+    np.testing.assert_array_equal(exact, held)
+    np.testing.assert_allclose(X, exact, rtol=1e-7)
+    assert len(calls) <= 2
+
+
+def test_the_right_hand_side_is_not_changed():
+    A, B = system()
+    held = B.copy()
+    conjugate_gradients(lambda V: A @ V, B, jacobi(A))
+    np.testing.assert_array_equal(B, held)
+
+
+def test_warns_when_it_does_not_arrive():
+    A, B = system(n=40, condition=1e8)
+    with pytest.warns(ConvergenceWarning, match="on the big matrix stopped after 3 iterations"):
+        conjugate_gradients(lambda V: A @ V, B, lambda R: R, max_iter=3, name="the big matrix")

@@ -1,0 +1,138 @@
+"""The cost model at its borders, and what a refusal says."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+
+from marda._memory import format_bytes
+from marda.operators.cost import Workload, choose, costs
+
+GB = 10**9
+
+
+def work(n, d, *, r=None, density=1.0, **options):
+    defaults = {
+        "n_labelled": n // 2,
+        "n_outputs": r or d,
+        "n_classes": 10,
+        "n_stored": int(n * d * density),
+        "itemsize": 8,
+        "sparse": density < 1,
+    }
+    return Workload(n_rows=n, n_features=d, **{**defaults, **options})
+
+
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("domain", [True, False])
+def test_the_smaller_side_wins(joint, domain):
+    options = {"joint": joint, "domain": domain, "coupled": joint and domain}
+    assert choose(work(500, 20_000, **options), limit=100 * GB)[0] == "dual"
+    assert choose(work(20_000, 500, **options), limit=100 * GB)[0] == "primal"
+
+
+def test_there_is_one_border():
+    """From few rows to many the choice turns once, from dual to primal."""
+    chosen = [choose(work(n, 1000), limit=100 * GB)[0] for n in range(50, 5000, 50)]
+    assert chosen[0] == "dual"
+    assert chosen[-1] == "primal"
+    assert sum(a != b for a, b in itertools.pairwise(chosen)) == 1
+
+
+def test_auto_takes_the_least_work_of_what_fits():
+    table = costs(work(2000, 1000))
+    chosen, cost = choose(work(2000, 1000), limit=100 * GB)
+    assert cost == table[chosen]
+    assert cost.flops == min(table[name].flops for name in ("primal", "dual"))
+
+
+def test_memory_overrules_work():
+    """Many rows favour primal until d×d does not fit; then dual."""
+    load = work(20_000, 60_000, density=0.001)
+    table = costs(load)
+    between = int((table["primal"].bytes + table["dual"].bytes) / 2)
+    assert table["dual"].bytes < table["primal"].bytes
+    assert choose(load, limit=between)[0] == "dual"
+
+
+def test_text_of_the_papers_size():
+    """d×d of 200,000 words takes 320 GB a matrix; the rows of 4,000 documents do not."""
+    load = work(4000, 200_000, density=100 / 200_000, domain=True)
+    assert costs(load)["primal"].bytes > 320 * GB
+    chosen, cost = choose(load, limit=8 * GB)
+    assert chosen == "dual"
+    assert cost.bytes < 2 * GB
+
+
+def test_dual_needs_a_positive_diagonal():
+    assert choose(work(500, 20_000), limit=100 * GB, dual=False)[0] == "primal"
+
+
+def test_cg_joins_only_with_pivots():
+    sparse = {"density": 1e-4, "sparse": True}
+    wide = work(200_000, 200_000, **sparse)
+    with pytest.raises(MemoryError):
+        choose(wide, limit=64 * GB)
+    pivots = work(200_000, 200_000, r=1000, **sparse)
+    assert choose(pivots, limit=64 * GB)[0] == "cg"
+    # A pivot run that is small anyway still takes a factorisation.
+    assert choose(work(3000, 400, r=100), limit=64 * GB)[0] != "cg"
+
+
+def test_forced_solver():
+    for solver in ("primal", "dual", "cg"):
+        chosen, cost = choose(work(300, 300), solver, limit=100 * GB)
+        assert chosen == solver
+        assert cost == costs(work(300, 300))[solver]
+
+
+def test_refusal_of_a_forced_solver_names_estimate_limit_and_what_fits():
+    load = work(500, 20_000)
+    table = costs(load)
+    limit = int(table["dual"].bytes * 1.5)
+    with pytest.raises(MemoryError) as error:
+        choose(load, "primal", limit=limit)
+    text = str(error.value)
+    assert "solver='primal' would take about" in text
+    assert format_bytes(table["primal"].bytes) in text
+    assert f"{format_bytes(limit)} are free" in text
+    assert "500 rows × 20000 features" in text
+    advised = re.search(r"solver='(\w+)' would fit", text)[1]
+    assert choose(load, advised, limit=limit)[0] == advised
+    assert "MARDA_MEMORY" in text
+
+
+def test_refusal_advises_pivots_that_do_fit():
+    load = work(200_000, 200_000, density=1e-4)
+    limit = 8 * GB
+    with pytest.raises(MemoryError, match=r"this fit .* would take about") as error:
+        choose(load, limit=limit)
+    text = str(error.value)
+    assert f"{format_bytes(limit)} are free" in text
+    advice = re.search(r"n_pivots=(\d+) with solver='cg' would fit|solver='(\w+)' would fit", text)
+    assert advice, text
+    if advice[1]:
+        smaller = work(200_000, 200_000, r=int(advice[1]), density=1e-4)
+        assert choose(smaller, "cg", limit=limit)[0] == "cg"
+    else:
+        assert choose(load, advice[2], limit=limit)[0] == advice[2]
+
+
+def test_refusal_when_nothing_fits():
+    with pytest.raises(MemoryError, match="fewer rows or features, or a machine with more memory"):
+        choose(work(100_000, 100_000), limit=GB)
+
+
+def test_the_machine_is_asked_without_a_limit(monkeypatch):
+    monkeypatch.setenv("MARDA_MEMORY", "1MB")
+    with pytest.raises(MemoryError, match="but 1 MB are free"):
+        choose(work(50, 20))
+    monkeypatch.setenv("MARDA_MEMORY", "1GB")
+    assert choose(work(50, 20))[0] in ("primal", "dual")
+
+
+def test_bytes_of_rows_count_indices_of_sparse_entries():
+    assert work(10, 10).bytes_rows == 800
+    assert work(10, 10, density=0.5).bytes_rows == 50 * 12

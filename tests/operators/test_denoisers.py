@@ -1,0 +1,160 @@
+"""W₀, its trace, the class predictor's matrix and (★) on U: three routes, one answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from marda.noise import Dropout
+from marda.operators.denoisers import Coupling, PivotDenoiser
+from marda.problem import Problem, Settings
+from marda.terms import parse_method
+from problems import make_case, moments_of, relative
+
+ROUTES = ["primal", "dual", "cg"]
+PIVOTS = np.array([0, 2, 5])
+VARIANTS = {
+    "tall": {"d": 6},
+    "wide": {"d": 40, "n": 30},
+    "weighted": {"d": 6, "weights": np.array([1.0, 2.0, 0.5])},
+    "weighted above one, wide": {"d": 40, "n": 30, "weights": np.array([4.0, 2.0, 3.0])},
+    "sparse": {"d": 8, "sparse": True},
+    "mmd": {"d": 8, "method": "S1MC"},
+    "pivots": {"d": 8, "outputs": PIVOTS},
+    "pivots with mmd": {"d": 8, "outputs": PIVOTS, "method": "S1MC"},
+}
+
+
+def denoiser(route, *, d, bias, n=64, weights=None, sparse=False, method="S1", outputs=None):
+    case = make_case("SS", d=d, sources=2, n_source=n // 2, n_target=n // 2, seed=1)
+    settings = Settings(Dropout(np.linspace(0.1, 0.6, d)), ridge=0.4, fit_intercept=bias)
+    X = sp.csr_array(case.X) if sparse else case.X
+    problem = Problem(
+        moments_of(case, class_grams=True),
+        settings,
+        route,
+        np.ones(3) if weights is None else weights,
+        X=None if route == "primal" else X,
+        row_classes=None if route == "primal" else case.codes[case.labelled],
+        outputs=outputs,
+    )
+    return problem.denoiser(parse_method(method))
+
+
+@pytest.fixture(params=VARIANTS)
+def variant(request):
+    return VARIANTS[request.param]
+
+
+@pytest.fixture(params=[True, False], ids=["bias", "no bias"])
+def bias(request):
+    return request.param
+
+
+@pytest.fixture(params=ROUTES)
+def route(request):
+    return request.param
+
+
+@pytest.fixture
+def reference(variant, bias):
+    """Dense matrices: G, P, Q_l, W₀ = G⁻¹P, all from the first principles of `SecondMoment`."""
+    primal = denoiser("primal", **variant, bias=bias)
+    d = primal.n_features
+    outputs = np.arange(d) if primal.outputs is None else primal.outputs
+    G = primal.system.dense()
+    P = (primal.system.scale[:, None] * primal.system.gram.dense())[:, outputs]
+    W0 = np.linalg.solve(G, P)
+    Q = primal.labelled.dense()
+    if bias:
+        G = np.block([[G, np.zeros((d, 1))], [np.zeros((1, d)), primal.count * np.eye(1)]])
+        W0, P = (
+            np.vstack([W0, np.zeros((1, len(outputs)))]),
+            np.vstack([P, np.zeros((1, len(outputs)))]),
+        )
+    return G, P, Q, W0
+
+
+def test_W0_its_adjoint_and_trace(route, variant, bias, reference):
+    G, P, _, W0 = reference
+    den = denoiser(route, **variant, bias=bias)
+    rng = np.random.default_rng(2)
+    V, B = rng.standard_normal((W0.shape[1], 3)), rng.standard_normal((W0.shape[0], 3))
+    assert relative(den.map(V), W0 @ V) < 1e-8
+    assert relative(den.map_adjoint(B), W0.T @ B) < 1e-8
+    assert relative(den.solve(B), np.linalg.solve(G, B)) < 1e-8
+    assert relative(den.matmul(B), G @ B) < 1e-11
+    assert relative(den.trace, np.trace(P.T @ W0)) < 1e-8
+
+
+def test_predictor(route, variant, bias, reference):
+    """K₀ = W₀ᵀ(Q_l − uuᵀ/n_l)W₀ + δI."""
+    _, _, Q, W0 = reference
+    if bias:
+        Q = Q - np.outer(Q[:, -1], Q[-1]) / Q[-1, -1]
+    K = W0.T @ Q @ W0 + 0.7 * np.eye(W0.shape[1])
+    den = denoiser(route, **variant, bias=bias)
+    factor = den.predictor(0.7)
+    assert den.predictor(0.7) is factor
+    B = np.random.default_rng(3).standard_normal((len(K), 3))
+    assert relative(factor.matmul(B), K @ B) < 1e-8
+    assert relative(factor.solve(B), np.linalg.solve(K, B)) < 1e-7
+
+
+@pytest.mark.parametrize("coupling", ["labelled", "all rows", "both"])
+def test_solve_coupled(route, variant, bias, reference, coupling):
+    """G V + Q_l V S_l + Q V S = R, with and without a start, against a Kronecker system."""
+    G, _, Q_l, _ = reference
+    den = denoiser(route, **variant, bias=bias)
+    d = den.n_features
+    Q = den.system.scale[:, None] * den.system.gram.dense() * den.system.scale
+    Q += np.diag(den.variance)
+    if bias:
+        Q = np.block([[Q, np.zeros((d, 1))], [np.zeros((1, d)), den.count * np.eye(1)]])
+    rng = np.random.default_rng(4)
+    A = rng.standard_normal((3, 2))
+    S_l = 0.8 * A @ A.T if coupling != "all rows" else np.zeros((3, 3))
+    S = np.outer([1.0, -0.5, 2.0], [1.0, -0.5, 2.0]) if coupling != "labelled" else np.zeros((3, 3))
+    R = rng.standard_normal((len(G), 3))
+    full = np.kron(np.eye(3), G) + np.kron(S_l, Q_l) + np.kron(S, Q)
+    V = np.linalg.solve(full, R.T.ravel()).reshape(3, -1).T
+    assert relative(den.solve_coupled(Coupling(S_l, S), R), V) < 1e-7
+    start = V + 0.1 * rng.standard_normal(V.shape)
+    held = start.copy()
+    assert relative(den.solve_coupled(Coupling(S_l, S), R, start), V) < 1e-7
+    np.testing.assert_array_equal(start, held)
+
+
+@pytest.mark.parametrize("method", ["S1", "S1MC"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_pencil_diagonalises_both_matrices(method, bias):
+    den = denoiser("primal", d=6, bias=bias, method=method)
+    B, values = den.pencil
+    identity = B.T @ den.matmul(B)
+    np.testing.assert_allclose(identity, np.eye(6 + bias), atol=1e-10)
+    np.testing.assert_allclose(B.T @ den.labelled.matmul(B), np.diag(values), atol=1e-10)
+    assert values.min() >= 0
+    assert values.max() <= 1 + 1e-12  # Q_l ⪯ Q ⪯ G
+
+
+def test_models_with_the_same_G_share_it():
+    case = make_case("SS", seed=1)
+    settings = Settings(Dropout(0.3))
+    problem = Problem(moments_of(case), settings, "primal", np.ones(3))
+    assert problem.denoiser(parse_method("S1")) is problem.denoiser(parse_method("J12D"))
+    assert problem.denoiser(parse_method("S1M")) is not problem.denoiser(parse_method("S1"))
+
+
+def test_cg_holds_W0_only_for_pivots():
+    assert isinstance(denoiser("cg", d=8, bias=True, outputs=PIVOTS), PivotDenoiser)
+    plain = denoiser("cg", d=8, bias=True)
+    assert not hasattr(plain, "W0")
+
+
+@pytest.mark.parametrize(
+    ("route", "message"), [("dual", "ridge_class=0"), ("cg", "ridge_class > 0")]
+)
+def test_routes_through_rows_need_a_class_ridge(route, message):
+    with pytest.raises(ValueError, match=message):
+        denoiser(route, d=6, bias=True).predictor(0.0)

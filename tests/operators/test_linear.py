@@ -1,0 +1,186 @@
+"""A diagonal plus a Gram: products and solves by property, over a list of structures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from marda.operators.linear import (
+    CholeskyFactor,
+    DenseGram,
+    DiagonalPlusGram,
+    IterativeFactor,
+    RowGram,
+    SecondMoment,
+    SingularError,
+    WoodburyFactor,
+    solve_together,
+)
+from marda.operators.rows import Rows
+
+STRUCTURES = {
+    "plain": {},
+    "wide": {"n": 5, "d": 14},
+    "tall": {"n": 30, "d": 4},
+    "centred": {"center": True},
+    "weighted": {"weights": True},
+    "zero weights": {"weights": "some zero"},
+    "sparse": {"sparse": True, "center": True},
+    "extra rows": {"extra": 2},
+    "everything": {"n": 6, "d": 11, "center": True, "weights": True, "sparse": True, "extra": 3},
+}
+
+
+def structure(n=12, d=8, center=False, weights=None, sparse=False, extra=0, seed=0):
+    """A system D + A S A + EᵀE held by rows, and the same as an explicit matrix."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    m = rng.standard_normal(d) if center else np.zeros(d)
+    w = None if not weights else rng.random(n)
+    if weights == "some zero":
+        w[::2] = 0
+    D, a, E = rng.random(d) + 0.1, rng.random(d) + 0.2, rng.standard_normal((extra, d))
+    rows = Rows(sp.csr_array(X) if sparse else X, m if center else None)
+    system = DiagonalPlusGram(D, a, RowGram(rows, w), E)
+    C = (X - m) * a
+    explicit = np.diag(D) + (C.T * (1 if w is None else w)) @ C + E.T @ E
+    return system, explicit
+
+
+def factors(system):
+    diagonal = np.diag(system.gram.dense())
+    return {
+        "cholesky": CholeskyFactor(system.dense()),
+        "woodbury": WoodburyFactor(system),
+        "cg": IterativeFactor(system, diagonal, 1e-12),
+    }
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_factors_solve_and_multiply(name):
+    system, G = structure(**STRUCTURES[name])
+    B = np.random.default_rng(1).standard_normal((G.shape[0], 3))
+    held = B.copy()
+    np.testing.assert_allclose(system.dense(), G, atol=1e-12)
+    np.testing.assert_allclose(system.matmul(B), G @ B, atol=1e-11)
+    for factor in factors(system).values():
+        np.testing.assert_allclose(factor.solve(B), np.linalg.solve(G, B), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(factor.matmul(B), G @ B, atol=1e-11)
+        np.testing.assert_allclose(factor.matmul(factor.solve(B)), B, atol=1e-9)
+    np.testing.assert_array_equal(B, held)
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_cholesky_inverse_and_factor(name):
+    _, G = structure(**STRUCTURES[name])
+    held = G.copy()
+    factor = CholeskyFactor(G)
+    np.testing.assert_array_equal(G, held)
+    np.testing.assert_allclose(factor.inverse() @ G, np.eye(len(G)), atol=1e-9)
+    L = np.tril(factor.L)
+    np.testing.assert_allclose(L @ L.T, G, atol=1e-11)
+    B = np.ones((len(G), 1))
+    np.testing.assert_allclose(factor.solve(B), np.linalg.solve(G, B), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_woodbury_parts(name):
+    """F, its kernel, and (I + F D⁻¹Fᵀ)⁻¹."""
+    system, G = structure(**STRUCTURES[name])
+    factor = WoodburyFactor(system)
+    F = factor.F_dot(np.eye(G.shape[0]))
+    np.testing.assert_allclose(F.T @ F + np.diag(system.diagonal), G, atol=1e-11)
+    U = np.random.default_rng(2).standard_normal((F.shape[0], 2))
+    np.testing.assert_allclose(factor.F_tdot(U), F.T @ U, atol=1e-11)
+    K = F / system.diagonal @ F.T
+    np.testing.assert_allclose(factor.kernel, K, atol=1e-11)
+    np.testing.assert_allclose(
+        factor.core_inverse @ (np.eye(len(K)) + K), np.eye(len(K)), atol=1e-9
+    )
+
+
+def test_solve_together_uses_each_columns_own_system():
+    system, _ = structure(**STRUCTURES["everything"])
+    gram = system.gram
+    systems = [
+        DiagonalPlusGram(
+            k * system.diagonal, system.scale, RowGram(gram.rows, k * gram.weights), system.extra
+        )
+        for k in (1.0, 3.0)
+    ] + [DiagonalPlusGram(system.diagonal, system.scale, RowGram(gram.rows), system.extra)]
+    which = np.array([0, 2, 1, 1, 0])
+    B = np.random.default_rng(3).standard_normal((11, 5))
+    X = solve_together([WoodburyFactor(s) for s in systems], which, B)
+    for column, k in enumerate(which):
+        expected = np.linalg.solve(systems[k].dense(), B[:, column])
+        np.testing.assert_allclose(X[:, column], expected, rtol=1e-9, atol=1e-9)
+
+
+def test_cholesky_refuses_singular_matrices():
+    X = np.random.default_rng(4).standard_normal((3, 6))
+    with pytest.raises(
+        SingularError, match=r"Q is singular .*\(rank .*3 of 6\): use a ridge above 0"
+    ):
+        CholeskyFactor(X.T @ X)
+    with pytest.raises(SingularError, match=r"the matrix is singular \(rank 1 of 2\)"):
+        CholeskyFactor(np.diag([1.0, 0.0]), "the matrix")
+    assert issubclass(SingularError, ValueError)
+
+
+def test_rounding_does_not_pass_for_definiteness():
+    """LAPACK may factorise a singular matrix whose smallest pivot is rounding."""
+    for seed in range(20):
+        x = np.random.default_rng(seed).standard_normal((200, 5))
+        X = np.hstack([x, x[:, :1] + x[:, 1:2]])
+        with pytest.raises(SingularError, match=r"rank (about )?5 of 6"):
+            CholeskyFactor(X.T @ X)
+
+
+def test_a_well_scaled_small_ridge_is_accepted():
+    x = np.random.default_rng(0).standard_normal((200, 5))
+    X = np.hstack([x, x[:, :1]])
+    CholeskyFactor(X.T @ X + 1e-6 * np.eye(6))
+
+
+def test_woodbury_refuses_a_zero_diagonal():
+    system, _ = structure()
+    holed = DiagonalPlusGram(
+        np.where(np.arange(8) < 2, 0, system.diagonal), system.scale, system.gram, system.extra
+    )
+    with pytest.raises(SingularError, match=r"Q minus its Gram has 2 zeros.*solver='primal'"):
+        WoodburyFactor(holed)
+    with pytest.raises(TypeError, match="needs the rows"):
+        WoodburyFactor(
+            DiagonalPlusGram(system.diagonal, system.scale, DenseGram(np.eye(8)), system.extra)
+        )
+
+
+def test_iterative_refuses_empty_columns():
+    system, _ = structure(n=4)
+    X = system.gram.rows.X.copy()
+    X[:, [2, 5]] = 0
+    empty = DiagonalPlusGram(np.zeros(8), system.scale, RowGram(Rows(X)), system.extra)
+    with pytest.raises(SingularError, match="Q is singular \\(2 empty columns\\)"):
+        IterativeFactor(empty, (X**2).sum(0), 1e-10)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("held", ["rows", "matrix"])
+def test_second_moment(bias, held):
+    """[[A S A + D, u], [uᵀ, n]] as a product and as a matrix."""
+    rng = np.random.default_rng(5)
+    X, w, a, D = rng.standard_normal((9, 4)), rng.random(9), rng.random(4), rng.random(4)
+    gram = RowGram(Rows(X), w) if held == "rows" else DenseGram((X.T * w) @ X)
+    cross = a * (X.T @ w) if bias else None
+    Q = SecondMoment(gram, a, D, cross, w.sum())
+    E = np.hstack([X * a, np.ones((9, 1))]) if bias else X * a
+    explicit = (E.T * w) @ E
+    explicit[range(4), range(4)] += D
+    V = rng.standard_normal((len(explicit), 2))
+    np.testing.assert_allclose(Q.dense(), explicit, atol=1e-12)
+    np.testing.assert_allclose(Q.matmul(V), explicit @ V, atol=1e-12)
+    if bias:
+        np.testing.assert_allclose(Q.bias_column(), explicit[:, -1], atol=1e-12)
+    else:
+        assert Q.bias_column() is None

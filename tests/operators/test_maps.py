@@ -1,0 +1,101 @@
+"""Denoising maps: apply, matmul and dense agree, for every way to hold W."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from marda.operators import maps
+from marda.operators.maps import DenoisingMap, DenseMap, IdentityMap
+from operators.test_denoisers import PIVOTS, denoiser
+
+KINDS = {
+    "dense": {"route": "primal", "d": 8},
+    "rows": {"route": "dual", "d": 8},
+    "rows with mmd": {"route": "dual", "d": 8, "method": "S1MC"},
+    "rows, sparse": {"route": "dual", "d": 8, "sparse": True},
+    "rows, pivots": {"route": "dual", "d": 8, "outputs": PIVOTS},
+    "cg": {"route": "cg", "d": 8},
+    "cg, pivots": {"route": "cg", "d": 8, "outputs": PIVOTS},
+}
+
+
+@pytest.fixture(params=[*KINDS, "identity"])
+def base(request):
+    if request.param == "identity":
+        return IdentityMap(8)
+    return denoiser(**KINDS[request.param], bias=True).freeze()
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((150, 8)) * (rng.random((150, 8)) < 0.5)
+
+
+def with_change(base):
+    """W₀ + ΔUᵀ and an offset."""
+    rng = np.random.default_rng(1)
+    delta, basis = rng.standard_normal((8, 2)), rng.standard_normal((base.shape[1], 2))
+    offset = rng.standard_normal(base.shape[1])
+    W = base.matmul(np.eye(base.shape[1])) + delta @ basis.T
+    return DenoisingMap(base, delta, basis, offset, np.float64), W, offset
+
+
+def test_apply_matmul_and_dense_agree(base, rows, monkeypatch):
+    monkeypatch.setattr(maps, "APPLY_BYTES", 1)  # batches of 64 rows, blocks of 16 columns
+    ours, W, offset = with_change(base)
+    V = np.random.default_rng(2).standard_normal((base.shape[1], 3))
+    np.testing.assert_allclose(ours.matmul(V), W @ V, atol=1e-8)
+    np.testing.assert_allclose(ours @ V, W @ V, atol=1e-8)
+    np.testing.assert_allclose(ours.dense(), W, atol=1e-8)
+    for X in (rows, sp.csr_array(rows)):
+        np.testing.assert_allclose(ours.apply(X), rows @ W + offset, atol=1e-8)
+    assert ours.shape == W.shape
+
+
+def test_float32_rows_give_float32(base, rows):
+    ours, W, offset = with_change(base)
+    single = rows.astype(np.float32)
+    for X in (single, sp.csr_array(single)):
+        out = ours.apply(X)
+        assert out.dtype == np.float32
+        np.testing.assert_allclose(out, single @ W + offset, atol=1e-4)
+
+
+def test_routes_hold_the_same_map(rows):
+    maps_ = {
+        k: denoiser(**KINDS[k], bias=True).freeze() for k in ("dense", "rows", "rows, sparse", "cg")
+    }
+    reference = maps_["dense"].apply(rows)
+    for ours in maps_.values():
+        np.testing.assert_allclose(ours.apply(rows), reference, atol=1e-7)
+
+
+def test_rows_are_not_changed(base, rows):
+    ours, _, _ = with_change(base)
+    held = rows.copy()
+    out = ours.apply(rows)
+    out += 1
+    np.testing.assert_array_equal(rows, held)
+
+
+def test_dense_refuses_above_the_memory_limit(monkeypatch):
+    ours, _, _ = with_change(denoiser(**KINDS["rows"], bias=True).freeze())
+    monkeypatch.setenv("MARDA_MEMORY", "1000")
+    with pytest.raises(
+        MemoryError, match=r"W_ as a dense 8×8 matrix takes 0.512 kB, more than half of the 1 kB"
+    ):
+        ours.dense()
+    monkeypatch.setenv("MARDA_MEMORY", "1025")
+    assert ours.dense().shape == (8, 8)
+
+
+def test_a_dense_map_is_merged_once():
+    W = np.random.default_rng(3).standard_normal((4, 4))
+    delta, basis = np.ones((4, 1)), np.arange(4.0)[:, None]
+    ours = DenoisingMap(DenseMap(W), delta, basis, np.zeros(4), np.float32)
+    assert ours.dense().dtype == np.float32
+    np.testing.assert_allclose(ours.dense(), W + delta @ basis.T, rtol=1e-6)
+    assert ours.delta.shape == (4, 0)

@@ -1,0 +1,28 @@
+"""Symmetric products in one triangle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from marda._linalg import add_gram, mirror_lower
+
+
+@pytest.mark.parametrize("n", [1, 255, 256, 257, 600])
+def test_mirror_lower(n):
+    lower = np.asfortranarray(np.arange(float(n * n)).reshape(n, n))
+    expected = np.tril(lower) + np.tril(lower, -1).T
+    np.testing.assert_array_equal(mirror_lower(lower), expected)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(("dtype", "tol"), [(np.float64, 1e-12), (np.float32, 1e-5)])
+def test_add_gram(dtype, tol, order):
+    A = np.asarray(np.random.default_rng(0).standard_normal((5, 9)), dtype=dtype, order=order)
+    held = A.copy()
+    total = np.zeros((5, 5), order="F")
+    for _ in range(2):
+        total = add_gram(total, A)
+    np.testing.assert_array_equal(A, held)
+    assert total.dtype == np.float64
+    np.testing.assert_allclose(mirror_lower(total), 2 * A.astype(float) @ A.T, atol=tol)
