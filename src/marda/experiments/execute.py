@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -107,6 +108,9 @@ def fit_unit(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
         yield from (replace(item, message=told) for item in found)
         have = {item.spec for item in found}
         yield from (Fitted(spec, message=error_text) for spec in group if spec not in have)
+        # A model's matrices may sit in a reference cycle; there are too few objects for Python to
+        # look by itself, and each task would add a gigabyte to the process.
+        gc.collect()
 
 
 def _fit_model(
