@@ -8,6 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda._validation import is_marked
+
 __all__ = ["pack", "paper_settings"]
 
 
@@ -25,8 +27,8 @@ def pack(
     yt : array, list of arrays, or None
         Target labels; may hold a few labels, the rest marked. None: no target label is known.
     unlabeled : default=-1
-        The mark in `yt`. If it is also a source label, unlabelled rows are marked with NaN (numbers)
-        or None (other labels) in the result.
+        The mark in `yt`. If it is also a source label, unlabelled rows of the result are marked
+        with NaN (numbers) or None (other labels).
 
     Returns
     -------
@@ -35,14 +37,14 @@ def pack(
     y : array
         Labels; unlabelled target rows carry the mark.
     sample_domain : array of int
-        0, 1, … for sources, −1, −2, … for targets.
+        1, 2, … for sources, then −3, −4, … for targets (−2 after one source), as skada numbers.
 
     Examples
     --------
     >>> import numpy as np
     >>> X, y, sample_domain = pack(np.eye(2), [0, 1], np.ones((2, 2)))
     >>> y, sample_domain
-    (array([ 0,  1, -1, -1]), array([ 0,  0, -1, -1]))
+    (array([ 0,  1, -1, -1]), array([ 1,  1, -2, -2]))
     """
     sources = Xs if isinstance(Xs, list | tuple) and _holds_arrays(Xs) else [Xs]
     targets = Xt if isinstance(Xt, list | tuple) and _holds_arrays(Xt) else [Xt]
@@ -64,19 +66,18 @@ def pack(
         if labels.shape[0] != n:
             raise ValueError(f"source {k} has {n} rows but {labels.shape[0]} labels.")
     mark = _mark(known, unlabeled)
-    y = known.copy()
-    for labels, n in zip(target_labels, lengths[len(sources) :], strict=True):
-        y.append(_target_labels(labels, n, unlabeled, mark, known[0]))
-    domain = [np.full(n, k, dtype=np.int64) for k, n in enumerate(lengths[: len(sources)])]
-    domain += [np.full(n, -1 - k, np.int64) for k, n in enumerate(lengths[len(sources) :])]
+    y: list[NDArray[Any]] = list(known)
+    for given, n in zip(target_labels, lengths[len(sources) :], strict=True):
+        y.append(_target_labels(given, n, unlabeled, mark))
+    signs = [1] * len(sources) + [-1] * len(targets)
+    numbers = [sign * k for k, sign in enumerate(signs, 1)]
+    domain = [np.full(n, k, dtype=np.int64) for k, n in zip(numbers, lengths, strict=True)]
     return _stack(blocks), _join(y), np.concatenate(domain)
 
 
 def _holds_arrays(items: Any) -> bool:
     """A list of arrays is several domains; a list of rows is one."""
-    return len(items) > 0 and all(
-        hasattr(x, "shape") and len(x.shape) == 2 for x in items
-    )
+    return len(items) > 0 and all(hasattr(x, "shape") and len(x.shape) == 2 for x in items)
 
 
 def _mark(known: list[NDArray[Any]], unlabeled: Any) -> Any:
@@ -88,30 +89,25 @@ def _mark(known: list[NDArray[Any]], unlabeled: Any) -> Any:
     return np.nan if clash or unlabeled is None else unlabeled
 
 
-def _target_labels(
-    labels: Any, n: int, unlabeled: Any, mark: Any, like: NDArray[Any]
-) -> NDArray[Any]:
+def _target_labels(labels: Any, n: int, unlabeled: Any, mark: Any) -> NDArray[Any]:
     if labels is None:
         kind = object if mark is None else None
         return np.full(n, mark, dtype=kind)
-    labels = np.asarray(labels)
+    labels = np.array(labels)
     if labels.shape[0] != n:
         raise ValueError(f"the target has {n} rows but {labels.shape[0]} labels.")
-    from marda._validation import is_marked
-
     missing = is_marked(labels, unlabeled)
     # A mark that is a source label too means the label: only NaN and None are marks then.
     if mark is not unlabeled and not (isinstance(mark, float) and mark == unlabeled):
         missing = is_marked(labels, None)
     if not missing.any():
-        return labels
+        return np.asarray(labels)
     if mark is None:
         labels = labels.astype(object)
-    elif isinstance(mark, float) and mark != mark:
+    elif isinstance(mark, float) and np.isnan(mark):
         labels = labels.astype(np.float64)
-    labels = labels.copy()
     labels[missing] = mark
-    return labels
+    return np.asarray(labels)
 
 
 def _join(parts: list[NDArray[Any]]) -> NDArray[Any]:

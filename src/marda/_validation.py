@@ -33,10 +33,13 @@ def check_number(name: str, value: Any, *, low: float = 0.0, strict: bool = Fals
     return number
 
 
-def check_domains(sample_domain: Any, n_rows: int) -> NDArray[np.int64]:
-    """One integer a row; ≥ 0 is a source, < 0 a target. None: every row is of one source."""
+def check_domains(sample_domain: Any, n_rows: int, *, both: bool = True) -> NDArray[np.int64]:
+    """One integer a row; ≥ 0 is a source, < 0 a target. None: every row is of one source.
+
+    A fit needs both kinds; statistics of a part of the rows do not.
+    """
     if sample_domain is None:
-        return np.zeros(n_rows, dtype=np.int64)
+        return np.ones(n_rows, dtype=np.int64)
     domain = np.asarray(column_or_1d(sample_domain))
     if domain.shape[0] != n_rows:
         raise ValueError(f"sample_domain has {domain.shape[0]} values but X has {n_rows} rows.")
@@ -50,7 +53,7 @@ def check_domains(sample_domain: Any, n_rows: int) -> NDArray[np.int64]:
         ("target", bool((domain < 0).any()), "below 0"),
         ("source", bool((domain >= 0).any()), "at least 0"),
     ):
-        if not present:
+        if both and not present:
             raise ValueError(
                 f"sample_domain has no {wanted} rows (numbers {rule}): give rows of both "
                 "domains, or leave sample_domain out to fit on one domain."
@@ -61,19 +64,27 @@ def check_domains(sample_domain: Any, n_rows: int) -> NDArray[np.int64]:
 def _missing(y: NDArray[Any]) -> NDArray[np.bool_]:
     """NaN in float labels, None or NaN in object labels."""
     if y.dtype.kind == "f":
-        return np.isnan(y)
+        return np.asarray(np.isnan(y))
     if y.dtype.kind == "O":
-        return np.array([v is None or (isinstance(v, float) and v != v) for v in y], dtype=bool)
+        return np.array([_is_missing(v) for v in y], dtype=bool)
     return np.zeros(y.shape[0], dtype=bool)
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, or the NA of a table library (which refuses to be compared)."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float) and bool(np.isnan(value))
 
 
 def is_marked(y: NDArray[Any], mark: Any) -> NDArray[np.bool_]:
     """Rows that carry the mark, NaN or None: all of these say "no label"."""
     marked = _missing(y)
-    if mark is None or (isinstance(mark, float) and mark != mark):
+    if _is_missing(mark):
         return marked
     if y.dtype.kind == "O":
-        return marked | np.array([type(v) is not bool and v == mark for v in y], dtype=bool)
+        known = zip(y, marked, strict=True)
+        return np.array([gone or (type(v) is not bool and v == mark) for v, gone in known], bool)
     if y.dtype.kind in "US":
         return marked | (y == mark) if isinstance(mark, str) else marked
     return marked if isinstance(mark, str) else marked | (y == mark)
@@ -94,8 +105,12 @@ def encode_labels(y: Any, domain: NDArray[np.int64], mark: Any) -> Labels:
             f"y has no label (NaN or None) for source row {row}: Input contains NaN. Only target "
             "rows may be unlabelled."
         )
+    if y.dtype.kind == "f" and np.isinf(y).any():
+        raise ValueError("y contains infinity: labels must be finite.")
     marked = is_marked(y, mark)
-    if (marked & target & ~missing).any() and (marked & ~target).any():
+    if missing.any() and (marked & ~target).any():
+        marked = missing  # NaN or None marks here, so the mark is a label like any other
+    elif (marked & target).any() and (marked & ~target).any():
         raise ValueError(
             f"the mark of unlabelled target rows, {mark!r}, is also a class of the source rows: "
             "mark them otherwise, with unlabeled=… (or NaN in float labels, None in object labels)."

@@ -47,7 +47,9 @@ class Dropout(Noise):
     def __post_init__(self) -> None:
         p = np.asarray(self.p, dtype=np.float64)
         if p.ndim > 1:
-            raise ValueError(f"noise must be a number or one number a feature, got shape {p.shape}.")
+            raise ValueError(
+                f"noise must be a number or one number a feature, got shape {p.shape}."
+            )
         bad = ~((p >= 0) & (p < 1))
         if bad.any():
             worst = float(p[bad][0]) if p.ndim else float(p)

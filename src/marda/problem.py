@@ -11,13 +11,9 @@ from numpy.typing import NDArray
 
 from marda.moments import Moments
 from marda.noise import Noise
-from marda.operators.denoisers import (
-    Denoiser,
-    DualDenoiser,
-    IterativeDenoiser,
-    PivotDenoiser,
-    PrimalDenoiser,
-)
+from marda.operators.denoiser import Denoiser
+from marda.operators.dual import DualDenoiser
+from marda.operators.iterative import IterativeDenoiser, PivotDenoiser
 from marda.operators.linear import (
     CholeskyFactor,
     DenseGram,
@@ -29,6 +25,7 @@ from marda.operators.linear import (
     SecondMoment,
     WoodburyFactor,
 )
+from marda.operators.primal import PrimalDenoiser
 from marda.operators.rows import Rows
 from marda.terms import (
     Discrepancy,

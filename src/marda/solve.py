@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.operators.denoisers import Coupling, Denoiser, PrimalDenoiser
+from marda.operators.denoiser import Coupling, Denoiser
+from marda.operators.primal import PrimalDenoiser
 from marda.problem import Problem
 from marda.terms import Model, PredictionTerm
 
@@ -73,6 +74,21 @@ class Solution:
         moved += self.basis @ (self.delta[:-1].T @ shift[:-1]).ravel()
         own = center if outputs is None else center[outputs]
         return np.asarray(own + self.basis @ self.delta[-1] - moved)
+
+    def at_center(self) -> Vector:
+        """The denoised row of the centre m: far from the origin it keeps digits that offset loses.
+
+        m_out + b + ((1 − a)∘m)ᵀW.
+        """
+        problem = self.problem
+        center = problem.center
+        own = center if problem.outputs is None else center[problem.outputs]
+        if self.denoiser is None or not problem.bias:
+            return own if self.denoiser is None else np.zeros(problem.n_outputs)
+        rest = np.append((1 - problem.scale) * center, 0.0)[:, None]
+        moved = self.denoiser.map_adjoint(rest).ravel()
+        moved += self.basis @ (self.delta[:-1].T @ rest[:-1]).ravel()
+        return np.asarray(own + self.basis @ self.delta[-1] + moved)
 
     def predictor_intercept(self) -> Vector:
         """z₀ relative to denoised rows as `offset` places them: scores = (X W + offset) Z + z₀."""
@@ -204,12 +220,14 @@ def _identity(problem: Problem, model: Model, predictor: bool) -> Solution:
         "basis": np.zeros((d, 0)),
     }
     if not predictor:
-        return Solution(problem, model, None, **empty, Z=None, z0=None, loss_curve=[], n_iter=1,
-                        converged=True)
+        return Solution(
+            problem, model, None, **empty, Z=None, z0=None, loss_curve=[], n_iter=1, converged=True
+        )
     Z, z0 = problem.identity_predictor
     loss = _class_loss(problem, Z, z0, np.vstack([Z, np.zeros_like(z0)]) if problem.bias else Z)
-    return Solution(problem, model, None, **empty, Z=Z, z0=z0, loss_curve=[loss], n_iter=1,
-                    converged=True)
+    return Solution(
+        problem, model, None, **empty, Z=Z, z0=z0, loss_curve=[loss], n_iter=1, converged=True
+    )
 
 
 def _alternate(
@@ -221,6 +239,7 @@ def _alternate(
     tol: float,
 ) -> Solution:
     """Alternate W and Z from W = I; the loss never rises."""
+    denoiser.refined = False
     z_step = _ZStep(problem, denoiser)
     Z, z0, loss = _start(problem, model, domain)
     curve = [loss]
@@ -277,7 +296,5 @@ def _class_loss(problem: Problem, Z: Matrix, z0: Vector, WZ: Matrix) -> float:
     return term.loss(WZ) + term.weight * problem.settings.ridge_class * float(np.vdot(Z, Z))
 
 
-def _losses(
-    denoiser: Denoiser, delta: Matrix, U: Matrix, terms: Sequence[PredictionTerm]
-) -> float:
+def _losses(denoiser: Denoiser, delta: Matrix, U: Matrix, terms: Sequence[PredictionTerm]) -> float:
     return sum(t.loss(denoiser.map(t.Z) + delta @ (U.T @ t.Z)) for t in terms)

@@ -104,7 +104,7 @@ def _average(pairs: list[tuple[Vector, Vector]]) -> Discrepancy:
 
 
 def domain_discrepancy(moments: Moments, noise: Noise, marginalization: str) -> Discrepancy:
-    """M: marginalised v vᵀ with v = mean of a source − mean of the target, averaged over sources."""
+    """M: marginalised v vᵀ, v = mean of a source − mean of the target; averaged over sources."""
     target = moments.domains < 0
     sources = np.unique(moments.domains[~target])
     return _average(

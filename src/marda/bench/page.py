@@ -48,8 +48,8 @@ def render(outcome: dict[str, Any]) -> str:
         figures = result["figures"]
         if "error" in figures:
             lines.append(
-                f"| {result['title']} | {result['reference']} | – | {_bound(result)} | not measured "
-                f"| {figures['error']} |"
+                f"| {result['title']} | {result['reference']} | – | {_bound(result)} | "
+                f"not measured | {figures['error']} |"
             )
             continue
         holds = "yes" if result["holds"] else "**no**"

@@ -41,9 +41,7 @@ PLAN = [
     Claim("J12, 3 alternations, d=1,000", "alternation", {"d": 1000}, BARTELS, at_least=10),
     Claim("J12, 3 alternations, d=2,000", "alternation", {"d": 2000}, BARTELS, at_least=40),
     Claim("J12 to tol=1e-5, d=4,000", "joint", {"d": 4000}, "S1's own fit", at_most=6),
-    Claim(
-        "S1, d=4,000", "blas_share", {"d": 4000}, "the unavoidable products alone", at_least=0.7
-    ),
+    Claim("S1, d=4,000", "blas_share", {"d": 4000}, "the unavoidable products alone", at_least=0.7),
     Claim("S1D by the dual, 1,000 × 4,096", "dual", {"method": "S1D"}, PRIMAL, at_least=4),
     Claim("J12 by the dual, 1,000 × 4,096", "dual", {"method": "J12"}, PRIMAL, at_least=4),
     Claim("noise path, 20 levels, d=2,000", "path", {}, "one S1 fit", at_most=5),
@@ -127,9 +125,7 @@ def _measure(claim: Claim, timeout: float) -> dict[str, Any]:
         json.dumps(claim.args),
     ]
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired:
         return {"error": f"took longer than {timeout:.0f} s"}
     if done.returncode:

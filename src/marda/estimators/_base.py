@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 from marda._memory import format_bytes
 from marda._validation import UNLABELED, Labels, check_domains, check_number, encode_labels
 from marda.moments import Moments, accumulate
-from marda.noise import Dropout, as_noise
+from marda.noise import Dropout, Poisson, as_noise
 from marda.operators.cost import Workload, choose
 from marda.operators.maps import DenoisingMap, IdentityMap
 from marda.problem import Problem, Settings
@@ -91,14 +91,14 @@ class Layer:
     """One fitted layer: its map and how it was found."""
 
     map: DenoisingMap
-    solution: Solution
     solver: str
+    outputs: NDArray[np.int64] | None
 
 
 class BaseMDA(BaseEstimator):
     """Parameters and the fit of denoising layers."""
 
-    __metadata_request__fit = {"sample_domain": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sample_domain": True}
 
     def __init__(
         self,
@@ -207,8 +207,11 @@ class BaseMDA(BaseEstimator):
 
     def _fit_layers(
         self, X: Any, labels: Labels, domain: NDArray[np.int64], predictor: bool
-    ) -> None:
-        """Fit `n_layers` maps; the class predictor of a single layer comes with it."""
+    ) -> Solution:
+        """Fit `n_layers` maps; the solution of the last has the class predictor, if wanted.
+
+        The solution holds every factorisation: it is not kept after the fit.
+        """
         model = parse_method(self.method)
         settings = self._settings(model)
         if model.joint and len(labels.classes) < 2:
@@ -220,14 +223,15 @@ class BaseMDA(BaseEstimator):
         H = X
         for depth in range(self.n_layers):
             last = depth == self.n_layers - 1
-            layer = self._fit_layer(
+            layer, solution = self._fit_layer(
                 model, settings, H, labels, domain, predictor and self.n_layers == 1
             )
             self._layers.append(layer)
             if not last:
                 H = self._activate(layer.map.apply(H))
-        self._set_solution(self._layers[-1].solution)
+        self._set_solution(solution)
         self.solver_ = self._layers[0].solver
+        return solution
 
     def _set_solution(self, solution: Solution) -> None:
         self.loss_curve_ = np.array(solution.loss_curve)
@@ -253,7 +257,9 @@ class BaseMDA(BaseEstimator):
         labels: Labels,
         domain: NDArray[np.int64],
         predictor: bool,
-    ) -> Layer:
+    ) -> tuple[Layer, Solution]:
+        if isinstance(settings.noise, Poisson) and X.min() < 0:
+            raise ValueError(f"Poisson noise needs non-negative features, got {X.min():g}.")
         solver = self._choose(model, settings, X, labels, predictor)
         outputs = _pivots(X, self.n_pivots)
         moments = accumulate(
@@ -273,15 +279,23 @@ class BaseMDA(BaseEstimator):
         problem = Problem(moments, settings, solver, weights, outputs=outputs, **rows)
         return self._solved(problem, model, predictor, X.dtype)
 
-    def _solved(self, problem: Problem, model: Model, predictor: bool, dtype: Any) -> Layer:
+    def _solved(
+        self, problem: Problem, model: Model, predictor: bool, dtype: Any
+    ) -> tuple[Layer, Solution]:
         """Solve, and keep what transform needs."""
-        solution = solve(
-            problem, model, predictor=predictor, max_iter=self.max_iter, tol=self.tol
-        )
+        solution = solve(problem, model, predictor=predictor, max_iter=self.max_iter, tol=self.tol)
         d = problem.moments.n_features
         base = IdentityMap(d) if solution.denoiser is None else solution.denoiser.freeze()
-        frozen = DenoisingMap(base, solution.delta[:d], solution.basis, solution.offset(), dtype)
-        return Layer(frozen, solution, problem.solver)
+        frozen = DenoisingMap(
+            base,
+            solution.delta[:d],
+            solution.basis,
+            solution.offset(),
+            dtype,
+            center=problem.center,
+            at_center=solution.at_center(),
+        )
+        return Layer(frozen, problem.solver, problem.outputs), solution
 
     def _choose(
         self, model: Model, settings: Settings, X: Any, labels: Labels, predictor: bool
@@ -357,7 +371,7 @@ class BaseMDA(BaseEstimator):
     @property
     def pivots_(self) -> NDArray[np.int64] | None:
         """Columns that are reconstructed, if not all."""
-        return self._single.solution.problem.outputs
+        return self._single.outputs
 
 
 def _setting(codes: NDArray[np.int64], target_labelled: bool) -> str:
@@ -380,9 +394,7 @@ def _pivots(X: Any, n_pivots: int | None) -> NDArray[np.int64] | None:
     return np.sort(np.lexsort((-squares, -frequency))[:n_pivots])
 
 
-def moments_layer(
-    estimator: BaseMDA, moments: Moments, predictor: bool
-) -> Layer:
+def moments_layer(estimator: BaseMDA, moments: Moments, predictor: bool) -> tuple[Layer, Solution]:
     """A layer from statistics alone: the primal route."""
     model = parse_method(estimator.method)
     settings = estimator._settings(model)

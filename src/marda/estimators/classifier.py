@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.base import ClassifierMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.metrics import accuracy_score
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import _safe_indexing, check_random_state, column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
@@ -22,6 +22,7 @@ from marda.moments import Moments, accumulate
 from marda.noise import Dropout
 from marda.operators.linear import DenseGram
 from marda.problem import Problem, Settings
+from marda.solve import Solution
 
 __all__ = ["MDAClassifier"]
 
@@ -155,9 +156,15 @@ class MDAClassifier(ClassifierMixin, FeatureNames, BaseMDA):
                 f"y must have at least 2 classes, got one class: {labels.classes.tolist()}."
             )
         self.classes_ = labels.classes
-        self._fit_layers(X, labels, domain, predictor=self._is_ridge)
-        self._fit_classifier(X, labels, domain)
+        self._forget()
+        solution = self._fit_layers(X, labels, domain, predictor=self._is_ridge)
+        self._fit_classifier(X, labels, domain, solution)
         return self
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit with other parameters may have left."""
+        for name in ("_scores_coef", "_scores_intercept", "Z_", "_z0", "classifier_"):
+            self.__dict__.pop(name, None)
 
     def fit_moments(self, moments: Moments) -> Self:
         """Learn from statistics alone ("ridge" and "dscm").
@@ -179,7 +186,8 @@ class MDAClassifier(ClassifierMixin, FeatureNames, BaseMDA):
             )
         if len(moments.classes) < 2:
             raise ValueError(f"the moments have {len(moments.classes)} classes; 2 are needed.")
-        layer = moments_layer(self, moments, predictor=self._is_ridge)
+        self._forget()
+        layer, solution = moments_layer(self, moments, predictor=self._is_ridge)
         self._layers = [layer]
         self.classes_ = moments.classes
         self.n_features_in_ = moments.n_features
@@ -189,30 +197,32 @@ class MDAClassifier(ClassifierMixin, FeatureNames, BaseMDA):
         unlabelled = moments.labels == UNLABELED
         labelled_target = bool(((moments.domains < 0) & ~unlabelled).any())
         self.setting_ = ("SS" if labelled_target else "US") if unlabelled.any() else "SUP"
-        self._set_solution(layer.solution)
+        self._set_solution(solution)
         self.solver_ = layer.solver
         if self.classifier == "dscm":
             self.classifier_ = self._moments_dscm(moments)
-        else:
-            self._set_linear()
+        self._set_linear(solution)
         return self
 
     def _check_classifier(self) -> None:
-        named = isinstance(self.classifier, str)
-        if named and self.classifier in ("ridge", "nn", "dscm"):
-            return
-        if named or not is_classifier(self.classifier):
+        if isinstance(self.classifier, str):
+            known = self.classifier in ("ridge", "nn", "dscm")
+        else:
+            known = isinstance(self.classifier, BaseEstimator) and is_classifier(self.classifier)
+        if not known:
             raise ValueError(
                 "classifier must be 'ridge', 'nn', 'dscm' or a scikit-learn classifier, got "
                 f"{self.classifier!r}."
             )
 
-    def _fit_classifier(self, X: Any, labels: Labels, domain: NDArray[np.int64]) -> None:
+    def _fit_classifier(
+        self, X: Any, labels: Labels, domain: NDArray[np.int64], solution: Solution
+    ) -> None:
         known = labels.codes != UNLABELED
+        if len(self._layers) == 1:
+            self._set_linear(solution)
         if self._is_ridge:
-            if len(self._layers) == 1:
-                self._set_linear()
-            else:
+            if len(self._layers) > 1:
                 self._fit_ridge(self._features(X[known]), labels.codes[known], domain[known])
             return
         H, codes = self._features(X[known]), labels.codes[known]
@@ -254,13 +264,14 @@ class MDAClassifier(ClassifierMixin, FeatureNames, BaseMDA):
         self.Z_, z0 = problem.identity_predictor
         self._z0 = z0 - problem.center @ self.Z_
 
-    def _set_linear(self) -> None:
-        solution = self._layers[0].solution
-        assert solution.Z is not None
+    def _set_linear(self, solution: Solution) -> None:
+        """Z, where the model has one: "ridge", and every joint method."""
+        if solution.Z is None:
+            return
         self.Z_ = solution.Z
         self._z0 = solution.predictor_intercept()
-        coef, intercept = solution.coef()
-        self._scores_coef, self._scores_intercept = coef, intercept
+        if self._is_ridge:
+            self._scores_coef, self._scores_intercept = solution.coef()
 
     def _moments_dscm(self, moments: Moments) -> DSCM:
         """Class means and τ from the labelled Gram (math.md §10)."""
@@ -354,7 +365,7 @@ class MDAClassifier(ClassifierMixin, FeatureNames, BaseMDA):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the rows that carry a label; marked rows are left out."""
-        y = np.asarray(y)
+        y = np.asarray(column_or_1d(y))
         marked = is_marked(y, self.unlabeled)
         marked &= ~np.isin(y, self.classes_) if y.dtype.kind != "O" else marked
         if marked.all():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ class DSCM(ClassifierMixin, BaseEstimator):
         τ.
     """
 
-    __metadata_request__fit = {"sample_domain": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sample_domain": True}
 
     def __init__(
         self,
@@ -130,9 +130,7 @@ class DSCM(ClassifierMixin, BaseEstimator):
 
     def _log_scores(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
-        X = validate_data(
-            self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32]
-        )
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
         distance = euclidean_distances(X, self.means_, squared=True)
         exponent = -0.5 * distance / self.temperature_ + self._log_weights
         scores = np.full((X.shape[0], len(self.classes_)), -np.inf)

@@ -45,7 +45,7 @@ class FeatureNames(TransformerMixin):
             return np.asarray(names if outputs is None else names[outputs])
         blocks = [names]
         for depth, layer in enumerate(self._layers, 1):
-            outputs = layer.solution.problem.outputs
+            outputs = layer.outputs
             below = blocks[-1] if depth > 1 else names
             kept = below if outputs is None else below[outputs]
             plain = [str(name).split("__", 1)[-1] if depth > 1 else str(name) for name in kept]
@@ -119,7 +119,9 @@ class MDA(FeatureNames, BaseMDA):
         if not (needs_labels.joint or needs_labels.class_mmd):
             y = None  # any y is accepted, as in scikit-learn's transformers
         if needs_labels.joint and y is None:
-            raise ValueError(f"method={self.method!r} requires y to be passed, but the target y is None.")
+            raise ValueError(
+                f"method={self.method!r} requires y to be passed, but the target y is None."
+            )
         X, labels, domain = self._check_rows(X, y, sample_domain)
         self._fit_layers(X, labels, domain, predictor=False)
         return self

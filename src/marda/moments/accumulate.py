@@ -129,9 +129,7 @@ class Accumulator:
             self._dense = _Part(shift, n_classes, *self._options)
         self._dense.add(X, codes, domain)
 
-    def result(
-        self, classes: NDArray[Any], feature_names: NDArray[Any] | None = None
-    ) -> Moments:
+    def result(self, classes: NDArray[Any], feature_names: NDArray[Any] | None = None) -> Moments:
         """The statistics of all batches so far."""
         parts = [p.result(classes, feature_names) for p in (self._dense, self._sparse) if p]
         if not parts:
@@ -163,7 +161,7 @@ def from_arrays(
     """`Moments.from_arrays`: check, then accumulate."""
     names = _get_feature_names(X)
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
-    domain = check_domains(sample_domain, X.shape[0])
+    domain = check_domains(sample_domain, X.shape[0], both=False)
     classes, codes = encode_labels(y, domain, unlabeled)
     return accumulate(
         X,

@@ -132,11 +132,13 @@ class Moments:
         if class_weights is None:
             if self.gram is None:
                 raise ValueError("these Moments were built without Grams.")
-            return _recentre(self.gram, self.counts.sum(), self.sums.sum(0), center - self.shift)
+            return _recentre(
+                self.gram, float(self.counts.sum()), self.sums.sum(0), center - self.shift
+            )
         weights = self.group_weights(class_weights)
         return _recentre(
             self._labelled_gram(class_weights),
-            weights @ self.counts,
+            float(weights @ self.counts),
             weights @ self.sums,
             center - self.shift,
         )
@@ -165,7 +167,8 @@ class Moments:
         def moved(gram: Matrix | None, where: NDArray[np.bool_]) -> Matrix | None:
             if gram is None:
                 return None
-            return _recentre(gram, self.counts[where].sum(), self.sums[where].sum(0), step)
+            n = float(self.counts[where].sum())
+            return _recentre(gram, n, self.sums[where].sum(0), step)
 
         per_class = None
         if self.class_grams is not None:
@@ -195,12 +198,12 @@ class Moments:
         )
         groups, inverse = np.unique(keys, axis=0, return_inverse=True)
         inverse = inverse.ravel()
-        merged = {}
+        merged: dict[str, Any] = {}
         for name in ("counts", "sums", "squares"):
             parts = np.concatenate([getattr(a, name), getattr(b, name)])
             merged[name] = np.zeros((len(groups), *parts.shape[1:]))
             np.add.at(merged[name], inverse, parts)
-        grams = {
+        grams: dict[str, Any] = {
             name: None if getattr(a, name) is None else getattr(a, name) + getattr(b, name)
             for name in ("gram", "gram_labelled", "class_grams")
         }
@@ -209,7 +212,7 @@ class Moments:
             groups[:, 0],
             groups[:, 1],
             shift=a.shift,
-            feature_names=a.feature_names,
+            feature_names=b.feature_names if a.feature_names is None else a.feature_names,
             **merged,
             **grams,
         )
@@ -235,7 +238,9 @@ class Moments:
             return np.ones(n_classes)
         if isinstance(weight, str):
             if weight != "balanced":
-                raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {weight!r}.")
+                raise ValueError(
+                    f"class_weight must be None, 'balanced' or a dict, got {weight!r}."
+                )
             sizes = np.zeros(n_classes)
             known = self.labels != UNLABELED
             np.add.at(sizes, self.labels[known], self.counts[known])
@@ -244,8 +249,10 @@ class Moments:
         if unknown:
             raise ValueError(f"class_weight names {unknown[0]!r}, which is not a class of y.")
         weights = np.array([float(weight.get(c, 1.0)) for c in self.classes.tolist()])
-        if not np.all(np.isfinite(weights) & (weights >= 0)):
-            raise ValueError(f"class_weight must be finite and at least 0, got {weight!r}.")
+        if not np.all(np.isfinite(weights) & (weights >= 0)) or not weights.any():
+            raise ValueError(
+                f"class_weight must be finite, at least 0 and not all 0, got {weight!r}."
+            )
         return weights
 
 

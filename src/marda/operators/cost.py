@@ -159,18 +159,18 @@ def choose(
 
 def _refusal(what: str, cost: Cost, limit: int, work: Workload) -> str:
     table = costs(work)
-    fits = [name for name, c in table.items() if c.bytes <= limit]
+    fits = [name for name in ("primal", "dual") if table[name].bytes <= limit]
+    # What pivots may take beside the rows: W₀ with its products, and K₀.
+    spare = limit - _iterative(work).bytes if work.n_outputs == work.n_features else 0.0
+    pivots = int(spare // (8 * 4 * work.n_features))
     if fits:
         advice = f"solver={min(fits, key=lambda name: table[name].flops)!r} would fit"
+    elif pivots >= 16:
+        advice = f"n_pivots={min(pivots, 1000)} would fit, and so would solver='cg', slowly"
+    elif table["cg"].bytes <= limit:
+        advice = "solver='cg' would fit, slowly"
     else:
-        # Bytes of the iterative route grow with 3·d·r: what is left of the limit decides r.
-        spare = limit - (table["cg"].bytes - (0 if work.n_outputs == work.n_features else 0))
-        pivots = int(spare // (32 * work.n_features))
-        advice = (
-            f"n_pivots={pivots} with solver='cg' would fit"
-            if pivots >= 16
-            else "use fewer rows or features, or a machine with more memory"
-        )
+        advice = "use fewer rows or features, or a machine with more memory"
     return (
         f"{what} would take about {format_bytes(cost.bytes)} for {work.n_rows} rows × "
         f"{work.n_features} features, but {format_bytes(limit)} are free: {advice} "

@@ -38,6 +38,10 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
 
+REFINE_TOL, REFINE_STEPS = 1e-9, 4
+_DEPENDENT = 10 * np.finfo(float).eps
+
+
 class SingularError(ValueError):
     """A matrix that must be inverted is singular."""
 
@@ -184,11 +188,11 @@ class CholeskyFactor:
                 f"{name} is singular (rank {rank} of {d}): use a ridge above 0, or drop constant "
                 "and repeated columns."
             ) from None
-        # LAPACK accepts a matrix that rounding alone makes definite: its answers are noise.
-        if d and (pivots := np.abs(self._L.diagonal())).min() ** 2 <= (
-            d * np.finfo(float).eps * pivots.max() ** 2
-        ):
-            rank = int((pivots**2 > d * np.finfo(float).eps * pivots.max() ** 2).sum())
+        # LAPACK accepts a matrix that rounding alone makes definite: its answers are noise. A pivot
+        # is what is left of a diagonal entry after the columns before it.
+        dependent = self._L.diagonal() ** 2 <= _DEPENDENT * max(d, 100) * self._diagonal
+        if dependent.any():
+            rank = d - int(dependent.sum())
             raise SingularError(
                 f"{name} is singular to working precision (rank about {rank} of {d}): use a ridge "
                 "above 0, or drop constant and repeated columns."
@@ -197,7 +201,7 @@ class CholeskyFactor:
     @property
     def L(self) -> Matrix:
         """The lower triangular factor (what lies above its diagonal is not part of it)."""
-        return self._L
+        return np.asarray(self._L)
 
     def solve(self, B: Matrix) -> Matrix:
         """G⁻¹B."""
@@ -213,7 +217,7 @@ class CholeskyFactor:
         inverse, info = lapack.dpotri(self._L, lower=1)
         if info:  # pragma: no cover - cannot happen after a successful factorisation
             raise SingularError("the factor could not be inverted.")
-        return mirror_lower(inverse)
+        return mirror_lower(np.asarray(inverse))
 
 
 class WoodburyFactor:
@@ -265,8 +269,17 @@ class WoodburyFactor:
         return out
 
     def solve(self, B: Matrix) -> Matrix:
-        """(D + FᵀF)⁻¹B."""
-        return solve_together([self], np.zeros(B.shape[1], dtype=np.int64), B)
+        """(D + FᵀF)⁻¹B; a float32 kernel is made good by refinement with float64 products."""
+        which = np.zeros(B.shape[1], dtype=np.int64)
+        V = solve_together([self], which, B)
+        if self.rows.X.dtype == np.float32:
+            goal = REFINE_TOL * float(np.linalg.norm(B))
+            for _ in range(REFINE_STEPS):
+                residual = B - self.system.matmul(V)
+                if np.linalg.norm(residual) <= goal:
+                    break
+                V += solve_together([self], which, residual)
+        return V
 
     def matmul(self, V: Matrix) -> Matrix:
         """(D + FᵀF) V."""
@@ -302,13 +315,13 @@ def solve_together(
 class IterativeFactor:
     """Solves by conjugate gradients, with the diagonal as preconditioner: no Gram at all."""
 
-    def __init__(self, system: DiagonalPlusGram, gram_diagonal: Vector, tol: float, name: str = "Q"):
+    def __init__(
+        self, system: DiagonalPlusGram, gram_diagonal: Vector, tol: float, name: str = "Q"
+    ):
         self.system = system
         self.tol = tol
         self.name = name
-        self.jacobi = (
-            system.diagonal + system.scale**2 * gram_diagonal + (system.extra**2).sum(0)
-        )
+        self.jacobi = system.diagonal + system.scale**2 * gram_diagonal + (system.extra**2).sum(0)
         if (self.jacobi <= 0).any():
             zero = int((self.jacobi <= 0).sum())
             raise SingularError(

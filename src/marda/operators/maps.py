@@ -133,7 +133,11 @@ class IterativeMap(Map):
 
 
 class DenoisingMap:
-    """X ↦ X (W₀ + ΔUᵀ) + offset, applied in batches of bounded memory."""
+    """X ↦ X (W₀ + ΔUᵀ) + offset, applied in batches of bounded memory.
+
+    Dense rows are centred first, (X − m)W + (mᵀW + offset): it is the same, and rows far from the
+    origin keep their digits.
+    """
 
     def __init__(
         self,
@@ -142,7 +146,13 @@ class DenoisingMap:
         basis: NDArray[np.float64],
         offset: NDArray[np.float64],
         dtype: Any,
+        *,
+        center: NDArray[np.float64],
+        at_center: NDArray[np.float64],
     ):
+        # Rows that are not denoised pass untouched.
+        self.center = np.zeros_like(center) if isinstance(base, IdentityMap) else center
+        self.at_center = at_center
         self.dtype = np.dtype(dtype)
         self.shape = base.shape
         self.offset = offset
@@ -161,11 +171,13 @@ class DenoisingMap:
         """Denoised rows, float32 for float32 rows."""
         out = np.empty((X.shape[0], self.shape[1]), dtype=X.dtype)
         for rows in self._batches(X.shape[0]):
-            batch = X[rows]
+            batch, level = X[rows], self.offset
+            if not sp.issparse(X) and self.center.any():  # sparse rows stay where they are
+                batch, level = batch - self.center.astype(X.dtype), self.at_center
             part = self.base.apply(batch)
             if self.delta.shape[1]:
                 part = part + np.asarray(batch @ self.delta.astype(X.dtype)) @ self.basis.T
-            out[rows] = part + self.offset
+            out[rows] = part + level
         return out
 
     def matmul(self, V: NDArray[np.float64]) -> NDArray[np.float64]:

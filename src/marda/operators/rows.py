@@ -6,6 +6,7 @@ for float32 X thin products run in float64 over chunks, so that no float64 copy 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ __all__ = ["Rows"]
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 CHUNK_BYTES = 32 * 2**20
-CACHE_BYTES = 2**20  # rows cast to float64 are multiplied while they are still in cache
+CACHE_BYTES = 2**18  # rows cast to float64 are multiplied while they are still in cache
 
 
 class Rows:
@@ -38,8 +39,16 @@ class Rows:
         self.center = center if center is None or center.any() else None
         self.shape: tuple[int, int] = X.shape
 
+    def _blocks(self) -> Iterator[tuple[slice, slice]]:
+        """Blocks of X that fit in cache as float64, cut along its longer side."""
+        n, d = self.shape
+        if n < d:
+            yield from ((slice(None), cut) for cut in self._chunks(d, n, CACHE_BYTES))
+        else:
+            yield from ((cut, slice(None)) for cut in self._chunks(n, d, CACHE_BYTES))
+
     def _chunks(self, length: int, width: int, size: int = CHUNK_BYTES) -> list[slice]:
-        step = max(1, size // (8 * max(1, width)))
+        step = max(16, size // (8 * max(1, width)))
         return [slice(i, min(length, i + step)) for i in range(0, length, step)]
 
     def dot(self, V: Matrix) -> Matrix:
@@ -47,9 +56,9 @@ class Rows:
         if sp.issparse(self.X) or self.X.dtype == V.dtype:
             out = np.asarray(self.X @ V, dtype=np.float64)
         else:
-            out = np.empty((self.shape[0], V.shape[1]))
-            for rows in self._chunks(*self.shape, CACHE_BYTES):
-                out[rows] = self.X[rows].astype(np.float64) @ V
+            out = np.zeros((self.shape[0], V.shape[1]))
+            for rows, columns in self._blocks():
+                out[rows] += self.X[rows, columns].astype(np.float64) @ V[columns]
         if self.center is not None:
             out -= self.center @ V
         return out
@@ -60,8 +69,8 @@ class Rows:
             out = np.asarray(self.X.T @ U, dtype=np.float64)
         else:
             out = np.zeros((self.shape[1], U.shape[1]))
-            for rows in self._chunks(*self.shape, CACHE_BYTES):
-                out += self.X[rows].astype(np.float64).T @ U[rows]
+            for rows, columns in self._blocks():
+                out[columns] += self.X[rows, columns].astype(np.float64).T @ U[rows]
         if self.center is not None:
             out -= np.outer(self.center, U.sum(0))
         return out
@@ -89,7 +98,7 @@ class Rows:
         if self.center is not None:
             shift = np.asarray(X @ (weights * self.center).astype(X.dtype))
             out -= shift[:, None].astype(out.dtype)
-        return out
+        return np.asarray(out)
 
     def combine(self, weights: Matrix) -> Matrix:
         """Weights (m×n) times these rows: m new rows."""

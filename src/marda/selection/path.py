@@ -27,11 +27,12 @@ __all__ = ["NoisePath", "NoisePathMap", "noise_path"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
+DEFAULT_LEVELS = tuple(k / 20 for k in range(1, 20))
 
 
 def noise_path(
     X: Any,
-    noise: ArrayLike = tuple(np.linspace(0.05, 0.95, 19)),
+    noise: ArrayLike = DEFAULT_LEVELS,
     *,
     ridge: float = 0.0,
     fit_intercept: bool = True,
@@ -42,7 +43,7 @@ def noise_path(
     ----------
     X : array or sparse matrix of shape (n_rows, n_features), or Moments
         Rows of all domains, or their statistics.
-    noise : array of shape (n_levels,)
+    noise : array of shape (n_levels,), default=0.05, 0.10, …, 0.95
         Dropout probabilities in [0, 1).
     ridge : float, default=0.0
         ω relative to the features' own scale: the penalty is ω Σ_i D_ii ‖W_i‖², D = diag(XᵀX).

@@ -1,0 +1,232 @@
+"""The denoising map W₀ = G⁻¹P and what the models need of it, by three routes (math.md §5, §6).
+
+Coordinates. With a bias column the features are centred at the mean m of all rows, inputs as a∘m
+and outputs as m. The bias then decouples: G is block diagonal (features; the row count), the bias
+row of W₀ is zero, and every route works on features alone. `offset` undoes the shift at the end.
+
+| route | G⁻¹ | W₀ | memory |
+| --- | --- | --- | --- |
+| primal | Cholesky, d×d | d×r matrix | O(d²) |
+| dual | Woodbury, n×n | D⁻¹Fᵀ(I + F D⁻¹Fᵀ)⁻¹ times the rows | O(n² + nd) |
+| cg | conjugate gradients | d×r matrix for r pivots, else implicit | O(nd + dr) |
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marda.operators.linear import CholeskyFactor, DiagonalPlusGram, Factor, SecondMoment
+from marda.operators.maps import DenseMap, Map
+
+__all__ = ["CG_TOL", "Coupling", "Denoiser", "ExplicitMap"]
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+CG_TOL = 1e-10
+MAX_STEPS = 500
+SHIFT_RATIO = 2.0
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """The prediction terms of (★) on U: V ↦ Q_l V S_l + Q V S with S = a UᵀZZᵀU, r×r."""
+
+    labelled: Matrix
+    all_rows: Matrix
+
+
+class Denoiser(ABC):
+    """G, W₀ = G⁻¹P and K₀ = W₀ᵀQ_lW₀ + δI of one problem, each made once and only when asked for.
+
+    Parameters
+    ----------
+    system : DiagonalPlusGram
+        The feature block of G.
+    count : float
+        Bias entry of G: the number of rows.
+    variance : array of shape (d,)
+        The part of G's diagonal that belongs to Q.
+    labelled : SecondMoment
+        Q_l.
+    outputs : integer array or None
+        Reconstructed features (pivots); None for all.
+    bias : bool
+        Whether inputs have a bias entry, after the features.
+    """
+
+    factor: Factor
+    # Kernels of float32 rows are good to single precision; refined solves make up for it, at the
+    # cost of more passes over the rows. An alternation, which makes hundreds, goes without.
+    refined = True
+
+    def __init__(
+        self,
+        system: DiagonalPlusGram,
+        count: float,
+        variance: Vector,
+        labelled: SecondMoment,
+        outputs: NDArray[np.int64] | None,
+        bias: bool,
+    ):
+        self.system = system
+        self.count = count
+        self.variance = variance
+        self.labelled = labelled
+        self.outputs = outputs
+        self.bias = bias
+        self.n_features = system.scale.shape[0]
+        self.n_outputs = self.n_features if outputs is None else len(outputs)
+        self._K0: dict[float, Factor] = {}
+
+    # G on inputs ------------------------------------------------------------------------------
+
+    def solve(self, B: Matrix) -> Matrix:
+        """G⁻¹B, where B has a last row for the bias if there is one."""
+        top = self.factor.solve(B[: self.n_features])
+        return np.vstack([top, B[self.n_features :] / self.count]) if self.bias else top
+
+    def matmul(self, V: Matrix) -> Matrix:
+        """G V."""
+        top = self.factor.matmul(V[: self.n_features])
+        return np.vstack([top, V[self.n_features :] * self.count]) if self.bias else top
+
+    def _with_bias(self, features: Matrix) -> Matrix:
+        """Append the bias row of W₀, which is zero in centred coordinates."""
+        return np.vstack([features, np.zeros((1, features.shape[1]))]) if self.bias else features
+
+    # W₀ ---------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def map(self, V: Matrix) -> Matrix:
+        """W₀V."""
+
+    @abstractmethod
+    def map_adjoint(self, B: Matrix) -> Matrix:
+        """W₀ᵀB."""
+
+    @abstractmethod
+    def freeze(self) -> Map:
+        """W₀ as a map of rows, with no more than it needs to be applied."""
+
+    @cached_property
+    @abstractmethod
+    def trace(self) -> float:
+        """tr(PᵀW₀), the part of the loss that no alternation changes."""
+
+    # K₀ = W₀ᵀ(Q_l − uuᵀ/n_l)W₀ + δI: the class predictor's matrix, its intercept eliminated ------
+
+    def predictor(self, ridge: float) -> Factor:
+        """K₀, factorised."""
+        if ridge not in self._K0:
+            self._K0[ridge] = self._predictor(ridge)
+        return self._K0[ridge]
+
+    @abstractmethod
+    def _predictor(self, ridge: float) -> Factor: ...
+
+    def centred(self, V: Matrix) -> Matrix:
+        """(Q_l − uuᵀ/n_l) V with u = Q_l e: labelled second moments about their own mean."""
+        out = self.labelled.matmul(V)
+        u = self.labelled.bias_column()
+        if u is not None and self.labelled.count > 0:
+            out -= np.outer(u, (u @ V) / self.labelled.count)
+        return out
+
+    # (★) on U ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _solve_shifted(self, shifts: Vector, B: Matrix) -> Matrix:
+        """(G + s_i Q_l)⁻¹b_i for every column; factorised once for every shift that occurs."""
+
+    def _excess(self, V: Matrix) -> Matrix:
+        """(G − Q) V: what ridge and MMD terms add to Q."""
+        d, system = self.n_features, self.system
+        out = np.zeros_like(V)
+        out[:d] = (system.diagonal - self.variance)[:, None] * V[:d]
+        if len(system.extra):
+            out[:d] += system.extra.T @ (system.extra @ V[:d])
+        return out
+
+    def solve_coupled(self, terms: Coupling, R: Matrix, start: Matrix | None = None) -> Matrix:
+        """Solve G V + Q_l V S_l + Q V S = R.
+
+        With C = (I + S)^½, V = V'OᵀC⁻¹ and S_l' = C⁻¹S_lC⁻¹ = O diag(s) Oᵀ this is, a column,
+        (G + s_i Q_l) v_i' minus a term with G − Q, which is small (ridge and MMD alone). CG runs on
+        that, preconditioned by G + s̄_i Q_l with 1 + s̄_i the power of SHIFT_RATIO nearest to
+        1 + s_i: as 0 ⪯ Q_l ⪯ G, the condition number is at most √SHIFT_RATIO · (1 + …), and
+        a handful of factorisations serves all alternations. The preconditioner times a direction
+        follows from the residuals, so that a step costs one solve and one product with Q_l.
+        """
+        values, basis = np.linalg.eigh(np.eye(R.shape[1]) + terms.all_rows)
+        C_inverse = (basis / np.sqrt(values)) @ basis.T
+        s, turn = np.linalg.eigh(C_inverse @ terms.labelled @ C_inverse)
+        into, back = C_inverse @ turn, turn.T @ np.linalg.inv(C_inverse)
+        s = np.maximum(s, 0)
+        power = np.round(np.log(1 + s) / np.log(SHIFT_RATIO))
+        grid = np.where(power > 0, SHIFT_RATIO**power - 1, 0.0)
+        rest = np.diag(s - grid)
+        mixing = into.T @ terms.all_rows @ into
+        mixed = bool(np.abs(mixing).max(initial=0) > 0)
+
+        def precondition(V: Matrix) -> Matrix:
+            return self._solve_shifted(grid, V)
+
+        def remainder(V: Matrix) -> Matrix:
+            out = self.labelled.matmul(V @ rest)
+            return out - self._excess(V @ mixing) if mixed else out
+
+        right = R @ into
+        goal = CG_TOL * float(np.linalg.norm(right))
+        if start is None:
+            V = np.zeros_like(right)
+            residual = right.copy()
+        else:
+            V = start @ back.T
+            image = self.matmul(V) + self.labelled.matmul(V * s)
+            residual = right - (image - self._excess(V @ mixing) if mixed else image)
+        z = precondition(residual)
+        direction, image_of = z.copy(), residual.copy()  # image_of: preconditioner × direction
+        rz = float(np.vdot(residual, z))
+        for _ in range(MAX_STEPS):
+            if np.linalg.norm(residual) <= goal:
+                break
+            image = image_of + remainder(direction)
+            curvature = float(np.vdot(direction, image))
+            if curvature <= 0:
+                break  # nothing but rounding is left of the direction
+            step = rz / curvature
+            V += step * direction
+            residual -= step * image
+            z = precondition(residual)
+            rz, previous = float(np.vdot(residual, z)), rz
+            direction = z + (rz / previous) * direction
+            image_of = residual + (rz / previous) * image_of
+        return np.asarray(V @ into.T)
+
+
+class ExplicitMap(Denoiser):
+    """A route that holds W₀ as a d×r matrix."""
+
+    W0: Matrix
+
+    def map(self, V: Matrix) -> Matrix:
+        """W₀V."""
+        return self._with_bias(self.W0 @ V)
+
+    def map_adjoint(self, B: Matrix) -> Matrix:
+        """W₀ᵀB."""
+        return self.W0.T @ B[: self.n_features]
+
+    def freeze(self) -> Map:
+        """W₀ as a map of rows."""
+        return DenseMap(self.W0)
+
+    def _predictor(self, ridge: float) -> Factor:
+        K = self.W0.T @ self.centred(self._with_bias(self.W0))[: self.n_features]
+        K[np.diag_indices_from(K)] += ridge
+        return CholeskyFactor(K, "the class predictor's matrix")

@@ -1,0 +1,87 @@
+"""The primal route: d×d matrices."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh, solve_triangular
+
+from marda.operators.denoiser import ExplicitMap
+from marda.operators.linear import CholeskyFactor
+
+__all__ = ["PrimalDenoiser"]
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+
+
+class PrimalDenoiser(ExplicitMap):
+    """d×d matrices: many rows, or moments alone."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.factor = CholeskyFactor(self.system.dense())
+        self._shifts: dict[float, CholeskyFactor] = {}
+
+    @cached_property
+    def W0(self) -> Matrix:  # type: ignore[override]
+        """G⁻¹P. As ASA = G − D − EᵀE, it is (I − G⁻¹(D + EᵀE))A⁻¹: an inverse, not a solve."""
+        D, E, a = self.system.diagonal, self.system.extra, self.system.scale
+        if self.outputs is not None:
+            return self.factor.solve(a[:, None] * self.system.gram.dense()[:, self.outputs])
+        assert isinstance(self.factor, CholeskyFactor)
+        W = self.factor.inverse()
+        correction = (W @ E.T) @ E if len(E) else None
+        W *= -D
+        if correction is not None:
+            W -= correction
+        W[np.diag_indices_from(W)] += 1
+        W /= a
+        return W
+
+    @cached_property
+    def trace(self) -> float:
+        """tr(PᵀW₀)."""
+        S = self.system.gram.dense()
+        P = S if self.outputs is None else S[:, self.outputs]
+        return float(np.vdot(self.system.scale[:, None] * P, self.W0))
+
+    def _solve_shifted(self, shifts: Vector, B: Matrix) -> Matrix:
+        out = np.empty_like(B)
+        for shift in np.unique(shifts):
+            columns = shifts == shift
+            solve = self._shifted(float(shift)).solve if shift else self.solve
+            out[:, columns] = solve(B[:, columns])
+        return out
+
+    def _shifted(self, shift: float) -> CholeskyFactor:
+        if shift not in self._shifts:
+            G = shift * self.labelled.dense()
+            d = self.n_features
+            G[:d, :d] += self.system.dense()
+            if self.bias:
+                G[d, d] += self.count
+            self._shifts[shift] = CholeskyFactor(G)
+        return self._shifts[shift]
+
+    @cached_property
+    def pencil(self) -> tuple[Matrix, Vector]:
+        """B and Λ with BᵀGB = I and BᵀQ_lB = Λ (math.md §5.2): one eigendecomposition."""
+        assert isinstance(self.factor, CholeskyFactor)
+        M = self.labelled.dense()
+        d, L = self.n_features, self.factor.L
+        M[:d] = solve_triangular(L, M[:d], lower=True, check_finite=False)
+        M[:, :d] = solve_triangular(L, M[:, :d].T, lower=True, check_finite=False).T
+        if self.bias:
+            M[d:] /= np.sqrt(self.count)
+            M[:, d:] /= np.sqrt(self.count)
+        M += M.T
+        M /= 2
+        values, B = eigh(M, overwrite_a=True, check_finite=False, driver="evd")
+        B[:d] = solve_triangular(L, B[:d], lower=True, trans="T", check_finite=False)
+        if self.bias:
+            B[d:] /= np.sqrt(self.count)
+        return B, np.maximum(values, 0)
