@@ -17,26 +17,26 @@ def test_source_then_target():
     X, y, domain = pack(XS, [0, 1, 0], XT)
     np.testing.assert_array_equal(X, np.vstack([XS, XT]))
     assert y.tolist() == [0, 1, 0, -1, -1, -1, -1]
-    assert domain.tolist() == [0, 0, 0, -1, -1, -1, -1]
+    assert domain.tolist() == [1, 1, 1, -2, -2, -2, -2]
 
 
 def test_several_sources_and_targets():
     X, y, domain = pack([XS, XT], [[0, 1, 0], [1, 1, 0, 0]], [XS, XT], [[1, 0, -1], [-1] * 4])
-    assert domain.tolist() == [0] * 3 + [1] * 4 + [-1] * 3 + [-2] * 4
+    assert domain.tolist() == [1] * 3 + [2] * 4 + [-3] * 3 + [-4] * 4
     assert y.tolist() == [0, 1, 0, 1, 1, 0, 0, 1, 0, -1, -1, -1, -1, -1]
     np.testing.assert_array_equal(X, np.vstack([XS, XT, XS, XT]))
 
 
 def test_one_source_in_a_list():
     _, y, domain = pack([XS], [[0, 1, 0]], [XT], [[1, -1, -1, -1]])
-    assert domain.tolist() == [0, 0, 0, -1, -1, -1, -1]
+    assert domain.tolist() == [1, 1, 1, -2, -2, -2, -2]
     assert y.tolist() == [0, 1, 0, 1, -1, -1, -1]
 
 
 def test_lists_of_rows_are_one_domain():
     X, _, domain = pack(XS.tolist(), [0, 1, 0], XT.tolist())
     np.testing.assert_array_equal(X, np.vstack([XS, XT]))
-    assert domain.tolist() == [0, 0, 0, -1, -1, -1, -1]
+    assert domain.tolist() == [1, 1, 1, -2, -2, -2, -2]
 
 
 def test_partly_labelled_target():

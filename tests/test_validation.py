@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from marda._validation import check_domains, check_number, encode_labels, is_marked
@@ -25,9 +26,11 @@ def test_check_number():
 
 
 def test_domains():
-    assert check_domains(None, 3).tolist() == [0, 0, 0]
+    assert check_domains(None, 3).tolist() == [1, 1, 1]
     assert check_domains([1.0, -2.0], 2).tolist() == [1, -2]
     assert check_domains([1, -2], 2).dtype == np.int64
+    assert check_domains([0, 1], 2, both=False).tolist() == [0, 1]
+    assert check_domains([-1, -2], 2, both=False).tolist() == [-1, -2]
 
 
 @pytest.mark.parametrize(
@@ -55,6 +58,7 @@ def test_bad_domains(domain, n, message):
         (np.array([0.0, -1.0, np.nan]), None, [False, False, True]),
         (np.array(["a", None, -1], dtype=object), -1, [False, True, True]),
         (np.array(["a", None, np.nan], dtype=object), -1, [False, True, True]),
+        (np.array(["a", pd.NA, "?"], dtype=object), "?", [False, True, True]),
         (np.array(["a", "?"]), "?", [False, True]),
         (np.array(["a", "-1"]), -1, [False, False]),
         (np.array([0, 1]), "?", [False, False]),
@@ -102,6 +106,11 @@ def test_the_mark_among_source_labels():
     # NaN marks where −1 is a label.
     y = np.array([-1, 1, 1, np.nan, np.nan])
     assert encode_labels(y, DOMAIN, -1).codes.tolist() == [0, 1, 1, -1, -1]
+    y = np.array([-1, 1, 1, -1, np.nan])
+    assert encode_labels(y, DOMAIN, -1).codes.tolist() == [0, 1, 1, 0, -1]
+    # Where −1 is no class of the source it marks beside NaN.
+    y = np.array([0, 1, 1, -1, np.nan])
+    assert encode_labels(y, DOMAIN, -1).codes.tolist() == [0, 1, 1, -1, -1]
 
 
 @pytest.mark.parametrize(
@@ -112,6 +121,7 @@ def test_the_mark_among_source_labels():
         (np.array(["a", "b", None, "a", "b"], dtype=object), "for source row 2"),
         (np.array(["a", 1, "b", "a", "b"], dtype=object), "mixes strings with other labels"),
         ([0.1, 0.7, 0.3, 0.2, 0.5], "Unknown label type"),
+        ([0.0, np.inf, 1.0, 0.0, 1.0], "y contains infinity"),
     ],
 )
 def test_bad_labels(y, message):

@@ -134,6 +134,7 @@ def test_score_ignores_marked_rows(case):
     assert model.score(case.X, floats) == right[known].mean()
     assert model.score(pd.DataFrame(case.X), case.codes) == right[known].mean()
     assert model.score(case.X, case.codes.tolist()) == right[known].mean()
+    assert model.score(case.X, case.codes[:, None]) == right[known].mean()
 
 
 def test_score_with_string_labels(case):

@@ -86,7 +86,7 @@ def test_grid_search_routes_sample_domain():
         blind = GridSearchCV(
             MDAClassifier(), {"method": ["S1M"]}, cv=StratifiedKFold(3), error_score="raise"
         ).fit(case.X, y)
-    assert blind.best_estimator_.domains_.tolist() == [0]
+    assert blind.best_estimator_.domains_.tolist() == [1]
 
 
 def test_cross_val_score_scores_only_labelled_rows():

@@ -66,15 +66,16 @@ def test_the_reference_point_does_not_matter(seed, scale):
     assert relative(raw_gram(moved, weights), raw_gram(moments, weights)) < 1e-8
 
 
-def test_unlabelled_rows_merge_with_labelled_ones():
+def test_owners_of_one_domain_each_can_merge():
+    """Source rows here, target rows there: each owner has one kind, and no class is known there."""
     case = make_case("US", seed=1)
-    source, target = case.domain >= 0, case.domain < 0
-    labelled = Moments.from_arrays(case.X[source], case.codes[source])
-    # Rows of the target alone, from an owner who knows no class.
-    none = np.empty(0, dtype=int)
-    unlabelled = accumulate(case.X[target], none, case.codes[target], case.domain[target])
-    assert_same(moments_of(case), labelled + unlabelled)
-    assert_same(moments_of(case), unlabelled + labelled)
+    parts = [
+        Moments.from_arrays(case.X[rows], y, case.domain[rows])
+        for rows, y in ((case.domain >= 0, case.codes[:36]), (case.domain < 0, None))
+    ]
+    assert len(parts[1].classes) == 0
+    assert_same(moments_of(case), parts[0] + parts[1])
+    assert_same(moments_of(case), parts[1] + parts[0])
 
 
 def test_merge_refuses_what_does_not_belong_together():
@@ -114,8 +115,10 @@ def test_class_weights():
     assert moments.class_weights({9: 3}).tolist() == [1, 3]
     with pytest.raises(ValueError, match="class_weight names 7, which is not a class"):
         moments.class_weights({7: 1.0})
-    with pytest.raises(ValueError, match="finite and at least 0"):
+    with pytest.raises(ValueError, match="finite, at least 0 and not all 0"):
         moments.class_weights({9: -1.0})
+    with pytest.raises(ValueError, match="not all 0"):
+        moments.class_weights({5: 0.0, 9: 0.0})
     with pytest.raises(ValueError, match="None, 'balanced' or a dict, got 'fair'"):
         moments.class_weights("fair")
 

@@ -111,13 +111,17 @@ def test_refusal_advises_pivots_that_do_fit():
         choose(load, limit=limit)
     text = str(error.value)
     assert f"{format_bytes(limit)} are free" in text
-    advice = re.search(r"n_pivots=(\d+) with solver='cg' would fit|solver='(\w+)' would fit", text)
-    assert advice, text
-    if advice[1]:
-        smaller = work(200_000, 200_000, r=int(advice[1]), density=1e-4)
-        assert choose(smaller, "cg", limit=limit)[0] == "cg"
-    else:
-        assert choose(load, advice[2], limit=limit)[0] == advice[2]
+    pivots = int(re.search(r"n_pivots=(\d+) would fit, and so would solver='cg', slowly", text)[1])
+    assert choose(work(200_000, 200_000, r=pivots, density=1e-4), limit=limit)[0] == "cg"
+    assert choose(load, "cg", limit=limit)[0] == "cg"
+
+
+def test_refusal_when_only_the_slow_route_fits():
+    """Too little room for W₀ of pivots, enough for vectors."""
+    load = work(200_000, 200_000, density=1e-4)
+    limit = int(costs(load)["cg"].bytes * 1.01)
+    with pytest.raises(MemoryError, match="solver='cg' would fit, slowly"):
+        choose(load, limit=limit)
 
 
 def test_refusal_when_nothing_fits():

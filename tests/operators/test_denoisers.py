@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from marda.noise import Dropout
-from marda.operators.denoisers import Coupling, PivotDenoiser
+from marda.operators.denoiser import Coupling
+from marda.operators.iterative import PivotDenoiser
 from marda.problem import Problem, Settings
 from marda.terms import parse_method
 from problems import make_case, moments_of, relative

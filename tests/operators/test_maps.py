@@ -40,7 +40,9 @@ def with_change(base):
     delta, basis = rng.standard_normal((8, 2)), rng.standard_normal((base.shape[1], 2))
     offset = rng.standard_normal(base.shape[1])
     W = base.matmul(np.eye(base.shape[1])) + delta @ basis.T
-    return DenoisingMap(base, delta, basis, offset, np.float64), W, offset
+    center = rng.standard_normal(8)
+    places = {"center": center, "at_center": center @ W + offset}
+    return DenoisingMap(base, delta, basis, offset, np.float64, **places), W, offset
 
 
 def test_apply_matmul_and_dense_agree(base, rows, monkeypatch):
@@ -95,7 +97,8 @@ def test_dense_refuses_above_the_memory_limit(monkeypatch):
 def test_a_dense_map_is_merged_once():
     W = np.random.default_rng(3).standard_normal((4, 4))
     delta, basis = np.ones((4, 1)), np.arange(4.0)[:, None]
-    ours = DenoisingMap(DenseMap(W), delta, basis, np.zeros(4), np.float32)
+    places = {"center": np.zeros(4), "at_center": np.zeros(4)}
+    ours = DenoisingMap(DenseMap(W), delta, basis, np.zeros(4), np.float32, **places)
     assert ours.dense().dtype == np.float32
     np.testing.assert_allclose(ours.dense(), W + delta @ basis.T, rtol=1e-6)
     assert ours.delta.shape == (4, 0)
