@@ -1,9 +1,13 @@
 """marda: marginalized domain adaptation in closed form."""
 
-from marda._pack import pack, paper_settings
-from marda.estimators import DSCM, MDA, MDAClassifier
-from marda.moments import Moments
-from marda.selection import noise_path
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from marda._pack import pack, paper_settings
+    from marda.estimators import DSCM, MDA, MDAClassifier
+    from marda.moments import Moments
+    from marda.selection import noise_path
 
 __all__ = [
     "DSCM",
@@ -17,3 +21,27 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+# Public names load when they are first used: `marda --help` and worker processes that only read
+# results do not wait for scikit-learn.
+_HOMES = {
+    "DSCM": "marda.estimators",
+    "MDA": "marda.estimators",
+    "MDAClassifier": "marda.estimators",
+    "Moments": "marda.moments",
+    "noise_path": "marda.selection",
+    "pack": "marda._pack",
+    "paper_settings": "marda._pack",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'marda' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

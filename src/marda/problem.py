@@ -61,7 +61,7 @@ class Settings:
 class Problem:
     """The operators of (★) for one data set and one setting.
 
-    Features are centred at the mean of all rows if there is an intercept (operators/denoisers.py).
+    Features are centred at the mean of all rows if there is an intercept (operators/denoiser.py).
 
     Parameters
     ----------

@@ -98,6 +98,9 @@ class Layer:
 class BaseMDA(BaseEstimator):
     """Parameters and the fit of denoising layers."""
 
+    # Models of the same rows may be given one dict: they then share every factorisation that their
+    # parameters allow (set it before fit; it is the caller's to drop).
+    _problems: dict[Any, Problem] | None = None
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sample_domain": True}
 
     def __init__(
@@ -261,23 +264,46 @@ class BaseMDA(BaseEstimator):
         if isinstance(settings.noise, Poisson) and X.min() < 0:
             raise ValueError(f"Poisson noise needs non-negative features, got {X.min():g}.")
         solver = self._choose(model, settings, X, labels, predictor)
+        problem = self._shared_problem(model, solver, X, labels, domain, settings)
+        self._class_weights = problem.class_weights
+        return self._solved(problem, model, predictor, X.dtype)
+
+    def _shared_problem(
+        self,
+        model: Model,
+        solver: str,
+        X: Any,
+        labels: Labels,
+        domain: NDArray[np.int64],
+        settings: Settings,
+    ) -> Problem:
+        """The problem of these rows, from the cache if the estimator was given one."""
+        if self._problems is None or self.n_layers > 1:
+            return self._make_problem(solver, X, labels, domain, settings)
+        noise = self.noise if isinstance(self.noise, float) else id(self.noise)
+        others = [
+            repr(getattr(self, name))
+            for name in sorted(self.get_params(deep=False))
+            if name not in ("method", "noise", "classifier", "max_iter", "tol", "verbose")
+        ]
+        key = (solver, model.name == "BL" or noise, *others)
+        if key not in self._problems:
+            self._problems[key] = self._make_problem(solver, X, labels, domain, settings)
+        return self._problems[key]
+
+    def _make_problem(
+        self, solver: str, X: Any, labels: Labels, domain: NDArray[np.int64], settings: Settings
+    ) -> Problem:
         outputs = _pivots(X, self.n_pivots)
-        moments = accumulate(
-            X,
-            labels.classes,
-            labels.codes,
-            domain,
-            grams=solver == "primal",
-        )
-        weights = self._class_weights = moments.class_weights(self.class_weight)
+        moments = accumulate(X, labels.classes, labels.codes, domain, grams=solver == "primal")
+        weights = moments.class_weights(self.class_weight)
         rows = {}
         if solver != "primal" or not np.all(weights == 1):
             order = np.argsort(labels.codes == UNLABELED, kind="stable")
             known = labels.codes[order][: int((labels.codes != UNLABELED).sum())]
             # The map keeps these rows: they must not change when the caller's array does.
             rows = {"X": X[order], "row_classes": known}
-        problem = Problem(moments, settings, solver, weights, outputs=outputs, **rows)
-        return self._solved(problem, model, predictor, X.dtype)
+        return Problem(moments, settings, solver, weights, outputs=outputs, **rows)
 
     def _solved(
         self, problem: Problem, model: Model, predictor: bool, dtype: Any

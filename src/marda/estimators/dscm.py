@@ -82,7 +82,7 @@ class DSCM(ClassifierMixin, BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         if y is None:
             raise ValueError("DSCM requires y to be passed, but the target y is None.")
-        domain = check_domains(sample_domain, X.shape[0])
+        domain = check_domains(sample_domain, X.shape[0], both=False)
         classes, codes = encode_labels(y, domain, self.unlabeled)
         if len(classes) < 2:
             raise ValueError(f"y must have at least 2 classes, got one class: {classes}.")

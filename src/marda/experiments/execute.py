@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -86,11 +85,12 @@ def fit_unit(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
     """Fit and predict every spec of one task.
 
     This is the one place where specs of the same task share work: W of a model is learned once for
-    all its classifiers. A model that fails must not take the others with it.
+    all its classifiers, and models share the factorisations of G, K₀ and the rest. A model that fails must not take the others with it.
     """
     from marda import pack
 
     rows = pack(task.X_source, task.y_source, task.X_target, task.y_visible)
+    problems: dict[Any, Any] = {}  # factorisations that models of this task share
     models: dict[tuple[str, str], list[Spec]] = {}
     for spec in specs:
         models.setdefault((spec.model, spec.variant), []).append(spec)
@@ -100,7 +100,7 @@ def fit_unit(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                for fitted in _fit_model(task, group, *rows):
+                for fitted in _fit_model(task, group, problems, *rows):
                     found.append(fitted)  # one by one: what came before an error counts
             except Exception as error:
                 error_text = describe(error)
@@ -108,13 +108,15 @@ def fit_unit(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
         yield from (replace(item, message=told) for item in found)
         have = {item.spec for item in found}
         yield from (Fitted(spec, message=error_text) for spec in group if spec not in have)
-        # A model's matrices may sit in a reference cycle; there are too few objects for Python to
-        # look by itself, and each task would add a gigabyte to the process.
-        gc.collect()
 
 
 def _fit_model(
-    task: Task, specs: Sequence[Spec], X: Any, y: Any, sample_domain: Any
+    task: Task,
+    specs: Sequence[Spec],
+    problems: dict[Any, Any],
+    X: Any,
+    y: Any,
+    sample_domain: Any,
 ) -> Iterator[Fitted]:
     """One model with all its classifiers; shared seconds are divided among them."""
     from marda import MDAClassifier
@@ -124,6 +126,7 @@ def _fit_model(
     settings = settings_of(first)
     started = time.perf_counter()
     model = MDAClassifier(first.model, classifier=first.classifier, **settings)
+    model._problems = problems
     model.fit(X, y, sample_domain=sample_domain)
     shared: dict[str, Any] = {
         "fit_seconds": (time.perf_counter() - started) / len(specs),
@@ -156,7 +159,5 @@ def _on_rows(name: str, H: Any, y: Any, sample_domain: Any) -> Any:
     if name == "nn":
         return KNeighborsClassifier(n_neighbors=1).fit(H, y)
     if name == "dscm":
-        # In US only source rows carry labels, and a single domain is not named.
-        one = len(np.unique(sample_domain)) == 1
-        return DSCM().fit(H, y, sample_domain=None if one else sample_domain)
+        return DSCM().fit(H, y, sample_domain=sample_domain)
     raise ValueError(f"classifier {name!r} on denoised rows: choose nn or dscm.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from functools import cached_property
 from typing import Any
 
@@ -142,7 +143,9 @@ class _RowSpacePredictor:
                 "ridge_class=0 with fewer rows than features leaves the class predictor "
                 "undetermined: use ridge_class > 0."
             )
-        self.denoiser, self.ridge, self.H = denoiser, ridge, H
+        # The denoiser keeps this predictor: a strong reference back would keep both alive.
+        self.denoiser: DualDenoiser = weakref.proxy(denoiser)
+        self.ridge, self.H = ridge, H
         core = kernel @ H
         core[np.diag_indices_from(core)] += ridge
         self._core = lu_factor(core, overwrite_a=True, check_finite=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
@@ -112,7 +113,9 @@ class _IteratedPredictor:
     def __init__(self, denoiser: IterativeDenoiser, ridge: float):
         if ridge <= 0:
             raise ValueError("solver='cg' needs ridge_class > 0.")
-        self.denoiser, self.ridge = denoiser, ridge
+        # The denoiser keeps this predictor: a strong reference back would keep both alive.
+        self.denoiser: IterativeDenoiser = weakref.proxy(denoiser)
+        self.ridge = ridge
 
     def matmul(self, V: Matrix) -> Matrix:
         """K₀V."""
