@@ -16,6 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from marda._memory import format_bytes
 from marda._validation import UNLABELED, Labels, check_domains, check_number, encode_labels
+from marda.estimators._files import ModelFiles
 from marda.moments import Moments, accumulate
 from marda.noise import Dropout, Poisson, as_noise
 from marda.operators.cost import Workload, choose
@@ -95,7 +96,7 @@ class Layer:
     outputs: NDArray[np.int64] | None
 
 
-class BaseMDA(BaseEstimator):
+class BaseMDA(ModelFiles, BaseEstimator):
     """Parameters and the fit of denoising layers."""
 
     # Models of the same rows may be given one dict: they then share every factorisation that their
@@ -198,6 +199,7 @@ class BaseMDA(BaseEstimator):
         self, X: Any, y: Any, sample_domain: Any
     ) -> tuple[Any, Labels, NDArray[np.int64]]:
         """Rows, coded labels, domains."""
+        self.__dict__.pop("preprocessing_", None)  # of other rows, if a file was loaded
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         domain = check_domains(sample_domain, X.shape[0])
         labels = encode_labels(y, domain, self.unlabeled)

@@ -13,12 +13,13 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from marda._validation import UNLABELED, check_domains, check_number, encode_labels
+from marda.estimators._files import ModelFiles
 from marda.moments import Moments, accumulate
 
 __all__ = ["DSCM"]
 
 
-class DSCM(ClassifierMixin, BaseEstimator):
+class DSCM(ClassifierMixin, ModelFiles, BaseEstimator):
     """Classify by soft distance to the class means of every domain.
 
     score_c(x) = Σ_D w_D exp(−½‖x − μ_D,c‖² / τ), normalised over classes, where μ_D,c is the mean
@@ -82,7 +83,7 @@ class DSCM(ClassifierMixin, BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         if y is None:
             raise ValueError("DSCM requires y to be passed, but the target y is None.")
-        domain = check_domains(sample_domain, X.shape[0], both=False)
+        domain = check_domains(sample_domain, X.shape[0])
         classes, codes = encode_labels(y, domain, self.unlabeled)
         if len(classes) < 2:
             raise ValueError(f"y must have at least 2 classes, got one class: {classes}.")

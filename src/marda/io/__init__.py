@@ -1,0 +1,1 @@
+"""Tables in files: CSV, Parquet, svmlight, npz and mat become rows with names."""

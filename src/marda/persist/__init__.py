@@ -1,0 +1,71 @@
+"""Model files: one file, no pickle (docs/model-files.md)."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from marda.persist.container import FORMAT, ModelFileError, read_file, write_file
+from marda.persist.state import decode_estimator, encode_estimator
+from marda.persist.values import Reader, Writer
+
+__all__ = ["FORMAT", "ModelFileError", "load", "save"]
+
+
+def save(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted `MDA`, `MDAClassifier` or `DSCM` to one file.
+
+    Parameters
+    ----------
+    estimator : MDA, MDAClassifier or DSCM
+        Fitted. `preprocessing_`, if `marda adapt` left one, is written too.
+    path : path
+        Replaced only once the file is complete.
+    """
+    from marda import __version__
+
+    check_is_fitted(estimator)
+    out = Writer()
+    content = {
+        "estimator": encode_estimator(estimator, out),
+        "preprocessing": getattr(estimator, "preprocessing_", None),
+    }
+    write_file(path, __version__, content, out.arrays)
+
+
+def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
+    """Read a model file; it cannot make marda import or run anything.
+
+    Parameters
+    ----------
+    path : path
+        A file written by `save` or `marda adapt --model`.
+    max_bytes : int, default=None
+        Refuse larger files; None: what memory is free (or MARDA_MEMORY).
+
+    Returns
+    -------
+    estimator : MDA, MDAClassifier or DSCM
+        It predicts exactly as the one that was saved.
+
+    Raises
+    ------
+    ModelFileError
+        The file is foreign, damaged, too large, or of a newer format.
+    """
+    content, arrays = read_file(path, max_bytes)
+    try:
+        estimator = decode_estimator(content["estimator"], Reader(arrays))
+        preprocessing = content["preprocessing"]
+        if preprocessing is not None and not isinstance(preprocessing, dict):
+            raise TypeError("preprocessing is not an object")
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
+        why = " ".join(str(error).split())[:80]
+        raise ModelFileError(
+            f"{path} is damaged ({why}): copy the model file again or save the model anew."
+        ) from None
+    if preprocessing is not None:
+        estimator.preprocessing_ = preprocessing
+    return estimator
