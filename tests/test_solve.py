@@ -264,3 +264,16 @@ def test_balanced_scaling_is_the_papers_times_the_number_of_rows():
     # The domain predictor is a sum over rows already: scaling leaves it alone.
     a, b = (solved(case, "S1D", Settings(Dropout(0.3), scaling=s)) for s in ("balanced", "paper"))
     assert relative(full_map(a), full_map(b)) < 1e-14
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("method", ["BL", "MCF", "S1M", "J12CD"])
+def test_scores_through_denoised_rows(method, fit_intercept):
+    """(X W + offset) Z + z₀ = X coefᵀ + intercept."""
+    case = make_case("SS", seed=18)
+    settings = Settings(**VARIED, fit_intercept=fit_intercept)
+    solution = solved(case, method, settings, max_iter=2, tol=0)
+    denoised = case.X @ solution.matmul(np.eye(6))[:6] + solution.offset()
+    coef, intercept = solution.coef()
+    scores = denoised @ solution.Z + solution.predictor_intercept()
+    np.testing.assert_allclose(scores, case.X @ coef.T + intercept, atol=1e-10)

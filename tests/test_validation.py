@@ -63,6 +63,7 @@ def test_bad_domains(domain, n, message):
         (np.array(["a", "-1"]), -1, [False, False]),
         (np.array([0, 1]), "?", [False, False]),
         (np.array([True, False]), None, [False, False]),
+        (np.array([True, False, None], dtype=object), 0, [False, False, True]),
     ],
 )
 def test_marks(y, mark, marked):

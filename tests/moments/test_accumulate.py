@@ -150,6 +150,10 @@ def test_rows_far_from_the_origin_keep_their_covariance():
     merged = parts[0] + parts[1] + parts[2]
     _, total, _ = merged.select(np.ones(len(merged.counts), dtype=bool))
     assert relative(merged.scatter(total / 300), covariance) < 1e-6
+    # Sparse rows are summed about zero; merged, the larger part keeps its reference point.
+    few = Moments.from_arrays(sp.csr_array(X[:9]), y[:9], domain[:9])
+    for merged in (few + (many := Moments.from_arrays(X[9:], y[9:], domain[9:])), many + few):
+        np.testing.assert_array_equal(merged.shift, many.shift)
     # The test can fail: sums about the origin are that bad.
     about_zero = X.T @ X - 300 * np.outer(X.mean(0), X.mean(0))
     assert relative(about_zero, covariance) > 1e-6

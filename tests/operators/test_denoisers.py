@@ -159,3 +159,22 @@ def test_cg_holds_W0_only_for_pivots():
 def test_routes_through_rows_need_a_class_ridge(route, message):
     with pytest.raises(ValueError, match=message):
         denoiser(route, d=6, bias=True).predictor(0.0)
+
+
+@pytest.mark.parametrize("route", ["primal", "dual"])
+def test_a_good_start_is_used(route, monkeypatch):
+    """The alternation starts every step from where the last two answers point."""
+    den = denoiser(route, d=6, bias=True)
+    rng = np.random.default_rng(5)
+    A = rng.standard_normal((3, 3))
+    terms = Coupling(A @ A.T, np.outer([1.0, 2.0, 0.5], [1.0, 2.0, 0.5]))
+    R = rng.standard_normal((7, 3))
+    answer = den.solve_coupled(terms, R)
+    calls = []
+    solve = den._solve_shifted
+    monkeypatch.setattr(den, "_solve_shifted", lambda *a: calls.append(1) or solve(*a))
+    den.solve_coupled(terms, R)
+    cold = len(calls)
+    calls.clear()
+    den.solve_coupled(terms, R, answer)
+    assert len(calls) <= 2 < cold
