@@ -81,7 +81,7 @@ def test_missing_labels_mark_target_rows(tmp_path, values):
 
 
 def test_dictionary_columns_and_declared_classes(tmp_path):
-    X, y, table = table_of(60)
+    _, _, table = table_of(60)
     coded = table.set_column(5, "y", table["y"].dictionary_encode())
     path = saved(tmp_path / "a.parquet", coded)
     ours = moments_from_parquet([path], label="y", classes=["maybe", "no", "yes"])

@@ -49,6 +49,13 @@ class _Part:
         self.grams = [np.zeros((d, d), order="F") for _ in range(n_grams)]
         self.per_class = per_class
 
+    def grow(self, n_classes: int) -> None:
+        """Make room for classes that earlier batches did not have."""
+        if self.grams and self.per_class:
+            d = len(self.shift)
+            missing = n_classes + 1 - len(self.grams)
+            self.grams += [np.zeros((d, d), order="F") for _ in range(missing)]
+
     def add(self, X: Any, codes: NDArray[np.int64], domain: NDArray[np.int64]) -> None:
         keys, group = np.unique(np.stack([domain, codes], 1), axis=0, return_inverse=True)
         group = group.ravel()
@@ -113,6 +120,13 @@ class Accumulator:
         self._options = (grams, class_grams)
         self._dense: _Part | None = None
         self._sparse: _Part | None = None
+
+    def grow(self, n_classes: int) -> None:
+        """Make room for classes that earlier batches did not have."""
+        self._size = (self._size[0], n_classes)
+        for part in (self._dense, self._sparse):
+            if part is not None:
+                part.grow(n_classes)
 
     def add(self, X: Any, codes: NDArray[np.int64], domain: NDArray[np.int64]) -> None:
         """Add a batch of float32 or float64 rows, dense or CSR."""

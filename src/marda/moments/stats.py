@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda._validation import UNLABELED
+from marda.moments.names import renumber
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from os import PathLike
 
 __all__ = ["Moments"]
 
@@ -49,6 +51,8 @@ class Moments:
         The same for the labelled rows of each class; only class weights need them.
     feature_names : array of str, or None
         Column names, if the rows had them.
+    domain_names : dict of int to str
+        Names of domains, where they have one; a merge goes by names, then by numbers.
     """
 
     classes: NDArray[Any]
@@ -62,6 +66,7 @@ class Moments:
     gram_labelled: Matrix | None = field(default=None, repr=False)
     class_grams: Matrix | None = field(default=None, repr=False)
     feature_names: NDArray[Any] | None = field(default=None, repr=False)
+    domain_names: Mapping[int, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def from_arrays(
@@ -98,6 +103,62 @@ class Moments:
         from marda.moments.accumulate import from_arrays
 
         return from_arrays(X, y, sample_domain, unlabeled, class_grams, batch_size)
+
+    @classmethod
+    def from_batches(
+        cls, batches: Iterable[Any], *, unlabeled: Any = -1, class_grams: bool = False
+    ) -> Moments:
+        """Statistics of rows that come in batches, of which one is held at a time.
+
+        Parameters
+        ----------
+        batches : iterable of X, (X, y) or (X, y, sample_domain)
+            As in `from_arrays`; batches may differ in size, in storage (dense, sparse) and in the
+            classes and domains that they have.
+        unlabeled : default=-1
+            Mark of unlabelled target rows.
+        class_grams : bool, default=False
+            Keep a Gram a class as well (needed for `class_weight`).
+
+        Returns
+        -------
+        Moments
+            Equal to `from_arrays` on all rows at once.
+        """
+        from marda.moments.batches import from_batches
+
+        return from_batches(batches, unlabeled=unlabeled, class_grams=class_grams)
+
+    def save(self, path: str | PathLike[str], *, min_group: int = 1) -> None:
+        """Write a moments file: versioned, checksummed, no pickle (docs/moments-files.md).
+
+        Parameters
+        ----------
+        path : path
+            The file appears under this name only when it is whole.
+        min_group : int, default=1
+            Refuse to write the statistics of a group (domain and class) of fewer rows.
+        """
+        from marda.moments.files import save
+
+        save(self, path, min_group=min_group)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Moments:
+        """Read a moments file; an error names the file and what is wrong with it.
+
+        Parameters
+        ----------
+        path : path
+            Written by `save`.
+
+        Returns
+        -------
+        Moments
+        """
+        from marda.moments.files import load
+
+        return load(path)
 
     @property
     def n_features(self) -> int:
@@ -193,6 +254,8 @@ class Moments:
             return other + self
         classes = _merge_classes(self.classes, other.classes)
         a, b = self._recoded(classes), other.shifted(self.shift)._recoded(classes)
+        (in_a, in_b), names = renumber((m.domains.tolist(), m.domain_names) for m in (a, b))
+        a, b = a._renumbered(in_a), b._renumbered(in_b)
         keys = np.stack(
             [np.concatenate([a.domains, b.domains]), np.concatenate([a.labels, b.labels])], 1
         )
@@ -213,6 +276,7 @@ class Moments:
             groups[:, 1],
             shift=a.shift,
             feature_names=b.feature_names if a.feature_names is None else a.feature_names,
+            domain_names=names,
             **merged,
             **grams,
         )
@@ -230,6 +294,10 @@ class Moments:
             grams = np.zeros((len(classes), *self.class_grams.shape[1:]))
             grams[place] = self.class_grams
         return replace(self, classes=classes, labels=labels, class_grams=grams)
+
+    def _renumbered(self, new: Mapping[int, int]) -> Moments:
+        """The same moments with other numbers of domains."""
+        return replace(self, domains=np.array([new[n] for n in self.domains.tolist()], np.int64))
 
     def class_weights(self, weight: str | Mapping[Any, float] | None) -> Vector:
         """One weight a class: 1, scikit-learn's "balanced" rule, or a dict."""

@@ -1,0 +1,311 @@
+"""Parquet files → `Moments`: a batch of a row group at a time, only the columns needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marda.moments._optional import require
+from marda.moments.accumulate import BATCH_BYTES
+from marda.moments.batches import Collector
+from marda.moments.files import MomentsFileError, read, write
+from marda.moments.stats import Moments
+
+__all__ = ["ParquetError", "ParquetRows", "label_values", "moments_from_parquet"]
+
+ROLES = {"source": 0, "target": -1}
+
+
+class ParquetError(ValueError):
+    """Parquet data that cannot be read as rows; the message names the file."""
+
+
+@dataclass(frozen=True)
+class ParquetRows:
+    """Parquet files as batches of rows of the same columns.
+
+    Parameters
+    ----------
+    paths : list of Path
+        Files, in order.
+    features : tuple of str
+        Numeric columns, in order.
+    label : str or None
+        Column of labels; missing values mean "no label".
+    batch_rows : int
+        Rows a batch, at most.
+    """
+
+    paths: tuple[Path, ...]
+    features: tuple[str, ...]
+    label: str | None
+    batch_rows: int
+
+    @classmethod
+    def open(
+        cls,
+        paths: Sequence[str | os.PathLike[str]],
+        *,
+        label: str | None = None,
+        features: Sequence[str] | None = None,
+        memory: int | None = None,
+    ) -> ParquetRows:
+        """Find files and columns; every file must have the columns of the first.
+
+        A folder stands for the ``*.parquet`` files under it, in the order of their names. Without
+        `features`, all columns but the label. `memory` bounds the bytes of batches in flight.
+        """
+        files = _files(paths)
+        first = _schema(files[0])
+        if label is not None and label not in first:
+            raise ParquetError(
+                f"{files[0]}: no column {label!r} for the label; it has {_some(list(first))}."
+            )
+        names = tuple(n for n in first if n != label) if features is None else tuple(features)
+        if not names:
+            raise ParquetError(f"{files[0]}: no feature columns.")
+        for path in files:
+            schema = _schema(path)
+            for name in names if label is None else (*names, label):
+                if name not in schema:
+                    raise ParquetError(
+                        f"{path}: no column {name!r}"
+                        + ("." if path == files[0] else f", which {files[0]} has.")
+                    )
+                if name != label and not _is_number(schema[name]):
+                    raise ParquetError(
+                        f"{path}: column {name!r} holds {schema[name]}, not numbers: "
+                        "name the feature columns, or drop it."
+                    )
+        # A batch lives as columns, as rows, and as shifted rows.
+        room = 3 * BATCH_BYTES if memory is None else max(1, memory // 2)
+        rows = max(256, min(room, 12 * BATCH_BYTES) // (3 * 8 * len(names)))
+        return cls(tuple(files), names, label, rows)
+
+    def groups(self) -> list[tuple[int, int]]:
+        """(file, row group) of every row group, in order."""
+        return [
+            (i, g)
+            for i, path in enumerate(self.paths)
+            for g in range(_open(path).metadata.num_row_groups)
+        ]
+
+    def n_rows(self) -> int:
+        """Rows of all files."""
+        return sum(_open(path).metadata.num_rows for path in self.paths)
+
+    def batches(self, file: int, group: int) -> Iterator[tuple[NDArray[Any], Any]]:
+        """Rows and labels of one row group."""
+        path = self.paths[file]
+        columns = list(self.features) if self.label is None else [*self.features, self.label]
+        reader = _open(path)
+        try:
+            for batch in reader.iter_batches(self.batch_rows, row_groups=[group], columns=columns):
+                if batch.num_rows:
+                    yield self._rows(path, batch), self._labels(batch)
+        except OSError as error:
+            raise ParquetError(f"{path}: row group {group} cannot be read: {error}") from error
+
+    def _rows(self, path: Path, batch: Any) -> NDArray[Any]:
+        columns = [batch.column(name) for name in self.features]
+        single = all(str(c.type) in ("float", "halffloat") for c in columns)
+        dtype = np.float32 if single else np.float64
+        X = np.empty((batch.num_rows, len(columns)), dtype=dtype)
+        step = 64  # that many columns are read along and written across: both stay in cache
+        block = np.empty((step, batch.num_rows), dtype=dtype)
+        for start in range(0, len(columns), step):
+            some = columns[start : start + step]
+            for i, column in enumerate(some):
+                block[i] = column.to_numpy(zero_copy_only=False)
+            X[:, start : start + len(some)] = block[: len(some)].T
+        if not np.isfinite(X.sum(dtype=np.float64)) and not np.isfinite(X).all():
+            i = int(np.flatnonzero(~np.isfinite(X).all(0))[0])
+            raise ParquetError(
+                f"{path}: column {self.features[i]!r} has missing or infinite values: fill them "
+                "or drop the column."
+            )
+        return X
+
+    def _labels(self, batch: Any) -> Any:
+        if self.label is None:
+            return None
+        column = batch.column(self.label)
+        if hasattr(column, "dictionary_decode"):
+            column = column.dictionary_decode()
+        if column.null_count:
+            return np.array(column.to_pylist(), dtype=object)
+        return column.to_numpy(zero_copy_only=False)
+
+
+def moments_from_parquet(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    label: str | None = None,
+    domain: str | None = None,
+    role: str = "source",
+    features: Sequence[str] | None = None,
+    classes: Sequence[Any] | None = None,
+    unlabeled: Any = -1,
+    class_grams: bool = False,
+    memory: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Moments:
+    """Statistics of Parquet files, in one pass that holds one batch.
+
+    Parameters
+    ----------
+    paths : sequence of paths
+        Files, or folders of ``*.parquet`` files.
+    label : str, default=None
+        Column of labels. Missing values mark target rows without a label.
+    domain : str, default=None
+        Name of the domain that all rows are of.
+    role : {"source", "target"}, default="source"
+        Which side the domain is on.
+    features : sequence of str, default=None
+        Columns to read; None takes all but the label.
+    classes : sequence, default=None
+        All label values that may occur. The statistics name them even where no row has one, so
+        that files of several owners agree.
+    unlabeled : default=-1
+        Mark of unlabelled target rows.
+    class_grams : bool, default=False
+        Keep a Gram a class.
+    memory : int, default=None
+        Bytes that batches may take together with their copies.
+    checkpoint : path, default=None
+        Written after every row group, removed at the end. If it is there at the start, and was
+        made from the same files and arguments, the row groups that it holds are not read again.
+    progress : callable, default=None
+        Called with (rows done, rows in all) after every row group.
+
+    Returns
+    -------
+    Moments
+    """
+    if role not in ROLES:
+        raise ValueError(f"role must be 'source' or 'target', got {role!r}.")
+    rows = ParquetRows.open(paths, label=label, features=features, memory=memory)
+    groups, n_rows = rows.groups(), rows.n_rows()
+    if not n_rows:
+        raise ParquetError(f"{rows.paths[0]}: no rows.")
+    job = _job(rows, domain, role, classes, unlabeled, class_grams)
+    start, done = _resume(checkpoint, job)
+    options: dict[str, Any] = {"unlabeled": unlabeled, "class_grams": class_grams}
+    total = Collector(classes=classes, start=start, **options)
+    total.feature_names = np.array(rows.features, dtype=object)
+    names = {} if domain is None else {ROLES[role]: domain}
+    for number, (file, group) in enumerate(groups):
+        if number < done:
+            continue
+        for X, y in rows.batches(file, group):
+            try:
+                total.add_checked(X, y, np.full(len(X), ROLES[role], dtype=np.int64))
+            except ValueError as error:
+                raise ParquetError(f"{rows.paths[file]}: {error}") from error
+        if checkpoint is not None and total.n_rows:
+            held = replace(total.result(), domain_names=names)
+            write(held, checkpoint, extra={**job, "done": number + 1})
+        if progress is not None:
+            progress(total.n_rows, n_rows)
+    moments = replace(total.result(declared=True), domain_names=names)
+    if checkpoint is not None:
+        Path(checkpoint).unlink(missing_ok=True)
+    return moments
+
+
+def label_values(
+    paths: Sequence[str | os.PathLike[str]], label: str | None, text: str
+) -> list[Any]:
+    """Label names written as "a,b,c", as values of the kind that the label column holds."""
+    if label is None:
+        raise ValueError("classes without a label column: name the column as well.")
+    kind = _schema(_files(paths)[0]).get(label)
+    parts = [part.strip() for part in text.split(",")]
+    if kind is None or not _is_number(kind):
+        return list(parts)
+    try:
+        return [int(p) if p.lstrip("-").isdigit() else float(p) for p in parts]
+    except ValueError:
+        raise ValueError(f"column {label!r} holds {kind}, and classes are {text!r}.") from None
+
+
+def _job(rows: ParquetRows, *options: Any) -> dict[str, Any]:
+    """What a checkpoint must agree on: the files as they are, and the arguments."""
+    files = []
+    for path in rows.paths:
+        stat = path.stat()
+        files.append([path.name, stat.st_size, stat.st_mtime_ns])
+    return {
+        "files": files,
+        "columns": [*rows.features, rows.label],
+        "options": [repr(option) for option in options],
+    }
+
+
+def _resume(
+    checkpoint: str | os.PathLike[str] | None, job: dict[str, Any]
+) -> tuple[Moments | None, int]:
+    """Statistics so far and the number of row groups they hold."""
+    if checkpoint is None or not Path(checkpoint).exists():
+        return None, 0
+    moments, header = read(checkpoint)
+    extra = header.get("extra") or {}
+    if "done" not in extra:
+        raise MomentsFileError(f"{checkpoint}: a moments file, not a checkpoint.")
+    for key, what in (("files", "files"), ("columns", "columns"), ("options", "arguments")):
+        if extra.get(key) != job[key]:
+            raise MomentsFileError(
+                f"{checkpoint}: this checkpoint was made from other {what}: remove it to start "
+                "again."
+            )
+    # A name is given once, at the end.
+    return replace(moments, domain_names={}), int(extra["done"])
+
+
+def _files(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
+    files: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            found = sorted(p for p in path.rglob("*.parquet") if p.is_file())
+            if not found:
+                raise ParquetError(f"{path}: no *.parquet files in this folder.")
+            files += found
+        else:
+            files.append(path)
+    if not files:
+        raise ParquetError("no Parquet files were given.")
+    return files
+
+
+def _open(path: Path) -> Any:
+    parquet = require("pyarrow.parquet", "parquet")
+    arrow = require("pyarrow", "parquet")
+    try:
+        return parquet.ParquetFile(path)
+    except (OSError, arrow.ArrowException) as error:
+        if not path.exists():
+            raise ParquetError(f"{path}: no such file.") from None
+        raise ParquetError(f"{path}: not a readable Parquet file ({error}).") from error
+
+
+def _schema(path: Path) -> dict[str, Any]:
+    schema = _open(path).schema_arrow
+    return dict(zip(schema.names, schema.types, strict=True))
+
+
+def _is_number(kind: Any) -> bool:
+    types = require("pyarrow.types", "parquet")
+    return bool(types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind))
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(repr(n) for n in names[:6])
+    return shown if len(names) <= 6 else f"{shown} and {len(names) - 6} more"
