@@ -159,5 +159,7 @@ def _on_rows(name: str, H: Any, y: Any, sample_domain: Any) -> Any:
     if name == "nn":
         return KNeighborsClassifier(n_neighbors=1).fit(H, y)
     if name == "dscm":
-        return DSCM().fit(H, y, sample_domain=sample_domain)
+        # In US only source rows carry labels, and a single domain is not named.
+        one = len(np.unique(sample_domain)) == 1
+        return DSCM().fit(H, y, sample_domain=None if one else sample_domain)
     raise ValueError(f"classifier {name!r} on denoised rows: choose nn or dscm.")
