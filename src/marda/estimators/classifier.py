@@ -15,8 +15,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from marda._validation import UNLABELED, Labels, is_marked
-from marda.estimators._base import BaseMDA, moments_layer, with_parameters
+from marda.estimators._base import BaseMDA, with_parameters
 from marda.estimators.dscm import DSCM
+from marda.estimators.streaming import Streaming
 from marda.estimators.transformer import FeatureNames
 from marda.moments import Moments, accumulate
 from marda.noise import Dropout
@@ -37,7 +38,7 @@ def _has(name: str) -> Any:
 
 
 @with_parameters
-class MDAClassifier(ClassifierMixin, FeatureNames, BaseMDA):
+class MDAClassifier(ClassifierMixin, Streaming, FeatureNames, BaseMDA):
     """A classifier for the target, on features in which domains no longer differ.
 
     Learns W by marginalised denoising (see `MDA`) and a classifier on denoised rows X W, in
@@ -150,6 +151,7 @@ class MDAClassifier(ClassifierMixin, FeatureNames, BaseMDA):
         if y is None:
             raise ValueError("MDAClassifier requires y to be passed, but the target y is None.")
         self._check_classifier()
+        self._end_stream()
         X, labels, domain = self._check_rows(X, y, sample_domain)
         if len(labels.classes) < 2:
             raise ValueError(
@@ -186,19 +188,10 @@ class MDAClassifier(ClassifierMixin, FeatureNames, BaseMDA):
             )
         if len(moments.classes) < 2:
             raise ValueError(f"the moments have {len(moments.classes)} classes; 2 are needed.")
+        self._end_stream()
         self._forget()
-        layer, solution = moments_layer(self, moments, predictor=self._is_ridge)
-        self._layers = [layer]
         self.classes_ = moments.classes
-        self.n_features_in_ = moments.n_features
-        if moments.feature_names is not None:
-            self.feature_names_in_ = moments.feature_names
-        self.domains_ = np.unique(moments.domains)
-        unlabelled = moments.labels == UNLABELED
-        labelled_target = bool(((moments.domains < 0) & ~unlabelled).any())
-        self.setting_ = ("SS" if labelled_target else "US") if unlabelled.any() else "SUP"
-        self._set_solution(solution)
-        self.solver_ = layer.solver
+        solution = self._set_from_moments(moments, predictor=self._is_ridge)
         if self.classifier == "dscm":
             self.classifier_ = self._moments_dscm(moments)
         self._set_linear(solution)

@@ -10,6 +10,8 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from marda.estimators._base import BaseMDA, with_parameters
+from marda.estimators.streaming import Streaming
+from marda.moments import Moments
 from marda.terms import parse_method
 
 __all__ = ["MDA", "FeatureNames"]
@@ -54,7 +56,7 @@ class FeatureNames(TransformerMixin):
 
 
 @with_parameters
-class MDA(FeatureNames, BaseMDA):
+class MDA(Streaming, FeatureNames, BaseMDA):
     """Features in which domains no longer differ, by marginalised denoising.
 
     Minimises E‖X − X̃W‖² + ω‖W‖² over the noise X̃, plus the terms that `method` names
@@ -115,6 +117,7 @@ class MDA(FeatureNames, BaseMDA):
         -------
         self
         """
+        self._end_stream()
         needs_labels = parse_method(self.method)
         if not (needs_labels.joint or needs_labels.class_mmd):
             y = None  # any y is accepted, as in scikit-learn's transformers
@@ -124,4 +127,25 @@ class MDA(FeatureNames, BaseMDA):
             )
         X, labels, domain = self._check_rows(X, y, sample_domain)
         self._fit_layers(X, labels, domain, predictor=False)
+        return self
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Learn from statistics alone.
+
+        Parameters
+        ----------
+        moments : Moments
+            Statistics of all rows, merged.
+
+        Returns
+        -------
+        self
+        """
+        if parse_method(self.method).joint and len(moments.classes) < 2:
+            raise ValueError(
+                f"method={self.method!r} needs labels of at least 2 classes, and the moments have "
+                f"{len(moments.classes)}."
+            )
+        self._end_stream()
+        self._set_from_moments(moments, predictor=False)
         return self
