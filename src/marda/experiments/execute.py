@@ -85,7 +85,8 @@ def fit_unit(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
     """Fit and predict every spec of one task.
 
     This is the one place where specs of the same task share work: W of a model is learned once for
-    all its classifiers, and models share the factorisations of G, K₀ and the rest. A model that fails must not take the others with it.
+    all its classifiers, and models share the factorisations that their terms allow. A model that
+    fails must not take the others with it.
     """
     from marda import pack
 

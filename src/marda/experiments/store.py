@@ -30,6 +30,7 @@ from marda.experiments.rows import ResultRow
 
 FORMAT = 1
 STALE_SECONDS = 60.0
+LOCK_TRIES = 100
 """A claim whose runner has not given a sign of life for so long may be taken over."""
 
 _SCHEMA = """
@@ -87,8 +88,19 @@ class Store:
             self._db.close()
             raise
 
+    def _switch_to_wal(self) -> None:
+        """Wait for the lock here: this one statement does not, and two runners may open at once."""
+        for attempt in range(LOCK_TRIES):
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or attempt == LOCK_TRIES - 1:
+                    raise
+                time.sleep(0.1)
+
     def _prepare(self) -> None:
-        self._db.execute("PRAGMA journal_mode = WAL")
+        self._switch_to_wal()
         # FULL: a row that was reported as stored is on the disk even if the power fails.
         self._db.execute("PRAGMA synchronous = FULL")
         with self._transaction():
