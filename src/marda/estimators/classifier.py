@@ -17,9 +17,10 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from marda._validation import UNLABELED, Labels, is_marked
 from marda.estimators._base import BaseMDA, with_parameters
 from marda.estimators.dscm import DSCM
-from marda.estimators.streaming import Streaming
+from marda.estimators.streaming import Streaming, lazy_on_dask
 from marda.estimators.transformer import FeatureNames
 from marda.moments import Moments, accumulate
+from marda.moments._optional import is_dask
 from marda.noise import Dropout
 from marda.operators.linear import DenseGram
 from marda.problem import Problem, Settings
@@ -137,7 +138,7 @@ class MDAClassifier(ClassifierMixin, Streaming, FeatureNames, BaseMDA):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n_rows, n_features)
+        X : array, sparse matrix or Dask collection of shape (n_rows, n_features)
             Rows of all domains.
         y : array of shape (n_rows,)
             Labels; target rows may carry the mark `unlabeled`, NaN or None.
@@ -151,6 +152,8 @@ class MDAClassifier(ClassifierMixin, Streaming, FeatureNames, BaseMDA):
         if y is None:
             raise ValueError("MDAClassifier requires y to be passed, but the target y is None.")
         self._check_classifier()
+        if is_dask(X):
+            return self._fit_dask(X, y, sample_domain)
         self._end_stream()
         X, labels, domain = self._check_rows(X, y, sample_domain)
         if len(labels.classes) < 2:
@@ -316,6 +319,7 @@ class MDAClassifier(ClassifierMixin, Streaming, FeatureNames, BaseMDA):
         return np.asarray(X @ coef + self._scores_intercept, dtype=np.float64)
 
     @available_if(_has("decision_function"))
+    @lazy_on_dask
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of rows; for two classes, those of the second."""
         check_is_fitted(self)
@@ -330,6 +334,7 @@ class MDAClassifier(ClassifierMixin, Streaming, FeatureNames, BaseMDA):
         return isinstance(self.classifier, str) and self.classifier == "ridge"
 
     @available_if(_has("predict_proba"))
+    @lazy_on_dask
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities of classes: a softmax of the ridge scores, or the classifier's own."""
         check_is_fitted(self)
@@ -338,6 +343,7 @@ class MDAClassifier(ClassifierMixin, Streaming, FeatureNames, BaseMDA):
             return np.asarray(softmax(self._scores(X), axis=1))
         return np.asarray(self.classifier_.predict_proba(self._features(X)))
 
+    @lazy_on_dask
     def predict(self, X: Any) -> NDArray[Any]:
         """Classes of rows.
 

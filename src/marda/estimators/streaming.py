@@ -5,21 +5,23 @@ The statistics of all batches are those of all rows, so the model equals one `fi
 
 from __future__ import annotations
 
+from functools import wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from marda._validation import UNLABELED, check_domains
 from marda.estimators._base import moments_layer
 from marda.moments import Moments
+from marda.moments._optional import is_dask
 from marda.moments.batches import Collector
 from marda.noise import Poisson, as_noise
 from marda.terms import parse_method
 
-__all__ = ["Streaming"]
+__all__ = ["Streaming", "lazy_on_dask"]
 
 #: What a solved model has; before it is solved, reading any of these solves it.
 _SOLVED = frozenset(
@@ -39,6 +41,21 @@ _SOLVED = frozenset(
         "solver_",
     }
 )
+
+
+def lazy_on_dask(method: Any) -> Any:
+    """Let a method of X give a lazy array, block by block, where X is a Dask collection."""
+
+    @wraps(method)
+    def either(self: Any, X: Any) -> Any:
+        if not is_dask(X):
+            return method(self, X)
+        check_is_fitted(self)
+        from marda.moments.dask import apply_blockwise
+
+        return apply_blockwise(self, method.__name__, X)
+
+    return either
 
 
 class _IfStatisticsSuffice:
@@ -117,6 +134,7 @@ class Streaming:
         else:
             stream = self._stream
             _check_same_classes(stream, classes)
+        stream.feature_names = getattr(self, "feature_names_in_", None)
         stream.add_checked(X, y, domain)
         self._stream = stream
         self._stream_has_domains |= sample_domain is not None
@@ -151,6 +169,26 @@ class Streaming:
                 "y is None."
             )
         return y
+
+    def _fit_dask(self, X: Any, y: Any, sample_domain: Any) -> Self:
+        """`fit` on Dask collections: moments on the workers, the solution here."""
+        from marda.moments.dask import moments_from_dask
+
+        reason = self._why_rows()
+        if reason:
+            raise ValueError(f"X is a Dask collection, and {reason}")
+        moments = moments_from_dask(
+            X,
+            y,
+            sample_domain,
+            unlabeled=self.unlabeled,
+            class_grams=self.class_weight is not None,
+            nonnegative=isinstance(as_noise(self.noise), Poisson),
+        )
+        if sample_domain is not None:
+            check_domains(moments.domains, len(moments.domains))  # both sides
+        self.fit_moments(moments)
+        return self
 
     def _end_stream(self) -> None:
         """Forget batches: another fit begins."""
@@ -190,6 +228,7 @@ class Streaming:
         layer, solution = moments_layer(self, moments, predictor=predictor)  # type: ignore[arg-type]
         self._layers = [layer]
         self.n_features_in_ = moments.n_features
+        self.__dict__.pop("feature_names_in_", None)
         if moments.feature_names is not None:
             self.feature_names_in_ = moments.feature_names
         self.domains_ = np.unique(moments.domains)

@@ -10,8 +10,9 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from marda.estimators._base import BaseMDA, with_parameters
-from marda.estimators.streaming import Streaming
+from marda.estimators.streaming import Streaming, lazy_on_dask
 from marda.moments import Moments
+from marda.moments._optional import is_dask
 from marda.terms import parse_method
 
 __all__ = ["MDA", "FeatureNames"]
@@ -23,6 +24,7 @@ class FeatureNames(TransformerMixin):
     _layers: Any
     concatenate: bool
 
+    @lazy_on_dask
     def transform(self: Any, X: Any) -> NDArray[Any]:
         """Denoised rows, X W + offset; with several layers, their concatenation.
 
@@ -106,7 +108,7 @@ class MDA(Streaming, FeatureNames, BaseMDA):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (n_rows, n_features)
+        X : array, sparse matrix or Dask collection of shape (n_rows, n_features)
             Rows of all domains.
         y : array of shape (n_rows,), default=None
             Labels; target rows may carry the mark. Only joint methods and "C" read them.
@@ -125,6 +127,8 @@ class MDA(Streaming, FeatureNames, BaseMDA):
             raise ValueError(
                 f"method={self.method!r} requires y to be passed, but the target y is None."
             )
+        if is_dask(X):
+            return self._fit_dask(X, y, sample_domain)
         X, labels, domain = self._check_rows(X, y, sample_domain)
         self._fit_layers(X, labels, domain, predictor=False)
         return self

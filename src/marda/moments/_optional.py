@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["require"]
+__all__ = ["is_dask", "require"]
 
 
 def require(module: str, extra: str) -> Any:
@@ -18,3 +18,8 @@ def require(module: str, extra: str) -> Any:
             f"{package} is needed here and could not be imported ({error}): "
             f"pip install 'marda[{extra}]'."
         ) from error
+
+
+def is_dask(thing: Any) -> bool:
+    """Whether this is a Dask collection; dask itself is not imported to tell."""
+    return hasattr(type(thing), "__dask_graph__")

@@ -54,7 +54,7 @@ class Collector:
         self._codes: dict[Any, int] = {}
         self._n_features = None if start is None else start.n_features
         self._mark_is_class = start is not None and _holds(start.classes, unlabeled)
-        self._mark_is_mark = False
+        self.mark_is_mark = False
 
     def add(self, X: Any, y: Any = None, sample_domain: Any = None) -> None:
         """Check a batch and add it; y and sample_domain as in `Moments.from_arrays`."""
@@ -127,9 +127,9 @@ class Collector:
         values = np.asarray(y).ravel()
         hidden = (labels.codes == UNLABELED) & (domain < 0)
         none = is_marked(values, None)
-        self._mark_is_mark |= bool((is_marked(values, self.unlabeled) & hidden & ~none).any())
+        self.mark_is_mark |= bool((is_marked(values, self.unlabeled) & hidden & ~none).any())
         self._mark_is_class |= _holds(labels.classes, self.unlabeled)
-        if self._mark_is_mark and self._mark_is_class:
+        if self.mark_is_mark and self._mark_is_class:
             raise ValueError(
                 f"the mark of unlabelled target rows, {self.unlabeled!r}, is also a class of "
                 "other rows: mark them otherwise, with unlabeled=… (or NaN in float labels, None "
@@ -163,6 +163,11 @@ def from_batches(batches: Iterable[Any], *, unlabeled: Any, class_grams: bool) -
 
 def _encode_quietly(y: Any, domain: NDArray[np.int64], mark: Any) -> Labels:
     """`encode_labels`; that a small batch has many classes says nothing."""
+    # scikit-learn warns above this share; warning filters are not safe among threads, so they are
+    # touched only where it would.
+    values = [] if y is None else np.asarray(y).ravel().tolist()
+    if len(values) <= 20 or 2 * len(set(values)) < len(values) - 2:
+        return encode_labels(y, domain, mark)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The number of unique classes")
         return encode_labels(y, domain, mark)

@@ -1,0 +1,308 @@
+"""Moments of Dask collections, on the workers; the only module that imports dask.
+
+Partitions are dealt out to *lanes*, a few a thread. A lane adds its partitions up one after the
+other; then the lanes merge in a tree. So there are never more d×d blocks than lanes, however many
+partitions there are. Every task is a pure function of its inputs: when a worker dies, Dask runs
+again what was lost, from the rows, and no row can count twice.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from marda.moments._optional import is_dask, require
+from marda.moments.batches import Collector, _holds
+from marda.moments.parquet import ROLES, ParquetRows
+from marda.moments.stats import Moments
+
+__all__ = ["apply_blockwise", "connect", "moments_from_dask", "parquet_on_workers", "start_local"]
+
+#: Seconds to wait for a scheduler.
+CONNECT_TIMEOUT = 10.0
+LANES_PER_THREAD = 2
+SPLIT_EVERY = 4
+
+
+@dataclass(frozen=True)
+class _Options:
+    unlabeled: Any = -1
+    class_grams: bool = False
+    nonnegative: bool = False
+
+
+@dataclass(frozen=True)
+class _Partial:
+    """Statistics of some partitions, and whether the mark marked a row there."""
+
+    moments: Moments
+    marked: bool
+
+
+# Tasks: pure functions that run on workers ------------------------------------------------------
+
+
+def _collected(total: Collector) -> _Partial:
+    return _Partial(total.result(), total.mark_is_mark)
+
+
+def _fold(held: _Partial | None, X: Any, y: Any, domain: Any, options: _Options) -> _Partial | None:
+    """The statistics so far and those of one more partition."""
+    if X.shape[0] == 0:
+        return held
+    values = X.data if hasattr(X, "tocsr") else X
+    if options.nonnegative and np.asarray(values).min(initial=0.0) < 0:
+        raise ValueError("Poisson noise needs non-negative features, got negative ones.")
+    total = Collector(unlabeled=options.unlabeled, class_grams=options.class_grams)
+    total.add(X, y, domain)
+    return _merge([held, _collected(total)], options)
+
+
+def _fold_group(
+    held: _Partial | None, rows: ParquetRows, file: int, group: int, side: int, options: _Options
+) -> _Partial | None:
+    """The statistics so far and those of one row group, read where this runs."""
+    total = Collector(unlabeled=options.unlabeled, class_grams=options.class_grams)
+    total.feature_names = np.array(rows.features, dtype=object)
+    for X, y in rows.batches(file, group):
+        total.add_checked(X, y, np.full(len(X), side, dtype=np.int64))
+    return _merge([held, _collected(total)], options) if total.n_rows else held
+
+
+def _merge(parts: Sequence[_Partial | None], options: _Options) -> _Partial | None:
+    """The sum of partial statistics."""
+    total: _Partial | None = None
+    for part in parts:
+        if part is None or total is None:
+            total = part if total is None else total
+            continue
+        total = _Partial(total.moments + part.moments, total.marked or part.marked)
+    if total is not None and total.marked and _holds(total.moments.classes, options.unlabeled):
+        raise ValueError(
+            f"the mark of unlabelled target rows, {options.unlabeled!r}, is also a class of other "
+            "rows: mark them otherwise, with unlabeled=…"
+        )
+    return total
+
+
+def _apply(block: Any, model: Any, method: str, empty: Any) -> Any:
+    """A method of a fitted model on one block; on none of its rows, if it has none."""
+    return np.asarray(getattr(model, method)(block)) if block.shape[0] else empty
+
+
+# Graphs -----------------------------------------------------------------------------------------
+
+
+def moments_from_dask(
+    X: Any,
+    y: Any = None,
+    sample_domain: Any = None,
+    *,
+    unlabeled: Any = -1,
+    class_grams: bool = False,
+    nonnegative: bool = False,
+    lanes: int | None = None,
+) -> Moments:
+    """Statistics of Dask collections, summed on the workers.
+
+    Parameters
+    ----------
+    X : dask.array.Array or dask.dataframe.DataFrame
+        Rows; chunk sizes may be unknown.
+    y, sample_domain : Dask collections of as many chunks, arrays, or None
+        As in `Moments.from_arrays`. Arrays in memory need known chunk sizes of X.
+    unlabeled, class_grams
+        As in `Moments.from_arrays`.
+    nonnegative : bool, default=False
+        Refuse negative values.
+    lanes : int, default=None
+        Partial statistics that exist at a time; None takes a few a thread.
+
+    Returns
+    -------
+    Moments
+        In this process.
+    """
+    X = _one_block_of_columns(X)
+    blocks = _blocks(X)
+    labels, domains = (
+        _aligned(part, X, len(blocks), name)
+        for part, name in ((y, "y"), (sample_domain, "sample_domain"))
+    )
+    options = _Options(unlabeled, class_grams, nonnegative)
+    fold = require("dask", "dask").delayed(_fold, pure=False, traverse=False)
+
+    def step(held: Any, i: int) -> Any:
+        return fold(held, blocks[i], labels[i], domains[i], options)
+
+    return _reduced(step, len(blocks), options, lanes)
+
+
+def parquet_on_workers(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    label: str | None = None,
+    domain: str | None = None,
+    role: str = "source",
+    features: Sequence[str] | None = None,
+    unlabeled: Any = -1,
+    class_grams: bool = False,
+    memory: int | None = None,
+    lanes: int | None = None,
+) -> Moments:
+    """`moments_from_parquet` with the row groups read on the workers, which must see the files.
+
+    Rows do not travel: what moves is one set of statistics a lane.
+    """
+    if role not in ROLES:
+        raise ValueError(f"role must be 'source' or 'target', got {role!r}.")
+    rows = ParquetRows.open(paths, label=label, features=features, memory=memory)
+    groups, options = rows.groups(), _Options(unlabeled, class_grams)
+    fold = require("dask", "dask").delayed(_fold_group, pure=False, traverse=False)
+
+    def step(held: Any, i: int) -> Any:
+        return fold(held, rows, *groups[i], ROLES[role], options)
+
+    moments = _reduced(step, len(groups), options, lanes)
+    return replace(moments, domain_names={} if domain is None else {ROLES[role]: domain})
+
+
+def _reduced(
+    step: Callable[[Any, int], Any], n_parts: int, options: _Options, lanes: int | None
+) -> Moments:
+    """Lanes, then a tree of merges; computed by the current scheduler."""
+    dask = require("dask", "dask")
+    n_lanes = max(1, min(n_parts, lanes or LANES_PER_THREAD * _n_threads()))
+    ends = []
+    for edges in np.array_split(np.arange(n_parts), n_lanes):
+        held = None
+        for i in edges.tolist():
+            held = step(held, i)
+        ends.append(held)
+    merge = dask.delayed(_merge, pure=False)
+    while len(ends) > 1:
+        ends = [merge(ends[i : i + SPLIT_EVERY], options) for i in range(0, len(ends), SPLIT_EVERY)]
+    (total,) = dask.compute(ends[0])
+    if total is None:
+        raise ValueError("no rows: all partitions are empty.")
+    return total.moments  # type: ignore[no-any-return]
+
+
+def _n_threads() -> int:
+    """Threads of the current cluster, or of this machine."""
+    try:
+        client = require("distributed", "dask").get_client()
+    except (ImportError, ValueError):
+        return os.cpu_count() or 1
+    return max(1, int(sum(client.nthreads().values())))
+
+
+def _one_block_of_columns(X: Any) -> Any:
+    if getattr(X, "ndim", 2) != 2:
+        raise ValueError(f"Expected 2D array, got {X.ndim}D Dask array: X has rows and columns.")
+    if _is_array(X) and X.numblocks[1] > 1:
+        return X.rechunk({1: -1})
+    return X
+
+
+def _is_array(collection: Any) -> bool:
+    return hasattr(collection, "chunks")
+
+
+def _blocks(collection: Any) -> list[Any]:
+    """The partitions as delayed values, in order."""
+    return list(np.asarray(collection.to_delayed(), dtype=object).ravel())
+
+
+def _known(collection: Any) -> bool:
+    return _is_array(collection) and not np.isnan(collection.chunks[0]).any()
+
+
+def _aligned(part: Any, X: Any, n_blocks: int, name: str) -> list[Any]:
+    """The pieces of y or sample_domain that go with the blocks of X."""
+    if part is None:
+        return [None] * n_blocks
+    if not is_dask(part):
+        if not _known(X):
+            raise ValueError(
+                f"{name} is in memory and the chunk sizes of X are not known: give {name} as a "
+                "Dask collection, or call X.compute_chunk_sizes() first."
+            )
+        part = np.asarray(part)
+        if len(part) != X.shape[0]:
+            raise ValueError(f"{name} has {len(part)} values but X has {X.shape[0]} rows.")
+        return list(np.split(part, np.cumsum(X.chunks[0])[:-1]))
+    if _known(X) and _known(part):
+        if part.shape[0] != X.shape[0]:
+            raise ValueError(f"{name} has {part.shape[0]} values but X has {X.shape[0]} rows.")
+        if part.chunks[0] != X.chunks[0]:
+            part = part.rechunk({0: X.chunks[0]})
+    blocks = _blocks(part)
+    if len(blocks) != n_blocks:
+        raise ValueError(
+            f"{name} has {len(blocks)} partitions and X has {n_blocks}, and their sizes are not "
+            "known: give both the same partitions."
+        )
+    return blocks
+
+
+def apply_blockwise(model: Any, name: str, X: Any) -> Any:
+    """A method of a fitted model on a Dask collection: a lazy array, one block a block of X."""
+    da = require("dask.array", "dask")
+    X = _one_block_of_columns(X)
+    sample = np.zeros((1, X.shape[1]), X.dtype) if _is_array(X) else X._meta_nonempty.iloc[:1]
+    like = np.asarray(getattr(model, name)(sample))
+    empty = like[:0]
+    if _is_array(X):
+        more = {"drop_axis": 1} if like.ndim == 1 else {"chunks": (X.chunks[0], like.shape[1:])}
+        return da.map_blocks(
+            _apply,
+            X,
+            model=model,
+            method=name,
+            empty=empty,
+            dtype=like.dtype,
+            meta=empty,
+            name=f"marda-{name}-{uuid.uuid4().hex}",
+            **more,
+        )
+    dask = require("dask", "dask")
+    call, held = dask.delayed(_apply, pure=False), dask.delayed(model, pure=False, traverse=False)
+    parts = [
+        da.from_delayed(call(block, held, name, empty), (np.nan, *like.shape[1:]), meta=empty)
+        for block in _blocks(X)
+    ]
+    return da.concatenate(parts, allow_unknown_chunksizes=True)
+
+
+# Clusters ---------------------------------------------------------------------------------------
+
+
+def connect(address: str, *, timeout: float = CONNECT_TIMEOUT) -> Any:
+    """A client of the scheduler at an address; one clear error if it does not answer in time."""
+    distributed = require("distributed", "dask")
+    try:
+        return distributed.Client(address, timeout=timeout, set_as_default=True)
+    except (OSError, ValueError, TypeError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ConnectionError(
+            f"no Dask scheduler answers at {address!r} within {timeout:g} s ({reason}): is it "
+            "running, and is the address the one that it prints?"
+        ) from error
+
+
+def start_local(n_workers: int | None = None, *, memory: str | int = "auto") -> Any:
+    """A client of worker processes on this machine; closing it ends them."""
+    distributed = require("distributed", "dask")
+    return distributed.Client(
+        n_workers=n_workers or os.cpu_count() or 1,
+        threads_per_worker=1,
+        processes=True,
+        memory_limit=memory,
+        dashboard_address=None,
+    )
