@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from marda.cli import data, demo, moments, reproduce
+from marda.cli import adapt, compare, data, demo, moments, predict, reproduce
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 
@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     commands = main_parser.add_subparsers(
         title="commands", metavar="COMMAND ...", parser_class=_Parser
     )
-    for command in (demo, reproduce, data, moments):
+    for command in (demo, adapt, predict, compare, reproduce, data, moments):
         command.register(commands)
     return main_parser
 
@@ -80,8 +80,12 @@ def _is_input_error(error: Exception) -> bool:
 
     if isinstance(error, PlanError | StoreError | OSError):
         return True
-    datasets = sys.modules.get("marda.datasets")
-    return datasets is not None and isinstance(error, datasets.DataError)
+    known = ("marda.datasets", "DataError"), ("marda.io", "InputError")
+    for module, name in (*known, ("marda.persist", "ModelFileError")):
+        # A module that was not imported raised nothing.
+        if module in sys.modules and isinstance(error, getattr(sys.modules[module], name)):
+            return True
+    return False
 
 
 def _one_line(error: Exception, code: int) -> str:

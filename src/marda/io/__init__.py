@@ -1,1 +1,22 @@
 """Tables in files: CSV, Parquet, svmlight, npz and mat become rows with names."""
+
+from marda.io.atomic import replacing
+from marda.io.formats import FORMATS, detect_format, read_batches, read_table
+from marda.io.labels import read_labels
+from marda.io.preprocessing import Preprocessing, fit_preprocessing
+from marda.io.table import InputError, Table
+from marda.io.writer import PredictionWriter
+
+__all__ = [
+    "FORMATS",
+    "InputError",
+    "PredictionWriter",
+    "Preprocessing",
+    "Table",
+    "detect_format",
+    "fit_preprocessing",
+    "read_batches",
+    "read_labels",
+    "read_table",
+    "replacing",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
@@ -24,15 +25,15 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     path : path
         Replaced only once the file is complete.
     """
-    from marda import __version__
-
     check_is_fitted(estimator)
     out = Writer()
     content = {
         "estimator": encode_estimator(estimator, out),
         "preprocessing": getattr(estimator, "preprocessing_", None),
     }
-    write_file(path, __version__, content, out.arrays)
+    # The package is asked by name: a layer does not import what lies above it.
+    version = str(import_module("marda").__version__)
+    write_file(path, version, content, out.arrays)
 
 
 def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:

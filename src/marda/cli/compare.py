@@ -1,0 +1,45 @@
+"""``marda compare``: several methods on the same files."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from marda.cli._common import add_command
+from marda.cli._files import Progress, add_file_options, add_model_options, read_options, show
+
+
+def register(commands: Any) -> None:
+    """Add the command."""
+    parser = add_command(
+        commands,
+        "compare",
+        run,
+        "several methods side by side; target labels, if any, only judge",
+        usage="--source S --target T --label COL [--methods M ...] [options]",
+        example="marda compare --source sample:source --target sample:labelled --label y --id id",
+    )
+    add_file_options(parser)
+    parser.add_argument("--methods", nargs="+", metavar="M", help="BL MCF S1 S1M S1D (default)")
+    add_model_options(parser)
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare and print."""
+    from marda.workflow import compare
+    from marda.workflow.comparing import METHODS
+    from marda.workflow.text import compared_lines
+
+    with Progress() as progress:
+        result = compare(
+            args.source,
+            args.target,
+            read_options(args),
+            methods=args.methods or METHODS,
+            progress=progress,
+            noise=args.noise,
+            classifier=args.classifier,
+        )
+    show(result, compared_lines(result), args.json)
+    return 0

@@ -1,0 +1,42 @@
+"""``marda predict``: score new rows with a saved model."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from marda.cli._common import add_command
+from marda.cli._files import FORMATS, Progress, show
+from marda.cli.adapt import EXAMPLE
+
+
+def register(commands: Any) -> None:
+    """Add the command."""
+    add = add_command(
+        commands,
+        "predict",
+        run,
+        "score new rows with a saved model, in batches",
+        usage="--model F --input X --out P [options]",
+        example=f"{EXAMPLE}\n  marda predict --model m.marda --input sample:new --out p.csv",
+    ).add_argument
+    add("--model", type=Path, required=True, metavar="F", help="file of marda adapt or save")
+    add("--input", type=Path, required=True, metavar="X", help="rows; columns in any order")
+    add("--out", type=Path, required=True, metavar="P", help=".csv, .tsv or .parquet")
+    add("--format", choices=FORMATS, metavar="F", help=f"{', '.join(FORMATS)} (default: found out)")
+    add("--id", metavar="COL", help="column to carry through (default: that of adapt)")
+    add("--json", action="store_true", help="print the result as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Predict and say how many rows."""
+    from marda.workflow import predict
+    from marda.workflow.text import predicted_lines
+
+    with Progress() as progress:
+        result = predict(
+            args.model, args.input, args.out, format=args.format, id=args.id, progress=progress
+        )
+    show(result, predicted_lines(result), args.json)
+    return 0

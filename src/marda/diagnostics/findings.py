@@ -1,0 +1,100 @@
+"""Warnings that save users: what looks wrong in rows and in predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+__all__ = ["FEW_ROWS", "Finding", "data_findings", "prediction_findings"]
+
+FEW_ROWS = 20
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that a user should know: a code for machines and a sentence."""
+
+    code: str
+    text: str
+
+
+def data_findings(Xs: Any, Xt: Any, names: Sequence[str]) -> list[Finding]:
+    """What the rows alone tell: few rows, wild scales, features that give the domain away."""
+    found = []
+    for name, X in (("source", Xs), ("target", Xt)):
+        if X.shape[0] < FEW_ROWS:
+            found.append(
+                Finding(
+                    "few-rows",
+                    f"the {name} has {X.shape[0]} rows, fewer than {FEW_ROWS}: results are a "
+                    "matter of luck; add rows.",
+                )
+            )
+    low, high, spread = zip(*(_ranges(X) for X in (Xs, Xt)), strict=True)
+    pooled = np.maximum(*spread)
+    some = pooled[pooled > 0]
+    if not sp.issparse(Xs) and some.size and some.max() > 1000 * some.min():
+        large, small = (
+            names[int(pooled.argmax())],
+            names[int(np.flatnonzero(pooled == some.min())[0])],
+        )
+        found.append(
+            Finding(
+                "scales",
+                f"features have wildly different scales ({large!r} varies "
+                f"{some.max() / some.min():.0e} times as much as {small!r}): use --scale standard.",
+            )
+        )
+    apart = (low[0] > high[1]) | (low[1] > high[0])
+    if min(Xs.shape[0], Xt.shape[0]) >= FEW_ROWS and apart.any():
+        shown = ", ".join(repr(names[k]) for k in np.flatnonzero(apart)[:3])
+        more = f" and {int(apart.sum()) - 3} more" if apart.sum() > 3 else ""
+        found.append(
+            Finding(
+                "leakage",
+                f"{shown}{more} alone tells source from target in every row, as an id or a date "
+                "does: leave it out with --drop if it is one.",
+            )
+        )
+    return found
+
+
+def _ranges(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Smallest, largest and standard deviation a feature."""
+    if sp.issparse(X):
+        low, high = X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
+        return low, high, high - low
+    return X.min(0), X.max(0), X.std(0)
+
+
+def prediction_findings(
+    classes: NDArray[Any], source: NDArray[Any], predicted: NDArray[Any]
+) -> list[Finding]:
+    """What the predictions tell: one class only, or proportions far from the source's."""
+    shares = [np.array([(y == c).mean() for c in classes]) for y in (source, predicted)]
+    top = int(shares[1].argmax())
+    name = classes[top].item() if hasattr(classes[top], "item") else classes[top]
+    if shares[1][top] >= 0.98 and shares[0][top] < 0.9:
+        return [
+            Finding(
+                "single-class",
+                f"{shares[1][top]:.0%} of the target is predicted as {name!r} "
+                f"({shares[0][top]:.0%} of the source is): the target looks single-class, or "
+                "adaptation failed; label some target rows.",
+            )
+        ]
+    if np.abs(shares[0] - shares[1]).sum() / 2 > 0.3:
+        return [
+            Finding(
+                "proportions",
+                f"class proportions are very different: {name!r} is {shares[0][top]:.0%} of the "
+                f"source and {shares[1][top]:.0%} of the predictions; adaptation assumes that they "
+                "are similar.",
+            )
+        ]
+    return []

@@ -1,0 +1,124 @@
+"""`Table`: rows of a file, with names; and the error that every reader raises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+__all__ = ["InputError", "Table", "as_numbers", "as_texts", "is_missing", "join"]
+
+Column = NDArray[Any]
+#: In a column of numbers these mean "no value"; in a column of words only an empty field does.
+MISSING_WORDS = frozenset({"", "na", "n/a", "nan", "null", "none"})
+
+
+class InputError(ValueError):
+    """A file, a column or an option that cannot be used; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Some rows of a file.
+
+    Attributes
+    ----------
+    path : str
+        Where they come from, for messages.
+    n_rows : int
+        How many there are.
+    columns : mapping of str to array
+        Numbers (NaN: missing) or, in object arrays, text (None: missing).
+    block : array or CSR array of shape (n_rows, d), or None
+        Features that came as a matrix.
+    block_names : tuple of str
+        Their names, if the file has any.
+    refused : mapping of str to str
+        Columns of a type that is neither numbers nor text, and that type.
+    """
+
+    path: str
+    n_rows: int
+    columns: Mapping[str, Column]
+    block: Any = None
+    block_names: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Column:
+        """A column, or an error that names it."""
+        if name in self.refused:
+            raise InputError(
+                f"{self.path}: column {name!r} has type {self.refused[name]}, neither numbers nor "
+                f"text: leave it out with --drop {name!r}."
+            )
+        if name not in self.columns:
+            known = ", ".join([*self.columns][:8]) or "none with a name"
+            raise InputError(f"{self.path} has no column {name!r} (columns: {known}).")
+        return self.columns[name]
+
+    @property
+    def names(self) -> list[str]:
+        """All columns, also those that cannot be used."""
+        return [*self.columns, *self.refused]
+
+
+def as_numbers(values: Column) -> NDArray[np.float64] | None:
+    """Numbers with NaN for missing values, or None if the column is text."""
+    if values.dtype.kind in "fiub":
+        return values.astype(np.float64)
+    try:
+        return values.astype(np.float64)  # None becomes NaN, text of numbers numbers
+    except (ValueError, TypeError):
+        pass
+    words = [None if v is None or str(v).strip().lower() in MISSING_WORDS else v for v in values]
+    try:
+        return np.array(words, dtype=np.float64)
+    except (ValueError, TypeError):
+        return None
+
+
+def as_texts(values: Column) -> Column:
+    """Text with None for missing values; whole numbers are written without a point."""
+    if values.dtype.kind == "O":
+        return values
+    if values.dtype.kind == "f":
+        texts = [None if np.isnan(v) else f"{v:.15g}" for v in values.tolist()]
+        return np.array(texts, dtype=object)
+    return np.array([str(v) for v in values.tolist()], dtype=object)
+
+
+def is_missing(values: Column) -> NDArray[np.bool_]:
+    """NaN or None."""
+    if values.dtype.kind == "f":
+        return np.asarray(np.isnan(values))
+    if values.dtype.kind == "O":
+        return np.array([v is None for v in values], dtype=bool)
+    return np.zeros(len(values), dtype=bool)
+
+
+def join(parts: Sequence[Table]) -> Table:
+    """Batches of one file, one below the other."""
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    columns = {
+        name: np.concatenate(_alike([part.columns[name] for part in parts]))
+        for name in first.columns
+    }
+    block = first.block
+    if block is not None:
+        blocks = [part.block for part in parts]
+        block = sp.csr_array(sp.vstack(blocks)) if sp.issparse(block) else np.concatenate(blocks)
+    n_rows = sum(part.n_rows for part in parts)
+    return Table(first.path, n_rows, columns, block, first.block_names, first.refused)
+
+
+def _alike(parts: list[Column]) -> list[Column]:
+    """Numbers stay numbers only if all parts are numbers."""
+    if any(p.dtype.kind == "O" for p in parts) and not all(p.dtype.kind == "O" for p in parts):
+        return [as_texts(p) for p in parts]
+    return parts

@@ -1,0 +1,96 @@
+"""Predictions with probabilities, written batch by batch as CSV or Parquet."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marda.io.atomic import replacing
+from marda.io.binary import pyarrow
+from marda.io.table import InputError
+
+__all__ = ["PredictionWriter"]
+
+
+class PredictionWriter:
+    """Writes `id` or `row`, `prediction`, `probability` and one probability a class.
+
+    The file appears under its name when the writer is left without an error.
+
+    Parameters
+    ----------
+    path : Path
+        Ends in .csv, .tsv or .parquet.
+    classes : array
+        Label values, in the order of probability columns.
+    id : str or None
+        Name of the id column; None writes the number of the row, from 1.
+    """
+
+    def __init__(self, path: Path, classes: NDArray[Any], id: str | None):
+        suffix = path.suffix.lower()
+        if suffix not in (".csv", ".tsv", ".parquet", ".pq"):
+            raise InputError(f"{path}: predictions are written as .csv, .tsv or .parquet.")
+        self.parquet = suffix in (".parquet", ".pq")
+        self.arrow = pyarrow(path) if self.parquet else None
+        self.delimiter = "\t" if suffix == ".tsv" else ","
+        taken = {"prediction", "probability"}
+        self.names = [id if id and id not in taken else "row" if not id else f"{id}_id"]
+        self.names += ["prediction", "probability", *(f"probability_{c}" for c in classes)]
+        self.has_id = id is not None
+        self.path, self.classes, self.n_rows = path, classes, 0
+        self._stack = replacing(path)
+        self._out: Any = None
+
+    def __enter__(self) -> Self:
+        self._temporary = self._stack.__enter__()
+        if not self.parquet:
+            self._file = self._temporary.open("w", encoding="utf-8", newline="")
+            self._out = csv.writer(self._file, delimiter=self.delimiter, lineterminator="\n")
+            self._out.writerow(self.names)
+        return self
+
+    def write(
+        self, ids: NDArray[Any] | None, codes: NDArray[np.int64], P: NDArray[np.float64]
+    ) -> None:
+        """Add a batch: ids, places of the predicted classes, probabilities of all classes."""
+        n = len(codes)
+        keys = np.arange(self.n_rows + 1, self.n_rows + n + 1) if ids is None else ids
+        best = P[np.arange(n), codes]
+        self.n_rows += n
+        if not self.parquet:
+            columns = [keys.tolist(), self.classes[codes].tolist()]
+            # Shortest text that reads back as the same number.
+            columns += [best.tolist(), *(P[:, k].tolist() for k in range(P.shape[1]))]
+            self._out.writerows(zip(*columns, strict=True))
+            return
+        pa: Any = self.arrow
+        labels = self.classes[codes]
+        arrays = [_arrow(pa, keys), _arrow(pa, labels), pa.array(best)]
+        arrays += [pa.array(np.ascontiguousarray(P[:, k])) for k in range(P.shape[1])]
+        batch = pa.table(dict(zip(self.names, arrays, strict=True)))
+        if self._out is None:
+            self._out = pa.parquet.ParquetWriter(self._temporary, batch.schema)
+        # Numbers in one batch and gaps in the next must not change the file's types.
+        self._out.write_table(batch.cast(self._out.schema))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.parquet and self._out is not None:
+            self._out.close()
+        elif not self.parquet:
+            self._file.close()
+        self._stack.__exit__(kind, error, trace)
+
+
+def _arrow(pa: Any, values: NDArray[Any]) -> Any:
+    return pa.array(values.tolist(), pa.string()) if values.dtype.kind in "OU" else pa.array(values)

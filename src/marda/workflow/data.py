@@ -1,0 +1,129 @@
+"""Two files become the arrays of a fit."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from marda.io import InputError, Preprocessing, fit_preprocessing, read_labels, read_table
+from marda.io.table import is_missing
+
+__all__ = ["Data", "PathLike", "Progress", "ReadOptions", "input_errors", "read_data", "silent"]
+
+PathLike = str | os.PathLike[str]
+#: Told the share of the work that is done, and what comes next.
+Progress = Callable[[float, str], None]
+
+
+def silent(done: float, what: str) -> None:
+    """No progress."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How files are read.
+
+    Attributes
+    ----------
+    label : str
+        Column of labels; empty target labels are unknown.
+    format : str or None
+        Of both files; None: found out.
+    id : str or None
+        Column carried to the predictions.
+    text, drop : tuples of str
+        Columns for tf-idf; columns to leave out.
+    missing : {"error", "impute"}
+        What to do with missing values.
+    scale : {"none", "standard"}
+        Whether numbers are brought to mean 0 and standard deviation 1.
+    """
+
+    label: str
+    format: str | None = None
+    id: str | None = None
+    text: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    missing: str = "error"
+    scale: str = "none"
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows of both files, ready for `fit`."""
+
+    Xs: Any
+    Xt: Any
+    ys: NDArray[Any]
+    yt: NDArray[Any]
+    ids: NDArray[Any] | None
+    preprocessing: Preprocessing
+    notes: tuple[str, ...]
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Target rows that have a label."""
+        return ~is_missing(self.yt)
+
+    def packed(self, *, target_labels: bool = True) -> tuple[Any, Any, Any, Any]:
+        """X, y, sample_domain and the mark of unlabelled rows; classes keep their type."""
+        sparse = sp.issparse(self.Xs) or sp.issparse(self.Xt)
+        X = sp.csr_array(sp.vstack([self.Xs, self.Xt])) if sparse else np.vstack([self.Xs, self.Xt])
+        known = self.known & target_labels
+        mark: Any = None
+        if self.ys.dtype.kind == "O":
+            yt = self.yt.copy()
+            yt[~known] = None
+        else:
+            mark = -1 if not (self.ys == -1).any() else int(self.ys.min()) - 1
+            yt = np.where(known, self.yt, mark).astype(np.int64)
+        domain = np.repeat([1, -2], [len(self.ys), len(self.yt)])
+        return X, np.concatenate([self.ys, yt]), domain, mark
+
+
+def read_data(source: PathLike, target: PathLike, options: ReadOptions) -> Data:
+    """Read both files and decide what becomes of every column."""
+    tables = [read_table(path, options.format) for path in (source, target)]
+    ys, yt = read_labels(tables[0], tables[1], options.label)
+    chosen = fit_preprocessing(
+        tables[0],
+        tables[1],
+        label=options.label,
+        id=options.id,
+        text=options.text,
+        drop=options.drop,
+        missing=options.missing,
+        scale=options.scale,
+    )
+    Xs, Xt = (chosen.transform(table) for table in tables)
+    used = {*chosen.columns, options.label, options.id, *options.drop}
+    extra = [n for n in tables[1].names if n not in used] if not tables[1].block_names else []
+    notes = []
+    if extra and tables[1].block is None:
+        shown = ", ".join(repr(name) for name in extra[:3])
+        notes.append(f"columns of the target that the source has not are ignored: {shown}.")
+    ids = tables[1][options.id] if options.id else None
+    return Data(Xs, Xt, ys, yt, ids, chosen, tuple(notes))
+
+
+@contextmanager
+def input_errors() -> Iterator[list[str]]:
+    """Refusals of the estimators as input errors; their warnings as sentences."""
+    messages: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield messages
+        except InputError:
+            raise
+        except (ValueError, MemoryError) as error:
+            raise InputError(str(error)) from error
+    messages += [str(w.message) for w in caught if issubclass(w.category, UserWarning)]

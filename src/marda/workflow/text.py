@@ -1,0 +1,79 @@
+"""Results as lines for a person."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from marda.workflow.adapting import Adapted
+from marda.workflow.comparing import Compared
+from marda.workflow.predicting import Predicted
+
+__all__ = ["adapted_lines", "compared_lines", "predicted_lines"]
+
+SETTINGS = {
+    "US": "no labels in the target",
+    "SS": "{n} labelled rows in the target",
+    "SUP": "all rows of the target labelled",
+}
+
+
+def adapted_lines(result: Adapted) -> list[str]:
+    """Verdict first, then evidence, warnings and files."""
+    model, diagnosis = result.model, result.diagnosis
+    setting = SETTINGS[model.setting_].format(n=result.n_labelled_target)
+    lines = [
+        diagnosis.verdict,
+        "",
+        f"method     {model.method} ({model.setting_}: {setting})",
+        f"rows       {result.n_source} source, {result.n_target} target; "
+        f"{model.n_features_in_} features",
+        f"predicted  {_shares(result)}",
+    ]
+    if diagnosis.a_distance_before is not None:
+        lines += [
+            f"A-distance {diagnosis.a_distance_before} before, {diagnosis.a_distance_after} after "
+            "(0 alike, 2 apart)",
+            f"MMD        {diagnosis.mmd_before} before, {diagnosis.mmd_after} after",
+        ]
+    lines.append(f"time       {result.seconds:.1f} s")
+    lines += [f"warning: {finding.text}" for finding in diagnosis.findings]
+    lines += [f"note: {note}" for note in result.notes]
+    lines += [f"written: {file}" for file in result.files]
+    return lines
+
+
+def _shares(result: Adapted) -> str:
+    classes = result.model.classes_
+    shares = [float(np.mean(result.predictions == c)) for c in classes]
+    shown = [f"{c}: {share:.0%}" for c, share in zip(classes, shares, strict=True)]
+    more = f", … ({len(shown)} classes)" if len(shown) > 6 else ""
+    return ", ".join(shown[:6]) + more
+
+
+def predicted_lines(result: Predicted) -> list[str]:
+    """Rows, classes, file."""
+    shown = [f"{c}: {n}" for c, n in result.counts.items()]
+    more = f", … ({len(shown)} classes)" if len(shown) > 6 else ""
+    return [
+        f"{result.n_rows} rows in {result.seconds:.1f} s ({', '.join(shown[:6])}{more})",
+        f"written: {result.file}",
+    ]
+
+
+def compared_lines(result: Compared) -> list[str]:
+    """Verdict first, then a line a method and the pairs that differ."""
+    first = result.results[0].method
+    lines = [result.verdict, ""]
+    lines.append(f"{'method':8} {'accuracy':22} {f'as {first}':>8}  MMD after")
+    for r in result.results:
+        accuracy = "-" if r.accuracy is None else str(r.accuracy)
+        lines.append(f"{r.method:8} {accuracy:22} {r.agreement:8.1%}  {r.mmd}")
+    if result.pairs:
+        apart = [p for p in result.pairs if p.significant]
+        lines.append("")
+        lines += [
+            f"{p.a} and {p.b} differ: {p.difference.value:+.3f} "
+            f"[{p.difference.low:+.3f}, {p.difference.high:+.3f}], p = {p.p_value:.2g}"
+            for p in apart
+        ] or ["No two methods differ significantly."]
+    return lines + [f"note: {note}" for note in result.notes]

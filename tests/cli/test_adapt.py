@@ -1,0 +1,180 @@
+"""``marda adapt`` as a user calls it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from marda import cli
+
+ROWS = "id,a,b,c,y\n" + "".join(
+    f"r{k},{k % 2 + 0.1 * k},{k % 3},{'uv'[k % 2]},{'pq'[k % 2]}\n" for k in range(40)
+)
+TARGET = "id,b,a,c\n" + "".join(f"t{k},{k % 3},{k % 2 + 1},{'uv'[k % 2]}\n" for k in range(30))
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Two good files and several bad ones, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    contents = {
+        "s.csv": ROWS,
+        "t.csv": TARGET,
+        "gap.csv": TARGET.replace("t3,0,", "t3,,"),
+        "short.csv": TARGET.replace("id,b,a,c", "id,b,q,c"),
+        "word.csv": TARGET.replace("t3,0,", "t3,many,"),
+        "ragged.csv": TARGET + "1,2\n",
+        "empty.csv": "",
+        "one.csv": ROWS.replace(",q\n", ",p\n"),
+        "holes.csv": ROWS.replace(",q\n", ",\n"),
+        "other.csv": TARGET.replace("id,b,a,c", "id,b,a,c,y")
+        .replace("u\n", "u,z\n")
+        .replace("v\n", "v,\n"),
+        "x.parquet": "not parquet",
+    }
+    for name, text in contents.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "latin.csv").write_bytes(b"a,y\n\xe9,1\n")
+    (tmp_path / "folder").mkdir()
+    return set(os.listdir(tmp_path))
+
+
+def call(*args):
+    return cli.main(["adapt", *args])
+
+
+GOOD = ("--source", "s.csv", "--target", "t.csv", "--label", "y")
+
+
+def test_help_fits_a_screen_and_its_example_works_as_pasted(capsys, tmp_path, monkeypatch):
+    assert cli.main(["adapt", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert len(text.splitlines()) <= 24
+    assert max(map(len, text.splitlines())) <= 96
+    monkeypatch.chdir(tmp_path)
+    example = text.split("example:\n")[1].split()
+    assert example[0] == "marda"
+    assert cli.main(example[1:]) == 0
+    assert os.listdir(tmp_path) == ["m.marda"]
+
+
+def test_text_for_people(files, capsys, tmp_path):
+    assert call(*GOOD, "--id", "id", "--out", "p.csv", "--model", "m.marda") == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "S1D (US: no labels in the target)" in out
+    assert "A-distance" in out
+    assert "written: p.csv" in out
+    assert set(os.listdir(tmp_path)) == files | {"p.csv", "m.marda"}
+    lines = (tmp_path / "p.csv").read_text().splitlines()
+    assert lines[0] == "id,prediction,probability,probability_p,probability_q"
+    assert len(lines) == 31
+
+
+def test_json_for_machines(files, capsys):
+    assert call(*GOOD, "--id", "id", "--json") == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    result = json.loads(out)
+    assert result["setting"] == "US"
+    assert result["rows"] == {"source": 40, "target": 30, "labelled_target": 0}
+    assert result["classes"] == ["p", "q"]
+    assert set(result["diagnosis"]) >= {"verdict", "findings", "mmd_before", "a_distance_after"}
+
+
+def test_warnings_are_printed(files, capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    for name, low in (("a.csv", 0), ("b.csv", 1000)):
+        lines = [f"{low + k},{rng.normal() * 1e-5},{k % 2}" for k in range(30)]
+        (tmp_path / name).write_text("number,x,y\n" + "\n".join(lines) + "\n")
+    assert call("--source", "a.csv", "--target", "b.csv", "--label", "y") == 0
+    out = capsys.readouterr().out
+    assert "warning: 'number' alone tells source from target" in out
+    assert "use --scale standard" in out
+
+
+@pytest.mark.parametrize("options", [("--scale", "standard"), ("--missing", "impute")])
+def test_options_that_mend(files, capsys, options):
+    target = "gap.csv" if "impute" in options else "t.csv"
+    arguments = ("--source", "s.csv", "--target", target, "--label", "y", "--id", "id")
+    assert call(*arguments, *options) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "required: --source, --target, --label"),
+        ((*GOOD, "--colour"), "unrecognized arguments"),
+        ((*GOOD, "--format", "xls"), "invalid choice: 'xls'"),
+        ((*GOOD, "--noise", "x"), "invalid float value"),
+        ((*GOOD, "--id", "id", "--noise", "1.5"), "dropout probability in [0, 1), got 1.5"),
+        ((*GOOD, "--id", "id", "--method", "S3"), "S3"),
+        ((*GOOD, "--id", "id", "--method", "S1C"), "label"),
+        ((*GOOD, "--classifier", "svm"), "invalid choice"),
+        ((*GOOD, "--out", "p.xls"), ".csv, .tsv or .parquet"),
+        ((*GOOD, "--out", "s.csv"), "would replace an input file"),
+        ((*GOOD, "--id", "id", "--out", "p.csv", "--model", "p.csv"), "both name p.csv"),
+        ((*GOOD, "--id", "id", "--model", "folder"), "is a folder"),
+        ((*GOOD, "--id", "id", "--out", "p.csv", "--model", "s.csv/m"), "s.csv"),
+        ((*GOOD, "--id", "key"), "no column 'key'"),
+        (GOOD, "column 'id' has 70 different words in 70 rows"),
+        ((*GOOD[:4], "--label", "z"), "s.csv has no column 'z'"),
+        (("--source", "no.csv", *GOOD[2:]), "no.csv"),
+        (("--source", "folder", *GOOD[2:]), "is a folder"),
+        (("--source", "empty.csv", *GOOD[2:]), "empty.csv is empty"),
+        (("--source", "latin.csv", *GOOD[2:]), "not UTF-8"),
+        (("--source", "one.csv", *GOOD[2:], "--id", "id"), "one class only, 'p'"),
+        (("--source", "holes.csv", *GOOD[2:], "--id", "id"), "20 source rows have no label"),
+        (("--source", "x.parquet", *GOOD[2:]), "not a parquet file"),
+        ((*GOOD[:3], "gap.csv", *GOOD[4:], "--id", "id"), "'b' has missing values in 1 row"),
+        ((*GOOD[:3], "short.csv", *GOOD[4:], "--id", "id"), "has no column 'a'"),
+        ((*GOOD[:3], "ragged.csv", *GOOD[4:]), "ragged.csv, line 32: 2 fields"),
+        ((*GOOD[:3], "other.csv", *GOOD[4:], "--id", "id"), "label 'z'"),
+        (("--source", "sample:x", *GOOD[2:]), "samples are"),
+    ],
+)
+def test_wrong_calls_leave_one_line_and_no_file(files, arguments, words, capsys, tmp_path):
+    if not {"--out", "--model"} & set(arguments):
+        arguments = (*arguments, "--out", "p.csv", "--model", "m.marda")
+    assert call(*arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert err.count("\n") == 1
+    assert err.startswith("marda")
+    assert "Traceback" not in err
+    assert set(os.listdir(tmp_path)) == files
+
+
+def test_from_a_shell(files, tmp_path):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run(
+        [sys.executable, "-m", "marda.cli", "adapt", *GOOD, "--id", "id", "--out", "p.csv"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")  # quiet: not a terminal
+
+
+def test_a_bar_on_a_terminal_after_a_while(monkeypatch, capsys):
+    pytest.importorskip("rich")
+    import time
+
+    from marda.cli._files import Progress
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with Progress(delay=0.01) as progress:
+        progress(0.2, "adapting")
+        time.sleep(0.1)
+        progress(0.5, "predicting")
+        assert progress.bar is not None
+    with Progress(delay=60) as progress:
+        progress(0.5, "quick")
+    assert progress.bar is None

@@ -1,0 +1,116 @@
+"""``marda predict`` as a user calls it."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from marda import DSCM, MDA, cli
+
+COLUMNS = "id,reading1,reading2,reading3,reading4,reading5,reading6"
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    source, target = "--source sample:source", "--target sample:target"
+    assert cli.main(f"adapt {source} {target} --label y --id id --model m.marda".split()) == 0
+    capsys.readouterr()
+    row = "n1,1,2,3,4,5,6\n"
+    contents = {
+        "good.csv": f"{COLUMNS}\n{row}",
+        "turned.csv": "reading6,reading5,reading4,reading3,reading2,reading1\n6,5,4,3,2,1\n",
+        "lost.csv": "reading1,reading2\n1,2\n",
+        "gap.csv": f"{COLUMNS}\n{row}n2,1,2,,4,5,6\n",
+        "word.csv": f"{COLUMNS}\nn1,1,2,x,4,5,6\n",
+        "infinite.csv": f"{COLUMNS}\nn1,1,2,inf,4,5,6\n",
+        "norows.csv": f"{COLUMNS}\n",
+        "late.csv": f"{COLUMNS}\n" + row * 60_000 + "n2,1\n",
+    }
+    for name, text in contents.items():
+        (tmp_path / name).write_text(text)
+    raw = (tmp_path / "m.marda").read_bytes()
+    (tmp_path / "cut.marda").write_bytes(raw[:-5])
+    (tmp_path / "folder").mkdir()
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 2)), np.arange(20) % 2
+    MDA("S1").fit(X).save("mda.marda")
+    DSCM().fit(X, y).save("dscm.marda")
+    np.savez("wide.npz", X=X)
+    return set(os.listdir(tmp_path))
+
+
+def call(*args):
+    return cli.main(["predict", *args])
+
+
+def test_help_fits_a_screen_and_its_example_works_as_pasted(capsys, tmp_path, monkeypatch):
+    assert cli.main(["predict", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert len(text.splitlines()) <= 24
+    assert max(map(len, text.splitlines())) <= 96
+    monkeypatch.chdir(tmp_path)
+    for line in text.split("example:\n")[1].strip().splitlines():
+        assert cli.main(line.split()[1:]) == 0
+    assert sorted(os.listdir(tmp_path)) == ["m.marda", "p.csv"]
+
+
+def test_columns_in_any_order(files, tmp_path, capsys):
+    assert call("--model", "m.marda", "--input", "good.csv", "--out", "a.csv") == 0
+    assert "1 rows" in capsys.readouterr().out
+    assert call("--model", "m.marda", "--input", "turned.csv", "--out", "b.csv", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 1
+    a, b = ((tmp_path / n).read_text().splitlines()[1].split(",") for n in ("a.csv", "b.csv"))
+    assert a[0] == "n1"
+    assert b[0] == "1"
+    assert a[1:] == b[1:]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("", "required: --model, --input, --out"),
+        ("--model no.marda --input good.csv --out p.csv", "no.marda"),
+        ("--model good.csv --input good.csv --out p.csv", "not a marda model file"),
+        ("--model cut.marda --input good.csv --out p.csv", "damaged (it ends early)"),
+        ("--model mda.marda --input good.csv --out p.csv", "holds MDA"),
+        ("--model dscm.marda --input good.csv --out p.csv", "holds DSCM"),
+        ("--model m.marda --input no.csv --out p.csv", "no.csv"),
+        ("--model m.marda --input lost.csv --out p.csv", "lost.csv has no columns 'reading3', 're"),
+        ("--model m.marda --input gap.csv --out p.csv", "'reading3' has missing values in 1 row"),
+        ("--model m.marda --input word.csv --out p.csv", "'reading3' must hold numbers, got 'x'"),
+        ("--model m.marda --input infinite.csv --out p.csv", "holds infinity"),
+        ("--model m.marda --input norows.csv --out p.csv", "has no rows"),
+        ("--model m.marda --input late.csv --out p.csv", "line 60002: 2 fields"),
+        ("--model m.marda --input wide.npz --out p.csv", "has no columns 'reading1'"),
+        ("--model m.marda --input good.csv --out p.txt", ".csv, .tsv or .parquet"),
+        ("--model m.marda --input good.csv --out good.csv", "would replace an input file"),
+        ("--model m.marda --input good.csv --out folder/x/../../good.csv/p.csv", "good.csv"),
+        ("--model m.marda --input good.csv --out p.csv --id key", "no column 'key'"),
+        ("--model m.marda --input good.csv --out p.csv --format npz", "cannot be read as npz"),
+        ("--model folder --input good.csv --out p.csv", "folder"),
+    ],
+)
+def test_wrong_calls_leave_one_line_and_no_file(files, arguments, words, capsys, tmp_path):
+    assert call(*arguments.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert err.count("\n") == 1
+    assert err.startswith("marda predict: ")
+    found = {name for name in os.listdir(tmp_path) if name != "folder"}
+    assert found == files - {"folder"}
+
+
+def test_an_interrupt_leaves_no_file(files, tmp_path, monkeypatch, capsys):
+    from marda.estimators import MDAClassifier
+
+    def stop(self, X):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(MDAClassifier, "predict_proba", stop)
+    assert call("--model", "m.marda", "--input", "good.csv", "--out", "p.csv") == 130
+    assert set(os.listdir(tmp_path)) == files

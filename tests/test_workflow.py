@@ -1,0 +1,223 @@
+"""adapt, predict and compare as functions: the same labels as from Python, whatever the format."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+import scipy.io
+from sklearn.datasets import dump_svmlight_file
+
+import marda.workflow.predicting as predict_module
+from marda import MDAClassifier, pack
+from marda.io import InputError, read_table
+from marda.workflow import ReadOptions, adapt, compare, load_model, predict
+from marda.workflow.comparing import mcnemar
+
+D = 4
+RNG = np.random.default_rng(5)
+YS, YT = np.arange(60) % 3, np.arange(45) % 3
+CENTRES = RNG.normal(0, 2, (3, D))
+XS = CENTRES[YS] + RNG.normal(0, 1, (60, D))
+XT = CENTRES[YT] + RNG.normal(0.7, 1, (45, D))
+NAMES = [f"f{k}" for k in range(D)]
+
+
+def write(path, X, y=None, ids=None):
+    """Write rows; y may hold None."""
+    kind = path.suffix[1:]
+    if kind == "csv":
+        with path.open("w", newline="") as file:
+            out = csv.writer(file)
+            out.writerow(
+                [*(["id"] if ids is not None else []), *NAMES, *(["y"] if y is not None else [])]
+            )
+            for k, row in enumerate(X.tolist()):
+                label = [] if y is None else ["" if y[k] is None else y[k]]
+                out.writerow([*([ids[k]] if ids is not None else []), *row, *label])
+    elif kind == "parquet":
+        pa = pytest.importorskip("pyarrow")
+        import pyarrow.parquet as pq
+
+        columns = {name: X[:, k] for k, name in enumerate(NAMES)}
+        pq.write_table(pa.table(columns if y is None else {**columns, "y": list(y)}), path)
+    elif kind == "svm":
+        dump_svmlight_file(X, np.full(len(X), -9) if y is None else y, str(path))
+    elif kind == "npz":
+        np.savez(path, X=X, **({} if y is None else {"y": y}))
+    else:
+        scipy.io.savemat(path, {"X": X, **({} if y is None else {"y": y})})
+    return path
+
+
+def from_python(method="S1D", yt=None, **options):
+    X, y, domain = pack(XS, YS, XT, yt)
+    return MDAClassifier(method, **options).fit(X, y, sample_domain=domain)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "svm", "npz", "mat"])
+def test_every_format_gives_the_labels_of_python(kind, tmp_path):
+    if kind == "svm":
+        source = write(tmp_path / "s.svm", XS, YS + 1)  # 0 in the target means no label
+        target = write(tmp_path / "t.svm", XT, np.zeros(len(XT)))
+        label, shift = "label", 1
+    else:
+        source, target = write(tmp_path / f"s.{kind}", XS, YS), write(tmp_path / f"t.{kind}", XT)
+        label, shift = "y", 0
+    model, out = tmp_path / "m.marda", tmp_path / "p.csv"
+    done = adapt(source, target, ReadOptions(label), model=model, out=out, method="S1D")
+    wanted = from_python()
+    assert done.model.setting_ == "US"
+    np.testing.assert_array_equal(done.predictions, wanted.predict(XT) + shift)
+    np.testing.assert_allclose(done.probabilities, wanted.predict_proba(XT), atol=1e-9)
+    assert predict(model, target, tmp_path / "p2.csv").n_rows == len(XT)
+    assert out.read_text() == (tmp_path / "p2.csv").read_text()
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(
+        [source.name, target.name, "m.marda", "p.csv", "p2.csv"]
+    )
+
+
+def test_some_target_labels_select_ss_by_themselves(tmp_path):
+    yt = [int(c) if k < 9 else None for k, c in enumerate(YT)]
+    source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT, yt)
+    done = adapt(source, target, ReadOptions("y"), method="S1C")
+    assert (done.model.setting_, done.n_labelled_target) == ("SS", 9)
+    marked = np.where(np.arange(len(YT)) < 9, YT, -1)
+    np.testing.assert_array_equal(done.predictions, from_python("S1C", marked).predict(XT))
+    assert any("nothing was written" in note for note in done.notes)
+
+
+def test_labels_minus_one_and_text_labels(tmp_path):
+    for values in (np.array([-1, 1, 2]), np.array(["p", "q", "ü"])):
+        yt = [values[c] if k < 9 else None for k, c in enumerate(YT)]
+        source, target = (
+            write(tmp_path / "s.csv", XS, values[YS]),
+            write(tmp_path / "t.csv", XT, yt),
+        )
+        done = adapt(source, target, ReadOptions("y"), model=tmp_path / "m")
+        assert done.model.setting_ == "SS"
+        assert done.model.classes_.tolist() == values.tolist()
+        assert load_model(tmp_path / "m")[0].classes_.tolist() == values.tolist()
+
+
+@pytest.mark.parametrize("out", ["p.csv", "p.tsv", "p.parquet"])
+def test_ids_are_carried_through(tmp_path, out):
+    if out.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    ids = [f"row {k}" for k in range(60)]
+    source = write(tmp_path / "s.csv", XS, YS, ids)
+    target = write(tmp_path / "t.csv", XT, None, ids[:45])
+    adapt(source, target, ReadOptions("y", id="id"), out=tmp_path / out, model=tmp_path / "m")
+    table = read_table(tmp_path / out)
+    assert table["id"].tolist() == ids[:45]
+    assert table.names[:3] == ["id", "prediction", "probability"]
+    assert table.names[3:] == ["probability_0", "probability_1", "probability_2"]
+    # A file without the id is scored too, by row number.
+    predict(tmp_path / "m", write(tmp_path / "n.csv", XT), tmp_path / "n_out.csv")
+    assert read_table(tmp_path / "n_out.csv")["row"].tolist()[:2] == ["1", "2"]
+    with pytest.raises(InputError, match="no column 'key'"):
+        predict(tmp_path / "m", tmp_path / "n.csv", tmp_path / "x.csv", id="key")
+    assert not (tmp_path / "x.csv").exists()
+
+
+def test_batches_do_not_change_predictions(tmp_path, monkeypatch):
+    source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT)
+    adapt(source, target, ReadOptions("y"), out=tmp_path / "a.csv", model=tmp_path / "m")
+    monkeypatch.setattr(predict_module, "MAX_BATCH_ROWS", 300)
+    many = write(tmp_path / "many.csv", np.tile(XT, (20, 1)))
+    done = predict(tmp_path / "m", many, tmp_path / "b.csv")
+    assert done.n_rows == 900
+    first = read_table(tmp_path / "a.csv")["prediction"].tolist()
+    assert read_table(tmp_path / "b.csv")["prediction"].tolist() == first * 20
+    assert sum(done.counts.values()) == 900
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_models_saved_from_python_serve_too(tmp_path, named):
+    pd = pytest.importorskip("pandas")
+    X, y, domain = pack(XS, YS, XT)
+    rows = pd.DataFrame(X, columns=NAMES) if named else X
+    model = MDAClassifier().fit(rows, y, sample_domain=domain)
+    model.save(tmp_path / "m")
+    new = write(tmp_path / ("n.csv" if named else "n.npz"), XT)
+    predict(tmp_path / "m", new, tmp_path / "p.csv")
+    wanted = model.predict(rows[len(XS) :])
+    assert read_table(tmp_path / "p.csv")["prediction"].tolist() == [str(v) for v in wanted]
+
+
+def test_text_and_categories_end_to_end(tmp_path):
+    rng = np.random.default_rng(0)
+    words = {0: ["good", "fine"], 1: ["bad", "poor"]}
+
+    def lines(n, extra):
+        for k in range(n):
+            text = " ".join([*rng.choice(words[k % 2], 2), *rng.choice(extra, 2)])
+            yield [text, ["red", "blue"][k % 2 if extra[0] == "book" else 0], k % 2]
+
+    for name, extra in (("s", ["book", "page"]), ("t", ["film", "scene"])):
+        with (tmp_path / f"{name}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([["text", "colour", "y"], *lines(60, extra)])
+    options = ReadOptions("y", text=("text",), drop=("colour",))
+    done = adapt(tmp_path / "s.csv", tmp_path / "t.csv", options, model=tmp_path / "m")
+    assert done.model.setting_ == "SUP"
+    assert (done.predictions == np.arange(60) % 2).mean() == 1
+    predict(tmp_path / "m", tmp_path / "t.csv", tmp_path / "p.csv")
+    assert read_table(tmp_path / "p.csv")["prediction"].tolist() == ["0", "1"] * 30
+
+
+def test_nothing_is_written_if_the_model_cannot_be(tmp_path):
+    source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT)
+    (tmp_path / "file").touch()
+    bad = tmp_path / "file" / "m.marda"
+    with pytest.raises(OSError, match="file"):
+        adapt(source, target, ReadOptions("y"), out=tmp_path / "p.csv", model=bad)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "s.csv", "t.csv"]
+
+
+def test_compare_judges_with_labels_that_no_method_saw(tmp_path):
+    source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT, YT)
+    done = compare(source, target, ReadOptions("y"), methods=["BL", "S1", "S1M"])
+    assert [r.method for r in done.results] == ["BL", "S1", "S1M"]
+    for result in done.results:
+        model = from_python(result.method)
+        assert result.accuracy.value == pytest.approx((model.predict(XT) == YT).mean())
+        assert result.accuracy.low <= result.accuracy.value <= result.accuracy.high
+    assert len(done.pairs) == 3
+    assert done.results[0].agreement == 1
+    unlabelled = compare(source, write(tmp_path / "u.csv", XT), ReadOptions("y"))
+    assert unlabelled.pairs == ()
+    assert "no labels" in unlabelled.verdict
+
+
+def test_mcnemar_and_its_correction():
+    a = np.array([True] * 30 + [False] * 10)
+    assert mcnemar(a, a) == 1
+    from scipy.stats import binomtest
+
+    b = np.array([False] * 12 + [True] * 18 + [True] * 3 + [False] * 7)
+    assert mcnemar(a, b) == pytest.approx(binomtest(12, 15).pvalue)
+    assert mcnemar(b, a) == mcnemar(a, b)
+    from marda.workflow.comparing import _pairs
+
+    right = [np.arange(200) < n for n in (100, 150, 152)]
+    pairs = {(p.a, p.b): p for p in _pairs(["x", "y", "z"], right)}
+    assert pairs["x", "y"].significant
+    assert pairs["x", "y"].difference.value == pytest.approx(-0.25)
+    assert not pairs["y", "z"].significant
+    assert pairs["y", "z"].p_value >= mcnemar(right[1], right[2])
+
+
+def test_progress_is_told(tmp_path):
+    source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT)
+    seen = []
+    adapt(source, target, ReadOptions("y"), progress=lambda done, what: seen.append((done, what)))
+    assert [s[0] for s in seen] == sorted(s[0] for s in seen)
+    assert seen[0] == (0.0, "reading")
+    assert seen[-1] == (1.0, "done")
+
+
+def test_a_cut_alternation_is_a_note(tmp_path):
+    source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT)
+    done = adapt(source, target, ReadOptions("y"), method="J12D", max_iter=1, tol=0.0)
+    assert any("max_iter=1" in note for note in done.notes)
