@@ -76,6 +76,14 @@ def test_transformer_and_noise(noise, tmp_path):
     assert type(again.noise) is type(model.noise)
 
 
+def test_a_model_of_batches_is_solved_and_saved(tmp_path):
+    model = MDAClassifier("S1D")
+    for rows in (slice(0, 30), slice(30, None)):
+        model.partial_fit(CASE.X[rows], CASE.codes[rows], sample_domain=CASE.domain[rows])
+    again = round_trip(model, tmp_path / "m")
+    assert_same(model, again, CASE.X)
+
+
 def test_dscm_alone(tmp_path):
     model = fit(DSCM(temperature=2.0, domain_weights={0: 2.0}))
     again = round_trip(model, tmp_path / "m")
@@ -123,6 +131,9 @@ def test_a_refit_forgets_the_files_preprocessing(tmp_path):
     again = round_trip(model, tmp_path / "m")
     assert again.preprocessing_ == {"version": 1}
     assert not hasattr(fit(again), "preprocessing_")
+    streamed = load(tmp_path / "m")
+    streamed.partial_fit(CASE.X, CASE.codes, sample_domain=CASE.domain).predict(CASE.X)
+    assert not hasattr(streamed, "preprocessing_")
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,6 @@ class BaseMDA(ModelFiles, BaseEstimator):
         self, X: Any, y: Any, sample_domain: Any
     ) -> tuple[Any, Labels, NDArray[np.int64]]:
         """Rows, coded labels, domains."""
-        self.__dict__.pop("preprocessing_", None)  # of other rows, if a file was loaded
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         domain = check_domains(sample_domain, X.shape[0])
         labels = encode_labels(y, domain, self.unlabeled)

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from marda._validation import UNLABELED, Labels, is_marked
 from marda.estimators._base import BaseMDA, with_parameters
+from marda.estimators._files import OnnxFiles
 from marda.estimators.dscm import DSCM
 from marda.estimators.streaming import Streaming, lazy_on_dask
 from marda.estimators.transformer import FeatureNames
@@ -39,7 +40,7 @@ def _has(name: str) -> Any:
 
 
 @with_parameters
-class MDAClassifier(ClassifierMixin, Streaming, FeatureNames, BaseMDA):
+class MDAClassifier(ClassifierMixin, OnnxFiles, Streaming, FeatureNames, BaseMDA):
     """A classifier for the target, on features in which domains no longer differ.
 
     Learns W by marginalised denoising (see `MDA`) and a classifier on denoised rows X W, in
@@ -168,7 +169,8 @@ class MDAClassifier(ClassifierMixin, Streaming, FeatureNames, BaseMDA):
 
     def _forget(self) -> None:
         """Drop what an earlier fit with other parameters may have left."""
-        for name in ("_scores_coef", "_scores_intercept", "Z_", "_z0", "classifier_"):
+        left = ("_scores_coef", "_scores_intercept", "Z_", "_z0", "classifier_", "preprocessing_")
+        for name in left:
             self.__dict__.pop(name, None)
 
     def fit_moments(self, moments: Moments) -> Self:
