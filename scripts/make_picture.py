@@ -46,6 +46,7 @@ def panel(P: np.ndarray, y: np.ndarray, target: np.ndarray, x0: float) -> list[s
 
 
 def main() -> None:
+    """Fit, project, draw."""
     data = make_shift(
         "mean", n_source=200, n_target=200, n_features=60, separation=5.0, shift=0.8, seed=0
     )

@@ -28,6 +28,7 @@ __all__ = ["Solution", "solve"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
+ALTERNATIONS = 20  # that a joint model takes on normalised rows, more or less
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,8 @@ def _solve_on_basis(
     for term, S in zip(terms, couplings, strict=True):
         S_of_kind = on_labelled if term.Q is denoiser.labelled else on_all
         S_of_kind += S
-    return denoiser.solve_coupled(Coupling(on_labelled, on_all), R, start), U
+    solves = ALTERNATIONS if repeated else 1
+    return denoiser.solve_coupled(Coupling(on_labelled, on_all), R, start, solves), U
 
 
 class _ZStep:

@@ -7,10 +7,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import lu_factor, lu_solve
 
-from marda.operators.denoiser import Denoiser
+from marda.operators.denoiser import THIN_FACTOR, Denoiser
 from marda.operators.linear import (
     DiagonalPlusGram,
     Factor,
@@ -35,7 +36,7 @@ class DualDenoiser(Denoiser):
         self.factor: WoodburyFactor = WoodburyFactor(self.system)
         self.rows: Rows = self.factor.rows
         self.output_rows = self.rows.columns(self.outputs)
-        self._shifts: dict[float, tuple[WoodburyFactor, Vector, float]] = {}
+        self._shifts: dict[tuple[float, float], tuple[WoodburyFactor, Vector, float]] = {}
 
     @cached_property
     def _output_kernel(self) -> Matrix:
@@ -61,42 +62,48 @@ class DualDenoiser(Denoiser):
         scores = self.factor.F_dot(B[: self.n_features] / self.system.diagonal[:, None])
         return self.output_rows.tdot(self.factor.core_inverse[:n] @ scores)
 
-    def _solve_shifted(self, shifts: Vector, B: Matrix) -> Matrix:
-        values, which = np.unique(shifts, return_inverse=True)
+    def _factor_pays(self, steps: float, n_columns: int) -> bool:
+        n, X = self.rows.shape[0], self.rows.X
+        stored = X.nnz if sp.issparse(X) else X.size
+        return bool(n**3 < steps * THIN_FACTOR * n_columns * (4.0 * stored + n * n))
+
+    def _solve_shifted(self, shifts: Matrix, B: Matrix) -> Matrix:
+        pairs, which = np.unique(shifts, axis=0, return_inverse=True)
+        which = which.ravel()
         d = self.n_features
-        systems = [self._shifted(float(shift)) for shift in values]
+        systems = [self._shifted(*pair) for pair in pairs.tolist()]
         top = solve_together([factor for factor, _, _ in systems], which, B[:d])
         if self.labelled.cross is None:
             return top
         # Bordered by the bias, [[K, s u], [s uᵀ, N + s n]]: eliminate it, a column at a time
-        border = values[which] * (self.labelled.cross @ top)
+        border = shifts[:, 0] * (self.labelled.cross @ top)
         solved = np.stack([solved for _, solved, _ in systems], 1)[:, which]
         schur = np.array([schur for _, _, schur in systems])[which]
         bias = (B[d] - border) / schur
         return np.vstack([top - solved * bias, bias])
 
-    def _shifted(self, shift: float) -> tuple[WoodburyFactor, Vector, float]:
-        """The feature block K of G + shift·Q_l, K⁻¹su, and the Schur complement of the bias."""
-        if shift not in self._shifts:
+    def _shifted(self, shift: float, theta: float) -> tuple[WoodburyFactor, Vector, float]:
+        """Feature block K of G − θE + shift·Q_l, K⁻¹su, and the Schur complement of the bias."""
+        if (shift, theta) not in self._shifts:
             gram, system = self.labelled.gram, self.system
             assert isinstance(gram, RowGram)
             factor, n_l = self.factor, gram.rows.shape[0]
-            if shift:
+            if shift or theta:
                 weights = np.ones(self.rows.shape[0])
                 weights[:n_l] += shift * (1.0 if gram.weights is None else gram.weights)
                 diagonal = system.diagonal + shift * self.labelled.diagonal
+                diagonal -= theta * (system.diagonal - self.variance)
                 rows = RowGram(self.rows, weights)
-                factor = WoodburyFactor(
-                    DiagonalPlusGram(diagonal, system.scale, rows, system.extra)
-                )
+                extra = np.sqrt(1 - theta) * system.extra
+                factor = WoodburyFactor(DiagonalPlusGram(diagonal, system.scale, rows, extra))
                 del factor.kernel  # only W₀ and K₀ need it
             solved, schur = np.zeros(self.n_features), self.count
             if self.labelled.cross is not None:
                 u = shift * self.labelled.cross
                 solved = factor.solve(u[:, None]).ravel()
                 schur += shift * self.labelled.count - float(u @ solved)
-            self._shifts[shift] = factor, solved, schur
-        return self._shifts[shift]
+            self._shifts[shift, theta] = factor, solved, schur
+        return self._shifts[shift, theta]
 
     def freeze(self) -> Map:
         """W₀ as a map of rows."""

@@ -44,10 +44,12 @@ class _RowProducts(Denoiser):
             stop = min(self.n_outputs, start + COLUMN_BLOCK)
             yield slice(start, stop), np.eye(self.n_outputs, stop - start, -start)
 
-    def _solve_shifted(self, shifts: Vector, B: Matrix) -> Matrix:
+    def _solve_shifted(self, shifts: Matrix, B: Matrix) -> Matrix:
         raise TypeError("this route has no factorisations: solve_coupled is its own.")
 
-    def solve_coupled(self, terms: Coupling, R: Matrix, start: Matrix | None = None) -> Matrix:
+    def solve_coupled(
+        self, terms: Coupling, R: Matrix, start: Matrix | None = None, solves: int = 1
+    ) -> Matrix:
         """(★) on U by CG on the whole operator, with its diagonal as preconditioner."""
         jacobi = np.append(self.factor.jacobi, self.count) if self.bias else self.factor.jacobi
         share = min(1.0, self.labelled.count / self.count)

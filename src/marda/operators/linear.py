@@ -291,24 +291,27 @@ def solve_together(
 ) -> Matrix:
     """Solve column i of B with factors[which[i]], in one pass over the rows that all share.
 
-    Thin products are bound by the reading of X, so columns of different systems (same rows,
-    scale and extra, other diagonals and row weights) go through it together.
+    Thin products are bound by the reading of X, so columns of different systems (same rows and
+    scale; other diagonals, row weights and extra rows) go through it together.
     """
     first = factors[0]
-    a, E, n = first.system.scale[:, None], first.system.extra, first.rows.shape[0]
+    a, n = first.system.scale[:, None], first.rows.shape[0]
     D = np.stack([f.system.diagonal for f in factors], 1)[:, which]
     out = B / D
-    scores = np.vstack([first.rows.dot(a * out), E @ out])
+    scores = first.rows.dot(a * out)
+    by_extra = np.zeros_like(out)
     for k, factor in enumerate(factors):
         columns = which == k
-        part = scores[:, columns]
+        E = factor.system.extra
+        part = np.vstack([scores[:, columns], E @ out[:, columns]])
         if factor.root is not None:
             part[:n] *= factor.root[:, None]
         part = factor.core_inverse @ part
         if factor.root is not None:
             part[:n] *= factor.root[:, None]
-        scores[:, columns] = part
-    out -= (a * first.rows.tdot(scores[:n]) + E.T @ scores[n:]) / D
+        scores[:, columns] = part[:n]
+        by_extra[:, columns] = E.T @ part[n:]
+    out -= (a * first.rows.tdot(scores) + by_extra) / D
     return out
 
 

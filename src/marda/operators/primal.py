@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +25,7 @@ class PrimalDenoiser(ExplicitMap):
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.factor = CholeskyFactor(self.system.dense())
-        self._shifts: dict[float, CholeskyFactor] = {}
+        self._shifts: dict[tuple[float, float], CholeskyFactor] = {}
 
     @cached_property
     def W0(self) -> Matrix:  # type: ignore[override]
@@ -49,23 +50,27 @@ class PrimalDenoiser(ExplicitMap):
         P = S if self.outputs is None else S[:, self.outputs]
         return float(np.vdot(self.system.scale[:, None] * P, self.W0))
 
-    def _solve_shifted(self, shifts: Vector, B: Matrix) -> Matrix:
+    def _solve_shifted(self, shifts: Matrix, B: Matrix) -> Matrix:
         out = np.empty_like(B)
-        for shift in np.unique(shifts):
-            columns = shifts == shift
-            solve = self._shifted(float(shift)).solve if shift else self.solve
-            out[:, columns] = solve(B[:, columns])
+        for shift, theta in np.unique(shifts, axis=0).tolist():
+            columns = (shifts == (shift, theta)).all(1)
+            out[:, columns] = self._shifted(shift, theta)(B[:, columns])
         return out
 
-    def _shifted(self, shift: float) -> CholeskyFactor:
-        if shift not in self._shifts:
+    def _shifted(self, shift: float, theta: float) -> Callable[[Matrix], Matrix]:
+        if not shift and not theta:
+            return self.solve
+        if (shift, theta) not in self._shifts:
             G = shift * self.labelled.dense()
-            d = self.n_features
-            G[:d, :d] += self.system.dense()
+            d, system = self.n_features, self.system
+            G[:d, :d] += system.dense()
+            if theta:
+                G[np.arange(d), np.arange(d)] -= theta * (system.diagonal - self.variance)
+                G[:d, :d] -= theta * system.extra.T @ system.extra
             if self.bias:
                 G[d, d] += self.count
-            self._shifts[shift] = CholeskyFactor(G)
-        return self._shifts[shift]
+            self._shifts[shift, theta] = CholeskyFactor(G)
+        return self._shifts[shift, theta].solve
 
     @cached_property
     def pencil(self) -> tuple[Matrix, Vector]:
