@@ -217,6 +217,23 @@ def test_never_more_statistics_than_lanes(monkeypatch):
     assert most[0] <= 4 + 2 * 3  # a lane each, and what the two running merges hold
 
 
+def test_the_scheduler_knows_the_size_of_statistics():
+    from dask.sizeof import sizeof
+
+    moments = Moments.from_arrays(np.ones((3, 100)))
+    assert sizeof(on_dask._Partial(moments, False)) > 2 * 100 * 100 * 8
+
+
+def test_lanes_follow_the_data():
+    deal = on_dask._lanes
+    assert deal(5, 2, {}) == [[0, 1, 2], [3, 4]]
+    homes = {i: "ab"[i % 2] for i in range(8)}
+    assert deal(8, 4, homes) == [[0, 2], [4, 6], [1, 3], [5, 7]]
+    assert deal(3, 1, {0: "a", 1: "b"}) == [[2], [0], [1]]
+    every = deal(100, 7, {i: "abc"[i % 3] for i in range(50)})
+    assert sorted(i for lane in every for i in lane) == list(range(100))
+
+
 def test_parquet_on_workers(tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     case = make_case("SUP", n_source=90, n_target=3)

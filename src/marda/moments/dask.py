@@ -43,6 +43,11 @@ class _Partial:
     moments: Moments
     marked: bool
 
+    def __sizeof__(self) -> int:
+        """Bytes of the arrays: the scheduler weighs these against moving rows."""
+        values = vars(self.moments).values()
+        return 64 + sum(v.nbytes for v in values if isinstance(v, np.ndarray))
+
 
 # Tasks: pure functions that run on workers ------------------------------------------------------
 
@@ -140,7 +145,7 @@ def moments_from_dask(
     def step(held: Any, i: int) -> Any:
         return fold(held, blocks[i], labels[i], domains[i], options)
 
-    return _reduced(step, len(blocks), options, lanes)
+    return _reduced(step, len(blocks), options, lanes, _homes(X))
 
 
 def parquet_on_workers(
@@ -173,15 +178,19 @@ def parquet_on_workers(
 
 
 def _reduced(
-    step: Callable[[Any, int], Any], n_parts: int, options: _Options, lanes: int | None
+    step: Callable[[Any, int], Any],
+    n_parts: int,
+    options: _Options,
+    lanes: int | None,
+    homes: dict[int, str] | None = None,
 ) -> Moments:
     """Lanes, then a tree of merges; computed by the current scheduler."""
     dask = require("dask", "dask")
     n_lanes = max(1, min(n_parts, lanes or LANES_PER_THREAD * _n_threads()))
     ends = []
-    for edges in np.array_split(np.arange(n_parts), n_lanes):
+    for lane in _lanes(n_parts, n_lanes, homes or {}):
         held = None
-        for i in edges.tolist():
+        for i in lane:
             held = step(held, i)
         ends.append(held)
     merge = dask.delayed(_merge, pure=False)
@@ -193,11 +202,47 @@ def _reduced(
     return total.moments  # type: ignore[no-any-return]
 
 
+def _lanes(n_parts: int, n_lanes: int, homes: dict[int, str]) -> list[list[int]]:
+    """Partitions of every lane: as many a lane as can be, and those of one worker together."""
+    order = sorted(range(n_parts), key=lambda i: (homes.get(i, ""), i))
+    if len(set(homes.values())) <= 1:
+        return [part.tolist() for part in np.array_split(order, n_lanes)]
+    by_home: dict[str, list[int]] = {}
+    for i in order:
+        by_home.setdefault(homes.get(i, ""), []).append(i)
+    lanes = []
+    for parts in by_home.values():
+        share = max(1, min(len(parts), round(n_lanes * len(parts) / n_parts)))
+        lanes += [part.tolist() for part in np.array_split(parts, share)]
+    return lanes
+
+
+def _client() -> Any:
+    """The client in charge, or None."""
+    try:
+        return require("distributed", "dask").get_client()
+    except (ImportError, ValueError):
+        return None
+
+
+def _homes(X: Any) -> dict[int, str]:
+    """Where the partitions lie that were persisted on a cluster, so that rows need not move."""
+    client = _client()
+    if client is None:
+        return {}
+    futures = require("distributed", "dask").futures_of(X)
+    if not futures:
+        return {}
+    where = client.who_has(futures)
+    keys = require("dask.core", "dask").flatten(X.__dask_keys__())
+    held = {i: where.get(key) for i, key in enumerate(keys)}
+    return {i: workers[0] for i, workers in held.items() if workers}
+
+
 def _n_threads() -> int:
     """Threads of the current cluster, or of this machine."""
-    try:
-        client = require("distributed", "dask").get_client()
-    except (ImportError, ValueError):
+    client = _client()
+    if client is None:
         return os.cpu_count() or 1
     return max(1, int(sum(client.nthreads().values())))
 
