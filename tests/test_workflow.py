@@ -175,6 +175,52 @@ def test_nothing_is_written_if_the_model_cannot_be(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "s.csv", "t.csv"]
 
 
+@pytest.mark.parametrize("name", ["p.csv", "p.parquet"])
+def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch, name):
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    from marda.io import PredictionWriter
+
+    close = PredictionWriter._close
+
+    def full(self):
+        close(self)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(PredictionWriter, "_close", full)
+    source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT)
+    with pytest.raises(OSError, match="No space left"):
+        adapt(source, target, ReadOptions("y"), out=tmp_path / name)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["s.csv", "t.csv"]
+
+
+def test_whole_number_ids_with_gaps_stay_whole_numbers(tmp_path):
+    pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    from marda.io import PredictionWriter
+
+    P = np.full((2, 2), 0.5)
+    with PredictionWriter(tmp_path / "p.parquet", np.array([0, 1]), "id") as writer:
+        writer.write(np.array([1, 2**53 + 1]), np.array([0, 1]), P)
+        writer.write(np.array([3.0, np.nan]), np.array([0, 1]), P)
+    assert pq.read_table(tmp_path / "p.parquet")["id"].to_pylist() == [1, 2**53 + 1, 3, None]
+
+
+def test_extreme_numbers_are_refused_or_scaled(tmp_path):
+    source = write(tmp_path / "s.csv", XS * 1e140, YS)
+    target = write(tmp_path / "t.csv", XT * 1e140)
+    with pytest.raises(InputError, match=r"'f\d' holds numbers as large as \de\+14\d.*--scale"):
+        adapt(source, target, ReadOptions("y"))
+    done = adapt(source, target, ReadOptions("y", scale="standard"))
+    same = adapt(
+        write(tmp_path / "a.csv", XS, YS),
+        write(tmp_path / "b.csv", XT),
+        ReadOptions("y", scale="standard"),
+    )
+    np.testing.assert_array_equal(done.predictions, same.predictions)
+
+
 def test_compare_judges_with_labels_that_no_method_saw(tmp_path):
     source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT, YT)
     done = compare(source, target, ReadOptions("y"), methods=["BL", "S1", "S1M"])

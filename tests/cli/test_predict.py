@@ -60,7 +60,7 @@ def test_help_fits_a_screen_and_its_example_works_as_pasted(capsys, tmp_path, mo
 
 def test_columns_in_any_order(files, tmp_path, capsys):
     assert call("--model", "m.marda", "--input", "good.csv", "--out", "a.csv") == 0
-    assert "1 rows" in capsys.readouterr().out
+    assert "1 row in" in capsys.readouterr().out
     assert call("--model", "m.marda", "--input", "turned.csv", "--out", "b.csv", "--json") == 0
     assert json.loads(capsys.readouterr().out)["rows"] == 1
     a, b = ((tmp_path / n).read_text().splitlines()[1].split(",") for n in ("a.csv", "b.csv"))

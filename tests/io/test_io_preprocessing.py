@@ -188,7 +188,7 @@ def test_labels():
 @pytest.mark.parametrize(
     ("ys", "yt", "words"),
     [
-        ([0.0, np.nan, 1.0], [0.0], r"1 source rows have no label .*row 2"),
+        ([0.0, np.nan, 1.0], [0.0], r"1 source row has no label .*row 2"),
         ([0.0, 0.0], [0.0], "one class only"),
         ([0.5, 1.0], [1.0], "fractions such as 0.5"),
         ([0.0, 1.0], [7.0], "label 7 in column 'y' is no class of the source"),

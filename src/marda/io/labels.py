@@ -34,8 +34,9 @@ def read_labels(source: Table, target: Table, label: str) -> tuple[NDArray[Any],
         ys, yt = as_texts(ys), as_texts(yt)
     gone = np.flatnonzero(is_missing(ys))
     if len(gone):
+        rows = "1 source row has" if len(gone) == 1 else f"{len(gone)} source rows have"
         raise InputError(
-            f"{source.path}: {len(gone)} source rows have no label in column {label!r} (the first: "
+            f"{source.path}: {rows} no label in column {label!r} (the first: "
             f"row {gone[0] + 1}): fill them or leave the rows out; only target rows may be empty."
         )
     if len(set(ys.tolist())) < 2:

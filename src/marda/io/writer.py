@@ -85,12 +85,22 @@ class PredictionWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self.parquet and self._out is not None:
-            self._out.close()
-        elif not self.parquet:
-            self._file.close()
+        try:
+            self._close()
+        except BaseException as failure:  # a full disk shows itself here, at the last
+            self._stack.__exit__(type(failure), failure, failure.__traceback__)
+            raise
         self._stack.__exit__(kind, error, trace)
+
+    def _close(self) -> None:
+        if not self.parquet:
+            self._file.close()
+        elif self._out is not None:
+            self._out.close()
 
 
 def _arrow(pa: Any, values: NDArray[Any]) -> Any:
-    return pa.array(values.tolist(), pa.string()) if values.dtype.kind in "OU" else pa.array(values)
+    """Text, or numbers whose NaN is null, so that whole numbers with gaps stay whole numbers."""
+    if values.dtype.kind in "OU":
+        return pa.array(values.tolist(), pa.string())
+    return pa.array(values, from_pandas=True)

@@ -123,16 +123,16 @@ def adapt(
             progress(0.6, "predicting")
             predictions = classifier.predict(data.Xt)
             P = classifier.predict_proba(data.Xt)
+            progress(0.7, "checking")
+            diagnosis = diagnose(
+                data.Xs,
+                data.Xt,
+                classifier,
+                names=data.preprocessing.features,
+                labels=data.ys,
+                predicted=predictions,
+            )
         classifier.preprocessing_ = data.preprocessing.to_json()
-        progress(0.7, "checking")
-        diagnosis = diagnose(
-            data.Xs,
-            data.Xt,
-            classifier,
-            names=data.preprocessing.features,
-            labels=data.ys,
-            predicted=predictions,
-        )
         progress(0.95, "writing")
         if out is not None:
             writer = PredictionWriter(Path(out), classifier.classes_, options.id)
@@ -160,13 +160,13 @@ def _check_names(
     source: PathLike, target: PathLike, out: PathLike | None, model: PathLike | None
 ) -> None:
     """Refuse before the work what would fail after it."""
-    given = [Path(p) for p in (source, target)]
+    given = [Path(p).resolve() for p in (source, target)]
     for name, path in (("--out", out), ("--model", model)):
-        if path is not None and Path(path) in given:
+        if path is not None and Path(path).resolve() in given:
             raise InputError(f"{name} {path} would replace an input file.")
     if out is not None:
         PredictionWriter(Path(out), np.empty(0), None)
-        if model is not None and Path(out) == Path(model):
+        if model is not None and Path(out).resolve() == Path(model).resolve():
             raise InputError(f"--out and --model both name {out}.")
 
 

@@ -108,9 +108,9 @@ def compare(
             model = MDAClassifier(method, unlabeled=mark, **parameters)
             model.fit(X, y, sample_domain=domain)
             predictions.append(model.predict(data.Xt))
+            spent = time.perf_counter() - at
+            results.append(_result(method, data, model, predictions, spent))
         notes += messages
-        spent = time.perf_counter() - at
-        results.append(_result(method, data, model, predictions, spent))
     progress(1.0, "done")
     right = [np.asarray(p[data.known] == data.yt[data.known]) for p in predictions]
     pairs = _pairs(methods, right) if data.known.any() else ()

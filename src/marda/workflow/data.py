@@ -18,6 +18,7 @@ from marda.io.table import is_missing
 
 __all__ = ["Data", "PathLike", "Progress", "ReadOptions", "input_errors", "read_data", "silent"]
 
+LARGEST = 1e75  # sums of fourth powers stay below 1e308
 PathLike = str | os.PathLike[str]
 #: Told the share of the work that is done, and what comes next.
 Progress = Callable[[float, str], None]
@@ -104,6 +105,15 @@ def read_data(source: PathLike, target: PathLike, options: ReadOptions) -> Data:
         scale=options.scale,
     )
     Xs, Xt = (chosen.transform(table) for table in tables)
+    for table, X in zip(tables, (Xs, Xt), strict=True):
+        largest = abs(X).max(axis=0)
+        largest = largest.toarray().ravel() if sp.issparse(largest) else largest
+        if largest.max() > LARGEST:
+            raise InputError(
+                f"{table.path}: {chosen.features[int(largest.argmax())]!r} holds numbers as large "
+                f"as {largest.max():.0e}, whose products no computer number holds: use --scale "
+                "standard."
+            )
     used = {*chosen.columns, options.label, options.id, *options.drop}
     extra = [n for n in tables[1].names if n not in used] if not tables[1].block_names else []
     notes = []

@@ -89,7 +89,7 @@ def predict(
         Called with the share of the work done (of Parquet files, whose length is known).
     """
     began = time.perf_counter()
-    if Path(out) in (Path(input), Path(model)):
+    if Path(out).resolve() in (Path(input).resolve(), Path(model).resolve()):
         raise InputError(f"--out {out} would replace an input file.")
     classifier, chosen = load_model(model)
     width = max(1, len(chosen.features))

@@ -54,8 +54,9 @@ def predicted_lines(result: Predicted) -> list[str]:
     """Rows, classes, file."""
     shown = [f"{c}: {n}" for c, n in result.counts.items()]
     more = f", … ({len(shown)} classes)" if len(shown) > 6 else ""
+    rows = "1 row" if result.n_rows == 1 else f"{result.n_rows} rows"
     return [
-        f"{result.n_rows} rows in {result.seconds:.1f} s ({', '.join(shown[:6])}{more})",
+        f"{rows} in {result.seconds:.1f} s ({', '.join(shown[:6])}{more})",
         f"written: {result.file}",
     ]
 

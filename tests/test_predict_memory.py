@@ -1,0 +1,73 @@
+"""`marda predict` in bounded memory: 2 million rows of Parquet below 1 GB."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from marda.workflow import ReadOptions, adapt
+
+D, GROUP = 20, 250_000
+# VmHWM where there is one: ru_maxrss of a new process also counts the one that started it.
+CODE = """
+import json, sys
+from marda import cli
+from marda.experiments.memory import peak_mb
+print(json.dumps({"code": cli.main(sys.argv[1:]), "mb": peak_mb()}))
+"""
+
+
+def score(tmp_path, n_rows, group):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    names = [f"f{k}" for k in range(D)]
+    y = np.arange(200) % 2
+    for name, shift in (("s", 0.0), ("t", 0.5)):
+        X = rng.normal(y[:, None] + shift, 1, (200, D))
+        columns = {f: X[:, k] for k, f in enumerate(names)}
+        extra = {"y": y} if name == "s" else {}
+        pq.write_table(pa.table({**columns, **extra}), tmp_path / f"{name}.parquet")
+    source, target = tmp_path / "s.parquet", tmp_path / "t.parquet"
+    adapt(source, target, ReadOptions("y"), model=tmp_path / "m.marda")
+    writer = None
+    for start in range(0, n_rows, group):
+        X = rng.normal(0.5, 1, (min(group, n_rows - start), D))
+        batch = pa.table({f: X[:, k] for k, f in enumerate(names)})
+        writer = writer or pq.ParquetWriter(tmp_path / "big.parquet", batch.schema)
+        writer.write_table(batch, row_group_size=group)
+    writer.close()
+    out = tmp_path / "p.parquet"
+    arguments = ["--model", tmp_path / "m.marda", "--input", tmp_path / "big.parquet", "--out", out]
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, "predict", *map(str, arguments), "--json"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told, measured = map(json.loads, done.stdout.splitlines())
+    assert measured["code"] == 0
+    assert told["rows"] == n_rows == pq.read_metadata(out).num_rows
+    return measured["mb"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no resource module")
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    # 300,000 rows are 48 MB of numbers and 14 MB of predictions: imports are most of this.
+    assert score(tmp_path, 300_000, GROUP) < 500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", [GROUP, 2_000_000])
+def test_two_million_rows_below_one_gigabyte(tmp_path, group):
+    peak = score(tmp_path, 2_000_000, group)
+    print(f"peak {peak:.0f} MB")
+    assert peak < 1000
