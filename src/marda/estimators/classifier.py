@@ -15,8 +15,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from marda._validation import UNLABELED, Labels, is_marked
-from marda.estimators._base import BaseMDA, with_parameters
+from marda.estimators._base import BaseMDA
 from marda.estimators._files import OnnxFiles
+from marda.estimators._parameters import with_parameters
 from marda.estimators.dscm import DSCM
 from marda.estimators.streaming import Streaming, lazy_on_dask
 from marda.estimators.transformer import FeatureNames

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from marda._validation import UNLABELED, check_domains
@@ -51,6 +52,12 @@ def lazy_on_dask(method: Any) -> Any:
         if not is_dask(X):
             return method(self, X)
         check_is_fitted(self)
+        wanted = _get_output_config("transform", self)["dense"]
+        if method.__name__ == "transform" and wanted != "default":
+            raise ValueError(
+                f"set_output asks for {wanted} and X is a Dask collection, which would have to be "
+                "computed: call set_output(transform='default') for a lazy array."
+            )
         from marda.moments.dask import apply_blockwise
 
         return apply_blockwise(self, method.__name__, X)

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from marda.estimators._base import BaseMDA, with_parameters
+from marda.estimators._base import BaseMDA
+from marda.estimators._parameters import with_parameters
 from marda.estimators.streaming import Streaming, lazy_on_dask
 from marda.moments import Moments
 from marda.moments._optional import is_dask
