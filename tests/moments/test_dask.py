@@ -155,6 +155,12 @@ def test_predictions_stay_lazy_and_blockwise(n_classes, dtype, monkeypatch):
     assert features.chunks == (X.chunks[0], (6,))
 
 
+def test_a_lazy_result_is_not_made_a_table(case):
+    model = fitted(MDA("S1M").set_output(transform="pandas"), case)
+    with pytest.raises(ValueError, match="set_output asks for pandas and X is a Dask collection"):
+        model.transform(da.from_array(case.X, chunks=(10, 6)))
+
+
 def test_strings_and_marks(case):
     names = np.array(["cat", "ant", "bee"])
     y = np.where(case.codes >= 0, names[case.codes], None)
@@ -312,3 +318,28 @@ def test_a_worker_that_dies_changes_nothing(tmp_path):
     assert moments.n_rows == n
     assert_same(Moments.from_arrays(rows, y, where), moments)
     assert relative(ours.coef_, direct.coef_) < 1e-9
+
+
+@pytest.mark.slow
+def test_worker_processes_fit_predict_and_read(tmp_path):
+    """All of it on real workers: persisted rows, frames, lazy predictions, Parquet."""
+    case = make_case("SS", n_source=300, n_target=200, seed=3)
+    direct = fitted(MDAClassifier("S1D"), case)
+    with dask.config.set(scheduler=None), on_dask.start_local(2) as client:
+        assert len(client.nthreads()) == 2
+        X = da.from_array(case.X, chunks=(25, 6)).persist()
+        distributed.wait(X)
+        assert len(set(on_dask._homes(X).values())) == 2
+        ours = MDAClassifier("S1D").fit(X, case.codes, sample_domain=case.domain)
+        assert relative(ours.coef_, direct.coef_) < 1e-9
+        np.testing.assert_array_equal(ours.predict(X).compute(), direct.predict(case.X))
+        np.testing.assert_allclose(ours.transform(X).compute(), direct.transform(case.X), rtol=1e-8)
+        table, y, where = frames(case, 6)
+        ours = MDAClassifier("S1D").fit(table, y, sample_domain=where)
+        assert relative(ours.coef_, direct.coef_) < 1e-9
+        assert ours.predict_proba(table).compute().shape == (500, 3)
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        columns = {f"f{i}": case.X[:, i] for i in range(6)}
+        pq.write_table(pa.table(columns), tmp_path / "a.parquet", row_group_size=40)
+        read = on_dask.parquet_on_workers([tmp_path], role="target")
+        assert_same(Moments.from_arrays(case.X, None, np.full(500, -1)), read)

@@ -303,12 +303,14 @@ def apply_blockwise(model: Any, name: str, X: Any) -> Any:
     sample = np.zeros((1, X.shape[1]), X.dtype) if _is_array(X) else X._meta_nonempty.iloc[:1]
     like = np.asarray(getattr(model, name)(sample))
     empty = like[:0]
+    dask = require("dask", "dask")
+    held = dask.delayed(model, pure=False, traverse=False)  # one copy in the graph
     if _is_array(X):
         more = {"drop_axis": 1} if like.ndim == 1 else {"chunks": (X.chunks[0], like.shape[1:])}
         return da.map_blocks(
             _apply,
             X,
-            model=model,
+            model=held,
             method=name,
             empty=empty,
             dtype=like.dtype,
@@ -316,8 +318,7 @@ def apply_blockwise(model: Any, name: str, X: Any) -> Any:
             name=f"marda-{name}-{uuid.uuid4().hex}",
             **more,
         )
-    dask = require("dask", "dask")
-    call, held = dask.delayed(_apply, pure=False), dask.delayed(model, pure=False, traverse=False)
+    call = dask.delayed(_apply, pure=False)
     parts = [
         da.from_delayed(call(block, held, name, empty), (np.nan, *like.shape[1:]), meta=empty)
         for block in _blocks(X)
