@@ -146,6 +146,15 @@ def test_models_saved_from_python_serve_too(tmp_path, named):
     assert read_table(tmp_path / "p.csv")["prediction"].tolist() == [str(v) for v in wanted]
 
 
+def test_columns_of_a_file_that_lie_are_refused_before_names_are_made(tmp_path):
+    model = from_python()
+    step = {"kind": "matrix", "width": 10**15}
+    model.preprocessing_ = {"version": 1, "label": "y", "id": None, "steps": [step]}
+    model.save(tmp_path / "m")
+    with pytest.raises(InputError, match="do not fit"):
+        load_model(tmp_path / "m")
+
+
 def test_text_and_categories_end_to_end(tmp_path):
     rng = np.random.default_rng(0)
     words = {0: ["good", "fine"], 1: ["bad", "poor"]}

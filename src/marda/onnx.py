@@ -143,6 +143,8 @@ def _preprocessing(graph: _Graph, estimator: Any) -> tuple[list[str], str]:
         chosen = Preprocessing.from_json(state)
     except InputError as error:
         raise OnnxError(str(error)) from None
+    if chosen.n_features != estimator.n_features_in_:
+        raise OnnxError("columns and model do not fit: save the model anew.")
     fill, center, scale = [], [], []
     for step in chosen.steps:
         if isinstance(step, Number):

@@ -131,7 +131,10 @@ def test_options_that_mend(files, capsys, options):
         (("--source", "one.csv", *GOOD[2:], "--id", "id"), "one class only, 'p'"),
         (("--source", "holes.csv", *GOOD[2:], "--id", "id"), "20 source rows have no label"),
         (("--source", "x.parquet", *GOOD[2:]), "not a parquet file"),
-        ((*GOOD[:3], "gap.csv", *GOOD[4:], "--id", "id"), "'b' has missing values in 1 row"),
+        (
+            (*GOOD[:3], "gap.csv", *GOOD[4:], "--id", "id"),
+            "missing values in 'b' (1 row)",
+        ),
         ((*GOOD[:3], "short.csv", *GOOD[4:], "--id", "id"), "has no column 'a'"),
         ((*GOOD[:3], "ragged.csv", *GOOD[4:]), "ragged.csv, line 32: 2 fields"),
         ((*GOOD[:3], "other.csv", *GOOD[4:], "--id", "id"), "label 'z'"),

@@ -80,7 +80,7 @@ def test_columns_in_any_order(files, tmp_path, capsys):
         ("--model dscm.marda --input good.csv --out p.csv", "holds DSCM"),
         ("--model m.marda --input no.csv --out p.csv", "no.csv"),
         ("--model m.marda --input lost.csv --out p.csv", "lost.csv has no columns 'reading3', 're"),
-        ("--model m.marda --input gap.csv --out p.csv", "'reading3' has missing values in 1 row"),
+        ("--model m.marda --input gap.csv --out p.csv", "missing values in 'reading3' (1 row)"),
         ("--model m.marda --input word.csv --out p.csv", "'reading3' must hold numbers, got 'x'"),
         ("--model m.marda --input infinite.csv --out p.csv", "holds infinity"),
         ("--model m.marda --input norows.csv --out p.csv", "has no rows"),

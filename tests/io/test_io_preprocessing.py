@@ -67,7 +67,7 @@ def test_missing_values(missing):
     if missing == "impute":
         np.testing.assert_array_equal(chosen.transform(source)[1], [3.5, 1, 0])
         return
-    with pytest.raises(InputError, match=r"column 'a' has missing values in 1 row.*impute"):
+    with pytest.raises(InputError, match=r"missing values in 'a' \(1 row\), 'c' \(1 row\): fill"):
         chosen.transform(source)
 
 
@@ -124,7 +124,7 @@ def test_matrix_errors():
         chosen.transform(Table("n", 1, {}, np.ones((1, 3))))
     with pytest.raises(InputError, match="wants a matrix of 2 features"):
         chosen.transform(plain)
-    with pytest.raises(InputError, match="missing values in 1 row"):
+    with pytest.raises(InputError, match=r"missing values in 'X' \(1 row\)"):
         chosen.transform(Table("n", 1, {}, np.array([[np.nan, 1]])))
 
 
@@ -164,6 +164,19 @@ def test_unusable_columns():
         {"version": 1, "label": "y", "id": None, "steps": [{"kind": "number", "nome": "x"}]},
         {"version": 1, "label": "y", "id": None, "steps": [{"kind": "number", "name": 3}]},
         {"version": 1, "label": "y", "id": None, "steps": 3},
+        *(
+            {"version": 1, "label": "y", "id": None, "steps": [step]}
+            for step in (
+                {"kind": "number", "name": "x", "scale": 0},
+                {"kind": "number", "name": "x", "center": "1"},
+                {"kind": "category", "name": "x", "categories": [1]},
+                {"kind": "category", "name": "x", "categories": ["a", "a"]},
+                {"kind": "text", "name": "x", "words": ["a"], "idf": []},
+                {"kind": "matrix", "width": -1},
+                {"kind": "matrix", "width": 2, "scale": [1.0]},
+                {"kind": "matrix", "width": 2.0},
+            )
+        ),
     ],
 )
 def test_foreign_json(state):

@@ -11,7 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marda.io.steps import Category, Matrix, Number, Step, Words, step_from_json
+from marda.io.checks import step_from_json
+from marda.io.steps import Category, Matrix, MissingValues, Number, Step, Words
 from marda.io.table import InputError, Table, as_numbers, as_texts, is_missing
 
 __all__ = ["Preprocessing", "fit_preprocessing"]
@@ -44,6 +45,11 @@ class Preprocessing:
         return [name for step in self.steps for name in step.columns]
 
     @property
+    def n_features(self) -> int:
+        """How many features the model has."""
+        return sum(step.size for step in self.steps)
+
+    @property
     def features(self) -> list[str]:
         """Names of the model's features."""
         return [name for step in self.steps for name in step.features]
@@ -56,7 +62,18 @@ class Preprocessing:
             more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
             word = "column" if len(lost) == 1 else "columns"
             raise InputError(f"{table.path} has no {word} {shown}{more}, which the model needs.")
-        blocks = [step.transform(table) for step in self.steps]
+        blocks, gaps = [], []
+        for step in self.steps:
+            try:
+                blocks.append(step.transform(table))
+            except MissingValues as error:
+                gaps.append(error.what)
+        if gaps:
+            shown = ", ".join(gaps[:8]) + (f" and {len(gaps) - 8} more" if len(gaps) > 8 else "")
+            raise InputError(
+                f"{table.path} has missing values in {shown}: fill them, or adapt with --missing "
+                "impute."
+            )
         if any(sp.issparse(block) for block in blocks):
             return sp.csr_array(sp.hstack(blocks, format="csr"))
         return blocks[0] if len(blocks) == 1 else np.hstack(blocks)

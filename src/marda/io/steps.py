@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from marda.io.table import InputError, Table, as_numbers, as_texts, is_missing
 
-__all__ = ["Category", "Matrix", "Number", "Step", "Words", "step_from_json"]
+__all__ = ["Category", "Matrix", "MissingValues", "Number", "Step", "Words"]
 
 
 class Step(ABC):
@@ -32,6 +32,11 @@ class Step(ABC):
     def features(self) -> list[str]:
         """Names of the features that it gives."""
 
+    @property
+    def size(self) -> int:
+        """How many they are."""
+        return len(self.features)
+
     @abstractmethod
     def transform(self, table: Table) -> Any:
         """Features of rows, (n_rows, n_features)."""
@@ -42,13 +47,12 @@ class Step(ABC):
         return {"kind": self.kind, **fields}
 
 
-def missing_error(table: Table, name: str, count: int) -> InputError:
-    """One sentence for values that are not there."""
-    rows = "1 row" if count == 1 else f"{count} rows"
-    return InputError(
-        f"{table.path}: column {name!r} has missing values in {rows}: fill them, or adapt with "
-        "--missing impute."
-    )
+class MissingValues(InputError):
+    """Values that are not there, in one column; `Preprocessing` names all columns at once."""
+
+    def __init__(self, name: str, count: int):
+        super().__init__(name)
+        self.what = f"{name!r} ({'1 row' if count == 1 else f'{count} rows'})"
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class Number(Step):
         gone = np.isnan(values)
         if gone.any():
             if self.fill is None:
-                raise missing_error(table, self.name, int(gone.sum()))
+                raise MissingValues(self.name, int(gone.sum()))
             values[gone] = self.fill
         if not np.isfinite(values).all():
             raise InputError(f"{table.path}: column {self.name!r} holds infinity.")
@@ -112,7 +116,7 @@ class Category(Step):
         gone = is_missing(values)
         if gone.any():
             if self.fill is None:
-                raise missing_error(table, self.name, int(gone.sum()))
+                raise MissingValues(self.name, int(gone.sum()))
             values = np.where(gone, self.fill, values)
         place = {c: k for k, c in enumerate(self.categories)}
         codes = np.array([place.get(v, -1) for v in values.tolist()], dtype=np.int64)
@@ -157,7 +161,7 @@ class Words(Step):
         gone = is_missing(values)
         if gone.any():
             if self.fill is None:
-                raise missing_error(table, self.name, int(gone.sum()))
+                raise MissingValues(self.name, int(gone.sum()))
             values = np.where(gone, self.fill, values)
         return sp.csr_array(self._vectorizer.transform(values.tolist()))
 
@@ -184,6 +188,11 @@ class Matrix(Step):
         """Names, or numbers from 0."""
         return list(self.names) or [f"x{k}" for k in range(self.width)]
 
+    @property
+    def size(self) -> int:
+        """The width: a file's word for it must not make a list of names."""
+        return self.width
+
     def transform(self, table: Table) -> Any:
         """The matrix, with the features of the fit."""
         block = table.block
@@ -197,7 +206,7 @@ class Matrix(Step):
         gone = np.isnan(values)
         if gone.any():
             if not self.fill or sp.issparse(block):
-                raise missing_error(table, "X", int(gone.any(-1).sum()))
+                raise MissingValues("X", int(gone.any(-1).sum()))
             block = np.where(gone, np.array(self.fill), block)
         if np.isinf(values).any():
             raise InputError(f"{table.path}: the matrix of features holds infinity.")
@@ -225,24 +234,6 @@ class Matrix(Step):
         if have != self.width:
             raise InputError(f"{table.path} has {have} features, but the model wants {self.width}.")
         return block
-
-
-KINDS: dict[str, type[Any]] = {c.kind: c for c in (Number, Category, Words, Matrix)}
-
-
-def step_from_json(state: dict[str, Any]) -> Step:
-    """The step that `to_json` described; anything else raises TypeError, ValueError or KeyError."""
-    fields = {k: tuple(v) if isinstance(v, list) else v for k, v in state.items() if k != "kind"}
-    cls = KINDS[state["kind"]]
-    step: Step = cls(**fields)
-    if not isinstance(fields.get("name", ""), str):
-        raise TypeError("a column's name is not text")
-    numbers = [fields.get(k) for k in ("fill", "center", "scale", "idf")]
-    for value in numbers:
-        for item in value if isinstance(value, tuple) else (value,):
-            if not (item is None or isinstance(item, int | float | str)):
-                raise TypeError("a column's statistics are not numbers")
-    return step
 
 
 def _first_word(values: NDArray[Any]) -> str:

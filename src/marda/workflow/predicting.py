@@ -56,7 +56,7 @@ def load_model(path: PathLike) -> tuple[MDAClassifier, Preprocessing]:
     state = getattr(model, "preprocessing_", None)
     if state is not None:
         chosen = Preprocessing.from_json(state)
-        if len(chosen.features) != model.n_features_in_:
+        if chosen.n_features != model.n_features_in_:
             raise InputError(f"{path}: columns and model do not fit: save the model anew.")
         return model, chosen
     names = getattr(model, "feature_names_in_", None)
@@ -92,7 +92,7 @@ def predict(
     if Path(out).resolve() in (Path(input).resolve(), Path(model).resolve()):
         raise InputError(f"--out {out} would replace an input file.")
     classifier, chosen = load_model(model)
-    width = max(1, len(chosen.features))
+    width = max(1, chosen.n_features)
     rows = max(256, min(MAX_BATCH_ROWS, BATCH_BYTES // (8 * width)))
     key = id or chosen.id
     wanted = {*chosen.columns, *([key] if key else [])}
