@@ -109,6 +109,18 @@ def test_alike_domains_need_no_adaptation():
     assert found.verdict.startswith("No adaptation is needed")
 
 
+def test_same_means_but_another_spread_are_not_alike():
+    rng = np.random.default_rng(0)
+    ys = np.arange(300) % 2
+    Xs, Xt = rng.normal(ys[:, None] - 0.5, 1, (300, 10)), rng.normal(0, 1, (300, 10))
+    X, y, domain = pack(Xs, ys, Xt)
+    model = MDAClassifier("S1").fit(X, y, sample_domain=domain)
+    names = [f"x{k}" for k in range(10)]
+    found = diagnose(Xs, Xt, model, names=names, labels=ys, predicted=model.predict(Xt))
+    assert found.a_distance_before.value < 0.3
+    assert "alike" not in codes(found.findings)
+
+
 def test_a_shift_that_adaptation_removes():
     found = diagnosis(1.0)
     assert "alike" not in codes(found.findings)

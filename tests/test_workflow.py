@@ -270,6 +270,12 @@ def test_progress_is_told(tmp_path):
     assert [s[0] for s in seen] == sorted(s[0] for s in seen)
     assert seen[0] == (0.0, "reading")
     assert seen[-1] == (1.0, "done")
+    adapt(source, target, ReadOptions("y"), model=tmp_path / "m")
+    seen.clear()
+    arguments = (tmp_path / "m", target, tmp_path / "p.csv")
+    predict(*arguments, progress=lambda done, what: seen.append((done, what)))
+    assert seen[-1][1] == "45 rows"
+    assert 0.9 < seen[-1][0] <= 1
 
 
 def test_a_cut_alternation_is_a_note(tmp_path):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from marda.estimators import MDAClassifier
-from marda.io import InputError, PredictionWriter, Preprocessing, read_batches
+from marda.io import InputError, PredictionWriter, Preprocessing, detect_format, read_batches
 from marda.io.binary import pyarrow
 from marda.io.steps import Matrix, Number
 from marda.persist import load
@@ -86,7 +86,7 @@ def predict(
     id : str, default=None
         Column to carry through; None: the one of adapt, if the input has it.
     progress : callable
-        Called with the share of the work done (of Parquet files, whose length is known).
+        Called with the share of the work done (not for npz and mat, which are read whole).
     """
     began = time.perf_counter()
     if Path(out).resolve() in (Path(input).resolve(), Path(model).resolve()):
@@ -96,7 +96,7 @@ def predict(
     rows = max(256, min(MAX_BATCH_ROWS, BATCH_BYTES // (8 * width)))
     key = id or chosen.id
     wanted = {*chosen.columns, *([key] if key else [])}
-    total = _rows(Path(input))
+    total = _rows(Path(input), format)
     counts = np.zeros(len(classifier.classes_), dtype=np.int64)
     batches = read_batches(input, format, rows=rows, columns=wanted)
     first = next(batches, None)
@@ -124,9 +124,15 @@ def predict(
     return Predicted(int(counts.sum()), by_class, time.perf_counter() - began, str(out))
 
 
-def _rows(path: Path) -> int:
-    """Rows, where a look at the end of the file tells; else 0."""
+def _rows(path: Path, format: str | None) -> int:
+    """Rows, where a quick look tells (lines of text count as rows); else 0."""
     try:
-        return int(pyarrow(path).parquet.read_metadata(path).num_rows)
-    except Exception:  # only the progress bar wants it
+        kind = format or detect_format(path)
+        if kind == "parquet":
+            return int(pyarrow(path).parquet.read_metadata(path).num_rows)
+        if kind in ("csv", "svmlight"):
+            with path.open("rb") as file:
+                return sum(part.count(b"\n") for part in iter(lambda: file.read(2**20), b""))
+    except Exception:  # only the progress bar wants it; the readers say what is wrong
         return 0
+    return 0
