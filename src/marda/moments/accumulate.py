@@ -196,6 +196,6 @@ def _add_gram(gram: Matrix, X: Any) -> Matrix:
     """Gram += XᵀX, in its lower triangle."""
     if sp.issparse(X):
         product = sp.coo_array(sp.tril(X.T @ X))
-        gram[product.coords] += product.data  # a product of CSR arrays has no duplicates
+        gram[product.row, product.col] += product.data  # a product of CSR arrays has no duplicates
         return gram
     return add_gram(gram, X.T)
