@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from marda._pack import pack, paper_settings
     from marda.estimators import DSCM, MDA, MDAClassifier
     from marda.moments import Moments
+    from marda.persist import load
     from marda.selection import noise_path
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "MDAClassifier",
     "Moments",
     "__version__",
+    "load",
     "noise_path",
     "pack",
     "paper_settings",
@@ -29,6 +31,7 @@ _HOMES = {
     "MDA": "marda.estimators",
     "MDAClassifier": "marda.estimators",
     "Moments": "marda.moments",
+    "load": "marda.persist",
     "noise_path": "marda.selection",
     "pack": "marda._pack",
     "paper_settings": "marda._pack",

@@ -8,7 +8,7 @@ import pytest
 
 from marda import cli
 
-COMMANDS = ("demo", "reproduce", "data")
+COMMANDS = ("demo", "adapt", "predict", "compare", "moments", "reproduce", "data", "bench")
 
 
 def run_cli(*args, **environment):
