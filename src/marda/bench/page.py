@@ -62,7 +62,8 @@ def render(outcome: dict[str, Any]) -> str:
     lines += [
         "",
         "The ratio is reference time over marda's, except: joint models and the noise path, where "
-        "it is marda's time over that of one S1 fit; the share of BLAS and LAPACK in a fit; and "
+        "it is marda's time over that of one S1 fit; the profile, where it is the share of BLAS "
+        "and LAPACK; the floor, where it is the fit's time over that of the products alone; and "
         "memory, where it is estimate over measurement.",
         "",
         f"Machine: {machine['cores']} cores, {machine['system']}, Python {machine['python']}; "

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dsyr2
 
+from marda._linalg import mirror_lower
 from marda._validation import UNLABELED
 from marda.moments.names import renumber
 
@@ -328,8 +330,11 @@ def _recentre(gram: Matrix, n: float, total: Vector, step: Vector) -> Matrix:
     """Σ(z − step)(z − step)ᵀ from Σzzᵀ, n and Σz."""
     if not step.any():
         return gram.copy()
-    cross = np.outer(step, total - n / 2 * step)
-    return np.asarray(gram - cross - cross.T)
+    # A rank-two change of one triangle; a Gram is symmetric, so either order of it will do.
+    moved = dsyr2(
+        -1.0, step, total - n / 2 * step, a=gram.T.copy(order="F"), lower=1, overwrite_a=1
+    )
+    return mirror_lower(np.asarray(moved))
 
 
 def _merge_classes(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:

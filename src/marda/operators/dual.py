@@ -165,7 +165,8 @@ class _RowSpacePredictor:
     def solve(self, B: Matrix) -> Matrix:
         """K₀⁻¹B; refined, since the core is not symmetric (and may come from float32 rows)."""
         V = self._once(B)
-        V += self._once(B - self.matmul(V))
+        if self.denoiser.refined:
+            V += self._once(B - self.matmul(V))
         return V
 
     def matmul(self, V: Matrix) -> Matrix:

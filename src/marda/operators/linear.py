@@ -155,7 +155,8 @@ class DiagonalPlusGram:
 
     def dense(self) -> Matrix:
         """The d×d matrix."""
-        G = self.scale[:, None] * self.gram.dense() * self.scale
+        G = self.gram.dense() * self.scale
+        G *= self.scale[:, None]
         G[np.diag_indices_from(G)] += self.diagonal
         if len(self.extra):
             G += self.extra.T @ self.extra

@@ -48,7 +48,7 @@ class PrimalDenoiser(ExplicitMap):
         """tr(PᵀW₀)."""
         S = self.system.gram.dense()
         P = S if self.outputs is None else S[:, self.outputs]
-        return float(np.vdot(self.system.scale[:, None] * P, self.W0))
+        return float(self.system.scale @ np.einsum("ij,ij->i", P, self.W0))
 
     def _solve_shifted(self, shifts: Matrix, B: Matrix) -> Matrix:
         out = np.empty_like(B)

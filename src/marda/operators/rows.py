@@ -38,6 +38,7 @@ class Rows:
         self.X = X
         self.center = center if center is None or center.any() else None
         self.shape: tuple[int, int] = X.shape
+        self._row_major = not sp.issparse(X) and X.flags.c_contiguous
 
     def _blocks(self) -> Iterator[tuple[slice, slice]]:
         """Blocks of X that fit in cache as float64, cut along its longer side."""
@@ -66,7 +67,8 @@ class Rows:
     def tdot(self, U: Matrix) -> Matrix:
         """(X − 1mᵀ)ᵀ U."""
         if sp.issparse(self.X) or self.X.dtype == U.dtype:
-            out = np.asarray(self.X.T @ U, dtype=np.float64)
+            # UᵀX, not XᵀU: BLAS then streams the rows in the order in which they lie
+            out = np.ascontiguousarray((U.T @ self.X).T) if self._row_major else self.X.T @ U
         else:
             out = np.zeros((self.shape[1], U.shape[1]))
             for rows, columns in self._blocks():
