@@ -163,9 +163,9 @@ class _RowSpacePredictor:
         return np.asarray((B - rows.tdot(inner)) / self.ridge)
 
     def solve(self, B: Matrix) -> Matrix:
-        """K₀⁻¹B; refined, since the core is not symmetric (and may come from float32 rows)."""
+        """K₀⁻¹B; refined, since the core is not symmetric, or its kernel is a float32 product."""
         V = self._once(B)
-        if self.denoiser.refined:
+        if self.denoiser.refined or self.denoiser.rows.X.dtype == np.float32:
             V += self._once(B - self.matmul(V))
         return V
 
