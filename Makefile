@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 # The data-heavy tests run where the benchmark data are (MARDA_DATA, else ../shared/data).
-MARDA_DATA ?= $(wildcard ../shared/data)
+MARDA_DATA ?= $(abspath $(wildcard ../shared/data))
 export MARDA_DATA
 # One BLAS thread a test process: two processes on two cores do not fight.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
