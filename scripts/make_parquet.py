@@ -1,6 +1,6 @@
 """Write Parquet files of random rows, for tests and measurements at scale.
 
-Example: python scripts/make_parquet.py /tmp/rows --rows 3000000 --features 512
+Example: python scripts/make_parquet.py rows --rows 3000000 --features 512
 
 Rows are float32; class and domain move the mean. The same arguments give the same rows.
 """

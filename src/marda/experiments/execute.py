@@ -73,8 +73,6 @@ def settings_of(spec: Spec) -> dict[str, Any]:
     """Keyword arguments of the estimator for a spec."""
     from marda import paper_settings
 
-    if spec.settings == "auto":
-        raise NotImplementedError("settings='auto' needs MDAClassifierCV: use paper or marda.")
     chosen: dict[str, Any] = {}
     if spec.settings == "paper":
         chosen.update(paper_settings(BENCHMARKS[spec.task.benchmark].kind))
