@@ -1,4 +1,4 @@
-"""Bad input: one clear ValueError each (issue 2, point 7)."""
+"""Bad input: one clear ValueError each."""
 
 from __future__ import annotations
 
