@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
+
+from marda.experiments.memory import peak_mb
 
 
 def bare(folder: Path) -> dict[str, float]:
@@ -59,7 +60,7 @@ def checkpointed(folder: Path) -> dict[str, float]:
 
 
 def _result(rows: int, seconds: float) -> dict[str, float]:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts in kB
+    peak = (peak_mb() or float("nan")) * 2**20
     return {"rows": rows, "seconds": seconds, "rows_per_second": rows / seconds, "peak": peak}
 
 

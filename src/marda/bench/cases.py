@@ -9,8 +9,6 @@ from __future__ import annotations
 import cProfile
 import os
 import pstats
-import resource
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -25,6 +23,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from marda import MDA, MDAClassifier, noise_path, paper_settings
 from marda._linalg import add_gram
 from marda.bench.data import dense_problem, sparse_problem
+from marda.experiments.memory import peak_mb
 from marda.operators.cost import Workload, costs
 
 __all__ = ["CASES"]
@@ -205,9 +204,12 @@ def path(d: int = 2000, levels: int = 20, columns: int = 50) -> Figures:
     }
 
 
-def _peak_bytes() -> int:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
+def _peak_bytes() -> float:
+    """High-water mark of this process alone: ru_maxrss would count the one that started it too."""
+    peak = peak_mb()
+    if peak is None:
+        raise OSError("this system does not tell the peak memory of a process.")
+    return peak * 2**20
 
 
 def memory(method: str = "J12C", kind: str = "dense", n: int = 600, d: int = 50_000) -> Figures:
