@@ -175,9 +175,11 @@ def test_a_bar_on_a_terminal_after_a_while(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with Progress(delay=0.01) as progress:
         progress(0.2, "adapting")
-        time.sleep(0.1)
-        progress(0.5, "predicting")
+        deadline = time.monotonic() + 30  # the first bar waits for its library to load
+        while progress.bar is None and time.monotonic() < deadline:
+            time.sleep(0.01)
         assert progress.bar is not None
+        progress(0.5, "predicting")
     with Progress(delay=60) as progress:
         progress(0.5, "quick")
     assert progress.bar is None

@@ -94,9 +94,10 @@ class Progress:
         columns = (TextColumn("{task.description}"), BarColumn(24), TimeElapsedColumn())
         left = (TextColumn("left"), TimeRemainingColumn())
         console = Console(stderr=True)
-        self.bar = Bar(*columns, *left, console=console, transient=True)
-        self.task = self.bar.add_task(self.what, total=1.0, completed=self.done)
-        self.bar.start()
+        bar = Bar(*columns, *left, console=console, transient=True)
+        self.task = bar.add_task(self.what, total=1.0, completed=self.done)
+        bar.start()
+        self.bar = bar  # last: the other thread updates whatever stands here
 
     def __exit__(
         self,
@@ -106,5 +107,7 @@ class Progress:
     ) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            if self._timer.is_alive():
+                self._timer.join()  # a bar that is just starting must be stopped too
         if self.bar is not None:
             self.bar.stop()
