@@ -95,7 +95,8 @@ class Progress:
         left = (TextColumn("left"), TimeRemainingColumn())
         console = Console(stderr=True)
         bar = Bar(*columns, *left, console=console, transient=True)
-        self.task = bar.add_task(self.what, total=1.0, completed=self.done)
+        self.task = bar.add_task(self.what, total=1.0)
+        bar.update(self.task, completed=self.done)
         bar.start()
         self.bar = bar  # last: the other thread updates whatever stands here
 
