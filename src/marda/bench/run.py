@@ -186,7 +186,7 @@ def measure(options: argparse.Namespace) -> int:
         if unknown:
             raise UnknownCase(f"there is no case {unknown[0]!r}: choose from {', '.join(names)}.")
         plan = [claim for claim in plan if claim.case in options.only]
-    plan = [replace(c, args={"tasks": options.tasks}) if c.case == "oc10" else c for c in plan]
+    plan = [_some_tasks(claim, options.tasks) for claim in plan]
     outcome = run(plan, options.timeout)
     if options.only and options.json.exists():
         outcome["results"] = _merged(json.loads(options.json.read_text()), outcome["results"])
@@ -200,6 +200,14 @@ def measure(options: argparse.Namespace) -> int:
         path.write_text(text)
     print(f"wrote {options.json} and {options.page}")
     return 1 if any(r["holds"] is False or r["holds"] is None for r in outcome["results"]) else 0
+
+
+def _some_tasks(claim: Claim, tasks: int) -> Claim:
+    """The OC10 case on some of its tasks, with a title that says so."""
+    if claim.case != "oc10" or tasks >= 12:
+        return claim
+    title = f"{claim.title}, {tasks} of 12 tasks"
+    return replace(claim, title=title, args={"tasks": tasks})
 
 
 def _merged(old: dict[str, Any], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
