@@ -7,7 +7,6 @@ otherwise. References are written here in the plainest way, as the textbooks hav
 from __future__ import annotations
 
 import cProfile
-import os
 import pstats
 import time
 import warnings
@@ -23,6 +22,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from marda import MDA, MDAClassifier, noise_path, paper_settings
 from marda._linalg import add_gram
 from marda.bench.data import dense_problem, sparse_problem
+from marda.bench.table import oc10
 from marda.experiments.memory import peak_mb
 from marda.operators.cost import Workload, costs
 
@@ -274,47 +274,6 @@ def peers(n: int = 1000, d: int = 2048) -> Figures:
         figures[f"ratio_{name}"] = theirs / ours
     figures["ratio"] = figures["ratio_CORAL"]
     return figures
-
-
-OC10_PAIRS = (
-    "amazon-caltech10 dslr-webcam amazon-dslr webcam-caltech10 amazon-webcam caltech10-amazon "
-    "caltech10-dslr caltech10-webcam dslr-amazon dslr-caltech10 webcam-amazon webcam-dslr"
-)
-
-
-def oc10(tasks: int = 12) -> Figures:
-    """The OC10 unsupervised table as `marda reproduce` runs it: auto against the d×d route."""
-    from marda import datasets
-    from marda.experiments.execute import fit_unit
-    from marda.experiments.specs import Spec, TaskSpec
-
-    data = datasets.load("oc10-squeezenet", os.environ.get("MARDA_DATA") or None)
-    methods = ("BL", "MCF", "S1", "S1M", "S1D", "J12", "J12M", "J12D")
-    times = {"auto": 0.0, "primal": 0.0}
-    agree = []
-    for pair in OC10_PAIRS.split()[:tasks]:
-        source, target = pair.split("-")
-        task = datasets.make_task(data, source, target)
-        name = TaskSpec("oc10", source, target, "US")
-        predicted: dict[str, list[Any]] = {}
-        for solver in times:
-            specs = [
-                Spec(name, method, classifier, "paper", (("solver", solver),))
-                for method in methods
-                for classifier in ("ridge", "nn", "dscm")
-            ]
-            seconds, fitted = _seconds(partial(lambda t, s: list(fit_unit(t, s)), task, specs))
-            times[solver] += seconds
-            predicted[solver] = [f.predicted for f in fitted]
-        pairs = zip(predicted["auto"], predicted["primal"], strict=True)
-        agree += [float(np.mean(ours == theirs)) for ours, theirs in pairs]
-    return {
-        "tasks": tasks,
-        "marda_s": times["auto"],
-        "reference_s": times["primal"],
-        "ratio": times["primal"] / times["auto"],
-        "least_agreement": min(agree),
-    }
 
 
 CASES: dict[str, Callable[..., Figures]] = {

@@ -23,7 +23,7 @@ def _bound(result: dict[str, Any]) -> str:
 def _detail(figures: dict[str, Any]) -> str:
     parts = []
     for key, value in figures.items():
-        if key in ("ratio", "features", "rows", "method", "levels"):
+        if key in ("ratio", "features", "rows", "method", "levels", "by_task"):
             continue
         if isinstance(value, float):
             shown = f"{value:.1e}" if key.startswith("difference") else f"{value:.3g}"
@@ -35,6 +35,14 @@ def _detail(figures: dict[str, Any]) -> str:
                 name, shown = name[: -len(unit) - 1], f"{shown} {unit}"
         parts.append(f"{name} {shown}")
     return ", ".join(parts)
+
+
+def _by_task(found: list[dict[str, Any]]) -> list[str]:
+    lines = ["| task | solver='auto' | solver='primal' | ratio |", "| --- | --- | --- | --- |"]
+    for task in found:
+        ours, theirs = task["auto_s"], task["primal_s"]
+        lines.append(f"| {task['task']} | {ours:.1f} s | {theirs:.1f} s | {theirs / ours:.2f} |")
+    return lines
 
 
 def render(outcome: dict[str, Any]) -> str:
@@ -57,6 +65,9 @@ def render(outcome: dict[str, Any]) -> str:
             f"| {result['title']} | {result['reference']} | {figures['ratio']:.3g} | "
             f"{_bound(result)} | {holds} | {_detail(figures)} |"
         )
+    for result in outcome["results"]:
+        if found := result["figures"].get("by_task"):
+            lines += ["", f"{result['title']}, task by task:", "", *_by_task(found)]
     machine = outcome["machine"]
     versions = ", ".join(f"{name} {v}" for name, v in machine["versions"].items())
     lines += [
