@@ -13,7 +13,7 @@ import marda.workflow.predicting as predict_module
 from marda import MDAClassifier, pack
 from marda.io import InputError, read_table
 from marda.workflow import ReadOptions, adapt, compare, load_model, predict
-from marda.workflow.comparing import mcnemar
+from marda.workflow.judging import mcnemar
 
 D = 4
 RNG = np.random.default_rng(5)
@@ -175,13 +175,48 @@ def test_text_and_categories_end_to_end(tmp_path):
     assert read_table(tmp_path / "p.csv")["prediction"].tolist() == ["0", "1"] * 30
 
 
-def test_nothing_is_written_if_the_model_cannot_be(tmp_path):
+def test_nothing_is_written_if_the_model_cannot_be(tmp_path, monkeypatch):
+    def full(model, path):
+        raise OSError("no space left")
+
+    monkeypatch.setattr("marda.workflow.adapting.save", full)
     source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT)
-    (tmp_path / "file").touch()
-    bad = tmp_path / "file" / "m.marda"
-    with pytest.raises(OSError, match="file"):
-        adapt(source, target, ReadOptions("y"), out=tmp_path / "p.csv", model=bad)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "s.csv", "t.csv"]
+    files = {"out": tmp_path / "p.csv", "report": (tmp_path / "r.html", lambda result: "page")}
+    with pytest.raises(OSError, match="no space"):
+        adapt(source, target, ReadOptions("y"), model=tmp_path / "m", **files)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["s.csv", "t.csv"]
+
+
+def test_a_report_sees_the_result_and_nothing_is_written_if_it_fails(tmp_path):
+    source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT)
+    page, out = tmp_path / "r.html", tmp_path / "p.csv"
+    with pytest.raises(ZeroDivisionError):
+        adapt(source, target, ReadOptions("y"), out=out, report=(page, lambda result: 1 / 0))
+    assert not page.exists()
+    assert not out.exists()
+    done = adapt(source, target, ReadOptions("y"), report=(page, lambda r: r.diagnosis.verdict))
+    assert page.read_text() == done.diagnosis.verdict
+    assert done.evidence.target.sum() == len(XT)
+    assert done.judgement is None
+    assert [step for step, _ in done.times][:2] == ["reading", "adapting"]
+
+
+def test_labelled_target_rows_judge_without_having_been_seen(tmp_path):
+    source = write(tmp_path / "s.csv", XS, YS)
+    target = write(tmp_path / "t.csv", XT, list(YT))
+    page = tmp_path / "r.html"
+    judged = adapt(source, target, ReadOptions("y"), report=(page, lambda r: "")).judgement
+    assert judged.n_rows == len(XT)
+    assert judged.adapted.value == judged.confusion.trace() / len(XT)
+    assert judged.gain.value == pytest.approx(judged.adapted.value - judged.plain.value)
+    # Labels without meaning: a model that had seen them would be right above chance.
+    noise = np.random.default_rng(0).permutation(np.repeat(YT, 8))
+    rows = np.random.default_rng(1).normal(size=(len(noise), D))
+    target = write(tmp_path / "u.csv", rows, list(noise))
+    judged = adapt(
+        source, target, ReadOptions("y"), report=(page, lambda r: ""), classifier="nn", method="BL"
+    ).judgement
+    assert abs(judged.adapted.value - 1 / 3) < 0.1
 
 
 @pytest.mark.parametrize("name", ["p.csv", "p.parquet"])

@@ -12,17 +12,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.diagnostics.distances import Interval, a_distance, domain_accuracy, mmd, sample
+from marda.criteria.rows import sample
+from marda.diagnostics.distances import Interval, a_distance, domain_accuracy, mmd
+from marda.diagnostics.evidence import Evidence, Gap, Picture, confusion, gather
 from marda.diagnostics.findings import Finding, data_findings, prediction_findings
 
 __all__ = [
     "Diagnosis",
+    "Evidence",
     "Finding",
+    "Gap",
     "Interval",
+    "Picture",
     "a_distance",
+    "confusion",
     "data_findings",
     "diagnose",
     "domain_accuracy",
+    "gather",
     "mmd",
     "prediction_findings",
 ]

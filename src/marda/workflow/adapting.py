@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,18 +11,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.diagnostics import Diagnosis, diagnose
+from marda.diagnostics import Diagnosis, Evidence, diagnose, gather
 from marda.estimators import MDAClassifier
 from marda.io import InputError, PredictionWriter, Preprocessing
+from marda.io.atomic import replacing
 from marda.persist import save
 from marda.workflow.data import (
     PathLike,
     Progress,
     ReadOptions,
+    Watch,
     input_errors,
     read_data,
     silent,
 )
+from marda.workflow.judging import Judgement, judge
 
 __all__ = ["Adapted", "adapt", "class_codes"]
 
@@ -39,6 +42,10 @@ class Adapted:
         For the rows of the target, in their order.
     diagnosis : Diagnosis
         Distances, warnings and the verdict.
+    times : tuple of (str, float)
+        Seconds by step.
+    evidence, judgement : Evidence and Judgement, or None
+        What a report shows; the second only where the target has labels.
     """
 
     model: MDAClassifier
@@ -52,6 +59,9 @@ class Adapted:
     seconds: float
     notes: tuple[str, ...]
     files: tuple[str, ...]
+    times: tuple[tuple[str, float], ...] = ()
+    evidence: Evidence | None = None
+    judgement: Judgement | None = None
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -88,6 +98,7 @@ def adapt(
     *,
     out: PathLike | None = None,
     model: PathLike | None = None,
+    report: tuple[PathLike, Callable[[Adapted], str]] | None = None,
     progress: Progress = silent,
     **parameters: Any,
 ) -> Adapted:
@@ -100,7 +111,9 @@ def adapt(
     options : ReadOptions
         Columns and how to read them.
     out, model : paths, default=None
-        Where to write predictions and the model. Both are written, or none is.
+        Where to write predictions and the model.
+    report : path and function, default=None
+        Where to write what the function makes of the result. All files are written, or none is.
     progress : callable
         Called with the share of the work done and what comes next.
     **parameters
@@ -110,67 +123,84 @@ def adapt(
     -------
     Adapted
     """
-    began = time.perf_counter()
+    watch = Watch(progress)
     with ExitStack() as stack:
-        progress(0.0, "reading")
-        _check_names(source, target, out, model)
+        watch(0.0, "reading")
+        page = None if report is None else report[0]
+        _check_names((source, target), {"--out": out, "--model": model, "--report": page})
         data = read_data(source, target, options)
-        progress(0.2, "adapting")
+        watch(0.2, "adapting")
+        evidence = judgement = None
         with input_errors() as notes:
             X, y, domain, mark = data.packed()
             classifier = MDAClassifier(unlabeled=mark, **parameters)
             classifier.fit(X, y, sample_domain=domain)
-            progress(0.6, "predicting")
+            watch(0.6, "predicting")
             predictions = classifier.predict(data.Xt)
             P = classifier.predict_proba(data.Xt)
-            progress(0.7, "checking")
-            diagnosis = diagnose(
-                data.Xs,
-                data.Xt,
-                classifier,
-                names=data.preprocessing.features,
-                labels=data.ys,
-                predicted=predictions,
-            )
+            watch(0.7, "checking")
+            facts: dict[str, Any] = {
+                "names": data.preprocessing.features,
+                "labels": data.ys,
+                "predicted": predictions,
+            }
+            diagnosis = diagnose(data.Xs, data.Xt, classifier, **facts)
+            if report is not None:
+                watch(0.8, "judging")
+                evidence = gather(data.Xs, data.Xt, classifier, probabilities=P, **facts)
+                judgement = judge(data, classifier)
         classifier.preprocessing_ = data.preprocessing.to_json()
-        progress(0.95, "writing")
+        watch(0.95, "writing")
         if out is not None:
             writer = PredictionWriter(Path(out), classifier.classes_, options.id)
             stack.enter_context(writer)
             writer.write(data.ids, class_codes(classifier.classes_, predictions), P)
+        result = Adapted(
+            classifier,
+            data.preprocessing,
+            predictions,
+            P,
+            diagnosis,
+            len(data.ys),
+            len(data.yt),
+            int(data.known.sum()),
+            watch.seconds,
+            (*data.notes, *notes, *_notes(out, model, page)),
+            tuple(str(path) for path in (out, model, page) if path is not None),
+            tuple(watch.times),
+            evidence,
+            judgement,
+        )
+        if report is not None:
+            text = report[1](result)
+            stack.enter_context(replacing(report[0])).write_text(text, encoding="utf-8")
         if model is not None:
             save(classifier, model)
-    progress(1.0, "done")
-    return Adapted(
-        classifier,
-        data.preprocessing,
-        predictions,
-        P,
-        diagnosis,
-        len(data.ys),
-        len(data.yt),
-        int(data.known.sum()),
-        time.perf_counter() - began,
-        (*data.notes, *notes, *_notes(out, model)),
-        tuple(str(path) for path in (out, model) if path is not None),
-    )
+    watch(1.0, "done")
+    return result
 
 
-def _check_names(
-    source: PathLike, target: PathLike, out: PathLike | None, model: PathLike | None
-) -> None:
+def _check_names(inputs: Sequence[PathLike], outputs: Mapping[str, PathLike | None]) -> None:
     """Refuse before the work what would fail after it."""
-    given = [Path(p).resolve() for p in (source, target)]
-    for name, path in (("--out", out), ("--model", model)):
-        if path is not None and Path(path).resolve() in given:
-            raise InputError(f"{name} {path} would replace an input file.")
-    if out is not None:
-        PredictionWriter(Path(out), np.empty(0), None)
-        if model is not None and Path(out).resolve() == Path(model).resolve():
-            raise InputError(f"--out and --model both name {out}.")
+    taken = {Path(path).resolve(): "" for path in inputs}
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        at = Path(path).resolve()
+        if at in taken:
+            other = taken[at]
+            clash = f"{other} and {name} both name {path}." if other else ""
+            raise InputError(clash or f"{name} {path} would replace an input file.")
+        taken[at] = name
+        if at.is_dir():
+            raise InputError(f"{name} {path} is a folder: give the name of a file.")
+        if not at.parent.is_dir():
+            raise InputError(f"{name} {path}: there is no folder {Path(path).parent}.")
+    if outputs.get("--out") is not None:
+        PredictionWriter(Path(outputs["--out"] or ""), np.empty(0), None)
 
 
-def _notes(out: PathLike | None, model: PathLike | None) -> list[str]:
-    if out is None and model is None:
-        return ["nothing was written: name files with --out and --model."]
+def _notes(*paths: PathLike | None) -> list[str]:
+    if all(path is None for path in paths):
+        return ["nothing was written: name files with --out, --model and --report."]
     return []

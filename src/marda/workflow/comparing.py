@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest
 
 from marda.diagnostics import Interval, mmd
 from marda.estimators import MDAClassifier
@@ -24,12 +23,12 @@ from marda.workflow.data import (
     read_data,
     silent,
 )
+from marda.workflow.judging import bootstrap, mcnemar
 
-__all__ = ["Compared", "MethodResult", "Pair", "compare", "mcnemar"]
+__all__ = ["Compared", "MethodResult", "Pair", "compare"]
 
 METHODS = ("BL", "MCF", "S1", "S1M", "S1D")
 LEVEL = 0.05
-DRAWS = 2000
 
 
 @dataclass(frozen=True)
@@ -133,28 +132,12 @@ def _result(
     accuracy = None
     if known.any():
         right = np.asarray(predicted[known] == data.yt[known], dtype=float)
-        accuracy = _bootstrap(right)
+        accuracy = bootstrap(right)
     rng = np.random.default_rng(0)
     rows = [X[np.sort(rng.permutation(X.shape[0])[:500])] for X in (data.Xs, data.Xt)]
     after = mmd(*(model.transform(X) for X in rows))
     agreement = float(np.mean(predicted == predictions[0]))
     return MethodResult(method, accuracy, agreement, after, seconds)
-
-
-def _bootstrap(values: NDArray[np.float64]) -> Interval:
-    """The mean with its 95 % percentile interval over rows."""
-    rng = np.random.default_rng(0)
-    counts = rng.multinomial(len(values), np.full(len(values), 1 / len(values)), DRAWS)
-    low, high = np.quantile(counts @ values / len(values), [0.025, 0.975])
-    return Interval(float(values.mean()), float(low), float(high))
-
-
-def mcnemar(a: NDArray[np.bool_], b: NDArray[np.bool_]) -> float:
-    """Exact two-sided p-value: rows that only one gets right are split evenly by chance."""
-    only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
-    if only_a + only_b == 0:
-        return 1.0
-    return float(binomtest(only_a, only_a + only_b).pvalue)
 
 
 def _pairs(methods: Sequence[str], right: list[NDArray[np.bool_]]) -> tuple[Pair, ...]:
@@ -170,7 +153,7 @@ def _pairs(methods: Sequence[str], right: list[NDArray[np.bool_]]) -> tuple[Pair
         Pair(
             methods[i],
             methods[j],
-            _bootstrap(right[i].astype(float) - right[j]),
+            bootstrap(right[i].astype(float) - right[j]),
             float(p),
             bool(p < LEVEL),
         )

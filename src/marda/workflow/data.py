@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +17,16 @@ from numpy.typing import NDArray
 from marda.io import InputError, Preprocessing, fit_preprocessing, read_labels, read_table
 from marda.io.table import is_missing
 
-__all__ = ["Data", "PathLike", "Progress", "ReadOptions", "input_errors", "read_data", "silent"]
+__all__ = [
+    "Data",
+    "PathLike",
+    "Progress",
+    "ReadOptions",
+    "Watch",
+    "input_errors",
+    "read_data",
+    "silent",
+]
 
 LARGEST = 1e75  # sums of fourth powers stay below 1e308
 PathLike = str | os.PathLike[str]
@@ -26,6 +36,28 @@ Progress = Callable[[float, str], None]
 
 def silent(done: float, what: str) -> None:
     """No progress."""
+
+
+class Watch:
+    """Passes progress on, and remembers how long every step took."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress, self.began = progress, time.perf_counter()
+        self.times: list[tuple[str, float]] = []
+        self._step: tuple[str, float] | None = None
+
+    def __call__(self, done: float, what: str) -> None:
+        """The step before ends, the one named begins."""
+        now = time.perf_counter()
+        if self._step is not None:
+            self.times.append((self._step[0], now - self._step[1]))
+        self._step = what, now
+        self.progress(done, what)
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.perf_counter() - self.began
 
 
 @dataclass(frozen=True)

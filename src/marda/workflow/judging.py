@@ -1,0 +1,102 @@
+"""Does adaptation help? What the labelled rows of the target say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+from sklearn.base import clone
+from sklearn.model_selection import KFold
+
+from marda.diagnostics import Interval, confusion
+from marda.estimators import MDAClassifier
+from marda.workflow.data import Data
+
+__all__ = ["FEW_LABELS", "Judgement", "bootstrap", "judge", "mcnemar"]
+
+DRAWS = 2000
+FOLDS = 5
+FEW_LABELS = 20  # fewer labels cannot tell any two methods apart
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Labelled target rows, each predicted by models that had not seen its label.
+
+    Attributes
+    ----------
+    confusion : array of shape (n_classes, n_classes)
+        Counts by true and predicted class, of the adapted classifier.
+    adapted, plain : Interval
+        Share of rows that are right, with adaptation and without it (BL).
+    gain : Interval
+        Their difference, on the same rows.
+    p_value : float
+        Exact McNemar test of no difference.
+    """
+
+    confusion: NDArray[np.int64]
+    adapted: Interval
+    plain: Interval
+    gain: Interval
+    p_value: float
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that judged."""
+        return int(self.confusion.sum())
+
+
+def judge(data: Data, model: Any, *, seed: int = 0) -> Judgement | None:
+    """Cross-validate on the labelled target rows; None where they are too few.
+
+    Parameters
+    ----------
+    data : Data
+        Rows and labels.
+    model : classifier
+        Whose parameters are judged; it is cloned, and fitted `FOLDS` times.
+    """
+    places = np.flatnonzero(data.known)
+    if len(places) < FEW_LABELS:
+        return None
+    X, y, domain, mark = data.packed()
+    unlabelled = data.packed(target_labels=False)[1]
+    plain = MDAClassifier("BL", unlabeled=mark)
+    guesses = [np.empty(len(places), data.yt.dtype) for _ in range(2)]
+    for _, held in KFold(FOLDS, shuffle=True, random_state=seed).split(places):
+        hidden = len(data.ys) + places[held]
+        shown = y.copy()
+        shown[hidden] = unlabelled[hidden]
+        for guess, estimator in zip(guesses, (model, plain), strict=True):
+            fitted = clone(estimator).fit(X, shown, sample_domain=domain)
+            guess[held] = fitted.predict(data.Xt[places[held]])
+    truth = data.yt[places]
+    right = [np.asarray(guess == truth) for guess in guesses]
+    return Judgement(
+        confusion(model.classes_, truth, guesses[0]),
+        bootstrap(right[0].astype(float)),
+        bootstrap(right[1].astype(float)),
+        bootstrap(right[0].astype(float) - right[1]),
+        mcnemar(*right),
+    )
+
+
+def bootstrap(values: NDArray[np.float64]) -> Interval:
+    """The mean with its 95 % percentile interval over rows."""
+    # Rows of one value are alike, so that drawing their numbers draws the rows: any number fits.
+    levels, counts = np.unique(values, return_counts=True)
+    drawn = np.random.default_rng(0).multinomial(len(values), counts / len(values), DRAWS)
+    low, high = np.quantile(drawn @ levels / len(values), [0.025, 0.975])
+    return Interval(float(values.mean()), float(low), float(high))
+
+
+def mcnemar(a: NDArray[np.bool_], b: NDArray[np.bool_]) -> float:
+    """Exact two-sided p-value: rows that only one gets right are split evenly by chance."""
+    only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
+    if only_a + only_b == 0:
+        return 1.0
+    return float(binomtest(only_a, only_a + only_b).pvalue)
