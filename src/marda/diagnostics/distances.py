@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["Interval", "a_distance", "domain_accuracy", "mmd", "sample"]
+from marda.criteria import domain_hits
+from marda.criteria.rows import sample, stack
 
-MAX_CELLS = 2_000_000  # values that a distance looks at
+__all__ = ["Interval", "a_distance", "domain_accuracy", "mmd"]
+
 DRAWS = 200
 
 
@@ -33,23 +33,9 @@ def domain_accuracy(Xs: Any, Xt: Any, *, seed: int = 0) -> Interval:
 
     Both domains have the same number of rows here; the proxy A-distance is 4 · accuracy − 2.
     """
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import StratifiedKFold, cross_val_predict
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
+    right = domain_hits(Xs, Xt, seed=seed)
     rng = np.random.default_rng(seed)
-    n = min(Xs.shape[0], Xt.shape[0])
-    X = _stack(sample(Xs, n, rng), sample(Xt, n, rng))
-    domain = np.repeat([0, 1], n)
-    scaler = StandardScaler(with_mean=not sp.issparse(X))
-    model = make_pipeline(scaler, LogisticRegression(C=0.1, max_iter=300))
-    folds = StratifiedKFold(min(5, n), shuffle=True, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # near enough for an error rate
-        right = cross_val_predict(model, X, domain, cv=folds) == domain
-    draws = right[rng.integers(2 * n, size=(DRAWS, 2 * n))].mean(1)
+    draws = right[rng.integers(len(right), size=(DRAWS, len(right)))].mean(1)
     return _interval(float(right.mean()), draws)
 
 
@@ -65,7 +51,7 @@ def mmd(Xs: Any, Xt: Any, *, seed: int = 0, max_rows: int = 500) -> Interval:
     rng = np.random.default_rng(seed)
     Xs, Xt = sample(Xs, max_rows, rng), sample(Xt, max_rows, rng)
     n, m = Xs.shape[0], Xt.shape[0]
-    squares = euclidean_distances(_stack(Xs, Xt), squared=True)
+    squares = euclidean_distances(stack(Xs, Xt), squared=True)
     width = float(np.median(squares[np.triu_indices(n + m, 1)])) or 1.0
     K = np.exp(-squares / width)
     np.fill_diagonal(K, 0.0)
@@ -91,17 +77,3 @@ def _values(interval: Interval) -> tuple[float, float, float]:
 def _interval(value: float, draws: NDArray[np.float64]) -> Interval:
     low, high = np.quantile(draws, [0.025, 0.975])
     return Interval(float(value), float(min(low, value)), float(max(high, value)))
-
-
-def sample(X: Any, n: int, rng: np.random.Generator) -> Any:
-    """At most n rows, fewer if they are long."""
-    n = min(n, max(100, MAX_CELLS // max(1, X.shape[1])))
-    if X.shape[0] <= n:
-        return X
-    return X[np.sort(rng.choice(X.shape[0], n, replace=False))]
-
-
-def _stack(a: Any, b: Any) -> Any:
-    if sp.issparse(a) or sp.issparse(b):
-        return sp.csr_array(sp.vstack([a, b]))
-    return np.concatenate([a, b])

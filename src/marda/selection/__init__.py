@@ -1,5 +1,32 @@
-"""Choosing parameters: the noise path."""
+"""Choosing parameters: the noise path, and label-free scorers."""
 
 from marda.selection.path import NoisePath, noise_path
+from marda.selection.scorers import (
+    CRITERIA,
+    Criterion,
+    DeepEmbeddedScorer,
+    ImportanceWeightedScorer,
+    MutualInformationScorer,
+    NeighbourAgreementScorer,
+    PredictionEntropyScorer,
+    ProxyADistanceScorer,
+    ReverseValidationScorer,
+    SoftNeighbourhoodDensityScorer,
+    get_criterion,
+)
 
-__all__ = ["NoisePath", "noise_path"]
+__all__ = [
+    "CRITERIA",
+    "Criterion",
+    "DeepEmbeddedScorer",
+    "ImportanceWeightedScorer",
+    "MutualInformationScorer",
+    "NeighbourAgreementScorer",
+    "NoisePath",
+    "PredictionEntropyScorer",
+    "ProxyADistanceScorer",
+    "ReverseValidationScorer",
+    "SoftNeighbourhoodDensityScorer",
+    "get_criterion",
+    "noise_path",
+]
