@@ -20,8 +20,16 @@ from marda.moments._optional import is_dask, require
 from marda.moments.batches import Collector, _holds
 from marda.moments.parquet import ROLES, ParquetRows
 from marda.moments.stats import Moments
+from marda.moments.streams import Part
 
-__all__ = ["apply_blockwise", "connect", "moments_from_dask", "parquet_on_workers", "start_local"]
+__all__ = [
+    "apply_blockwise",
+    "connect",
+    "moments_from_dask",
+    "parquet_on_workers",
+    "part_on_workers",
+    "start_local",
+]
 
 #: Seconds to wait for a scheduler.
 CONNECT_TIMEOUT = 10.0
@@ -167,14 +175,22 @@ def parquet_on_workers(
     if role not in ROLES:
         raise ValueError(f"role must be 'source' or 'target', got {role!r}.")
     rows = ParquetRows.open(paths, label=label, features=features, memory=memory)
-    groups, options = rows.groups(), _Options(unlabeled, class_grams)
+    part = Part(rows, ROLES[role], domain)
+    return part_on_workers(part, unlabeled=unlabeled, class_grams=class_grams, lanes=lanes)
+
+
+def part_on_workers(
+    part: Part, *, unlabeled: Any = -1, class_grams: bool = False, lanes: int | None = None
+) -> Moments:
+    """Statistics of the rows of one domain, whose row groups are read on the workers."""
+    groups, options = part.rows.groups(), _Options(unlabeled, class_grams)
     fold = require("dask", "dask").delayed(_fold_group, pure=False, traverse=False)
 
     def step(held: Any, i: int) -> Any:
-        return fold(held, rows, *groups[i], ROLES[role], options)
+        return fold(held, part.rows, *groups[i], part.domain, options)
 
     moments = _reduced(step, len(groups), options, lanes)
-    return replace(moments, domain_names={} if domain is None else {ROLES[role]: domain})
+    return replace(moments, domain_names={} if part.name is None else {part.domain: part.name})
 
 
 def _reduced(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from marda.moments._optional import require
 from marda.moments.accumulate import BATCH_BYTES
-from marda.moments.batches import Collector
-from marda.moments.files import MomentsFileError, read, write
 from marda.moments.stats import Moments
 
-__all__ = ["ParquetError", "ParquetRows", "label_values", "moments_from_parquet"]
+__all__ = ["ROLES", "ParquetError", "ParquetRows", "label_values", "moments_from_parquet"]
 
 ROLES = {"source": 0, "target": -1}
+#: Bytes read ahead a column: memory then depends on neither row groups nor the number of columns.
+READ_AHEAD = 2**16
 
 
 class ParquetError(ValueError):
@@ -40,12 +40,18 @@ class ParquetRows:
         Column of labels; missing values mean "no label".
     batch_rows : int
         Rows a batch, at most.
+    double : bool, default=False
+        Give float64 rows even where all columns are float32.
+    relabel : callable, default=None
+        Applied to the labels of every batch.
     """
 
     paths: tuple[Path, ...]
     features: tuple[str, ...]
     label: str | None
     batch_rows: int
+    double: bool = False
+    relabel: Callable[[NDArray[Any]], NDArray[Any]] | None = None
 
     @classmethod
     def open(
@@ -55,6 +61,8 @@ class ParquetRows:
         label: str | None = None,
         features: Sequence[str] | None = None,
         memory: int | None = None,
+        double: bool = False,
+        relabel: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
     ) -> ParquetRows:
         """Find files and columns; every file must have the columns of the first.
 
@@ -86,7 +94,7 @@ class ParquetRows:
         # A batch lives as columns, as rows, and as shifted rows.
         room = 3 * BATCH_BYTES if memory is None else max(1, memory // 2)
         rows = max(256, min(room, 12 * BATCH_BYTES) // (3 * 8 * len(names)))
-        return cls(tuple(files), names, label, rows)
+        return cls(tuple(files), names, label, rows, double, relabel)
 
     def groups(self) -> list[tuple[int, int]]:
         """(file, row group) of every row group, in order."""
@@ -114,7 +122,7 @@ class ParquetRows:
 
     def _rows(self, path: Path, batch: Any) -> NDArray[Any]:
         columns = [batch.column(name) for name in self.features]
-        single = all(str(c.type) in ("float", "halffloat") for c in columns)
+        single = not self.double and all(str(c.type) in ("float", "halffloat") for c in columns)
         dtype = np.float32 if single else np.float64
         X = np.empty((batch.num_rows, len(columns)), dtype=dtype)
         step = 64  # that many columns are read along and written across: both stay in cache
@@ -139,8 +147,10 @@ class ParquetRows:
         if hasattr(column, "dictionary_decode"):
             column = column.dictionary_decode()
         if column.null_count:
-            return np.array(column.to_pylist(), dtype=object)
-        return column.to_numpy(zero_copy_only=False)
+            values = np.array(column.to_pylist(), dtype=object)
+        else:
+            values = column.to_numpy(zero_copy_only=False)
+        return values if self.relabel is None else self.relabel(values)
 
 
 def moments_from_parquet(
@@ -190,32 +200,19 @@ def moments_from_parquet(
     -------
     Moments
     """
+    from marda.moments.streams import Part, moments_of_parts
+
     if role not in ROLES:
         raise ValueError(f"role must be 'source' or 'target', got {role!r}.")
     rows = ParquetRows.open(paths, label=label, features=features, memory=memory)
-    groups, n_rows = rows.groups(), rows.n_rows()
-    if not n_rows:
-        raise ParquetError(f"{rows.paths[0]}: no rows.")
-    job = _job(rows, domain, role, classes, unlabeled, class_grams)
-    start, done = _resume(checkpoint, job)
-    options: dict[str, Any] = {"unlabeled": unlabeled, "class_grams": class_grams}
-    total = Collector(classes=classes, start=start, **options)
-    total.feature_names = np.array(rows.features, dtype=object)
-    names = {} if domain is None else {ROLES[role]: domain}
-    for number, (file, group) in enumerate(groups):
-        if number < done:
-            continue
-        for X, y in rows.batches(file, group):
-            try:
-                total.add_checked(X, y, np.full(len(X), ROLES[role], dtype=np.int64))
-            except ValueError as error:
-                raise ParquetError(f"{rows.paths[file]}: {error}") from error
-        if checkpoint is not None and total.n_rows:
-            held = replace(total.result(), domain_names=names)
-            write(held, checkpoint, extra={**job, "done": number + 1})
-        if progress is not None:
-            progress(total.n_rows, n_rows)
-    moments = replace(total.result(declared=True), domain_names=names)
+    moments = moments_of_parts(
+        [Part(rows, ROLES[role], domain)],
+        classes=classes,
+        unlabeled=unlabeled,
+        class_grams=class_grams,
+        checkpoint=checkpoint,
+        progress=progress,
+    )
     if checkpoint is not None:
         Path(checkpoint).unlink(missing_ok=True)
     return moments
@@ -237,39 +234,6 @@ def label_values(
         raise ValueError(f"column {label!r} holds {kind}, and classes are {text!r}.") from None
 
 
-def _job(rows: ParquetRows, *options: Any) -> dict[str, Any]:
-    """What a checkpoint must agree on: the files as they are, and the arguments."""
-    files = []
-    for path in rows.paths:
-        stat = path.stat()
-        files.append([path.name, stat.st_size, stat.st_mtime_ns])
-    return {
-        "files": files,
-        "columns": [*rows.features, rows.label],
-        "options": [repr(option) for option in options],
-    }
-
-
-def _resume(
-    checkpoint: str | os.PathLike[str] | None, job: dict[str, Any]
-) -> tuple[Moments | None, int]:
-    """Statistics so far and the number of row groups they hold."""
-    if checkpoint is None or not Path(checkpoint).exists():
-        return None, 0
-    moments, header = read(checkpoint)
-    extra = header.get("extra") or {}
-    if "done" not in extra:
-        raise MomentsFileError(f"{checkpoint}: a moments file, not a checkpoint.")
-    for key, what in (("files", "files"), ("columns", "columns"), ("options", "arguments")):
-        if extra.get(key) != job[key]:
-            raise MomentsFileError(
-                f"{checkpoint}: this checkpoint was made from other {what}: remove it to start "
-                "again."
-            )
-    # A name is given once, at the end.
-    return replace(moments, domain_names={}), int(extra["done"])
-
-
 def _files(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
     files: list[Path] = []
     for path in map(Path, paths):
@@ -289,7 +253,7 @@ def _open(path: Path) -> Any:
     parquet = require("pyarrow.parquet", "parquet")
     arrow = require("pyarrow", "parquet")
     try:
-        return parquet.ParquetFile(path)
+        return parquet.ParquetFile(path, pre_buffer=False, buffer_size=READ_AHEAD)
     except (OSError, arrow.ArrowException) as error:
         if not path.exists():
             raise ParquetError(f"{path}: no such file.") from None
