@@ -169,3 +169,19 @@ def test_more_that_cannot_be_read(tmp_path):
         read_table(tmp_path / "nothing.csv")
     with pytest.raises(InputError, match="samples are sample:source"):
         read_table("sample:nothing")
+
+
+def test_a_folder_of_parquet_files_is_their_rows(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    folder = tmp_path / "rows"
+    (folder / "more").mkdir(parents=True)
+    for name, values in (("a", [1.0, 2.0]), ("b", []), ("more/c", [3.0])):
+        column = pa.array(values, pa.float64())
+        pq.write_table(pa.table({"x": column}), folder / f"{name}.parquet")
+    assert read_table(folder)["x"].tolist() == [1.0, 2.0, 3.0]
+    assert [table.n_rows for table in read_batches(folder, rows=1)] == [1, 1, 1]
+    pq.write_table(pa.table({"z": [1.0]}), folder / "d.parquet")
+    with pytest.raises(InputError, match=r"d\.parquet has no column 'x'"):
+        read_table(folder)

@@ -36,8 +36,9 @@ def parquet_batches(path: Path, rows: int, columns: Collection[str] | None) -> I
     """Rows of a Parquet file; only the wanted columns are read."""
     pa = pyarrow(path)
     try:
-        # Pages are read as they are needed: with pre_buffer, whole row groups pile up in memory.
-        with pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
+        # Pages are read as they are needed: with pre_buffer, whole row groups pile up in memory,
+        # and with large buffers a wide file has one a column.
+        with pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**16) as file:
             names = file.schema_arrow.names
             wanted = [n for n in names if columns is None or n in columns]
             twice = next((name for k, name in enumerate(names) if name in names[:k]), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterator
+from itertools import chain
 from pathlib import Path
 
 from marda.io.binary import mat_batches, npz_batches, parquet_batches
@@ -12,7 +13,7 @@ from marda.io.sample import PREFIX, sample_table
 from marda.io.table import InputError, Table, join
 from marda.io.text import csv_batches, first_line, svmlight_batches
 
-__all__ = ["FORMATS", "detect_format", "read_batches", "read_table"]
+__all__ = ["FORMATS", "detect_format", "parquet_files", "read_batches", "read_table"]
 
 Reader = Callable[[Path, int, Collection[str] | None], Iterator[Table]]
 FORMATS: dict[str, Reader] = {
@@ -63,12 +64,12 @@ def read_batches(
     rows: int = WHOLE,
     columns: Collection[str] | None = None,
 ) -> Iterator[Table]:
-    """Rows of a file, so many at a time.
+    """Rows of a file, or of a folder of Parquet files, so many at a time.
 
     Parameters
     ----------
     path : path
-        The file.
+        The file or folder.
     format : str, default=None
         One of FORMATS; None: find out.
     rows : int
@@ -79,12 +80,22 @@ def read_batches(
     if str(path).startswith(PREFIX) and not Path(path).exists():
         return iter([sample_table(str(path), columns)])
     path = Path(path)
-    if path.is_dir():
-        raise InputError(f"{path} is a folder: give a file.")
     if format is not None and format not in FORMATS:
         raise InputError(f"unknown format {format!r}: choose from {', '.join(FORMATS)}.")
+    if path.is_dir():
+        parts = (parquet_batches(file, rows, columns) for file in parquet_files(path))
+        # A file without rows is no end of the rows of a folder.
+        return filter(lambda table: table.n_rows, chain.from_iterable(parts))
     name = format or detect_format(path)
     return FORMATS[name](path, rows, columns)
+
+
+def parquet_files(path: Path) -> list[Path]:
+    """The Parquet files under a folder, in the order of their names."""
+    files = sorted(p for p in path.rglob("*.parquet") if p.is_file())
+    if not files:
+        raise InputError(f"{path} is a folder without *.parquet files: give a file.")
+    return files
 
 
 def read_table(path: str | os.PathLike[str], format: str | None = None) -> Table:

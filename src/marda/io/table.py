@@ -106,8 +106,7 @@ def join(parts: Sequence[Table]) -> Table:
         return parts[0]
     first = parts[0]
     columns = {
-        name: np.concatenate(_alike([part.columns[name] for part in parts]))
-        for name in first.columns
+        name: np.concatenate(_alike([part[name] for part in parts])) for name in first.columns
     }
     block = first.block
     if block is not None:

@@ -12,12 +12,13 @@ import numpy as np
 from marda.estimators import MDAClassifier
 from marda.io import InputError, PredictionWriter, Preprocessing, detect_format, read_batches
 from marda.io.binary import pyarrow
+from marda.io.formats import parquet_files
 from marda.io.steps import Matrix, Number
 from marda.persist import load
 from marda.workflow.adapting import class_codes
 from marda.workflow.data import PathLike, Progress, input_errors, silent
 
-__all__ = ["Predicted", "load_model", "predict"]
+__all__ = ["Predicted", "load_model", "predict", "predict_rows"]
 
 BATCH_BYTES = 32 * 2**20
 MAX_BATCH_ROWS = 50_000
@@ -80,7 +81,7 @@ def predict(
     Parameters
     ----------
     model, input, out : paths
-        Model file, rows, predictions (.csv, .tsv or .parquet).
+        Model file, rows (a file, or a folder of Parquet files), predictions (.csv, .tsv, .parquet).
     format : str, default=None
         Of the input; None: found out.
     id : str, default=None
@@ -92,6 +93,21 @@ def predict(
     if Path(out).resolve() in (Path(input).resolve(), Path(model).resolve()):
         raise InputError(f"--out {out} would replace an input file.")
     classifier, chosen = load_model(model)
+    counts = predict_rows(classifier, chosen, input, out, format=format, id=id, progress=progress)
+    return Predicted(sum(counts.values()), counts, time.perf_counter() - began, str(out))
+
+
+def predict_rows(
+    classifier: MDAClassifier,
+    chosen: Preprocessing,
+    input: PathLike,
+    out: PathLike,
+    *,
+    format: str | None = None,
+    id: str | None = None,
+    progress: Progress = silent,
+) -> dict[Any, int]:
+    """Score the rows of a file with a model in memory; gives rows a class."""
     width = max(1, chosen.n_features)
     rows = max(256, min(MAX_BATCH_ROWS, BATCH_BYTES // (8 * width)))
     key = id or chosen.id
@@ -120,16 +136,17 @@ def predict(
             batch = next(batches, None)
             if batch is not None and batch.n_rows == 0:
                 batch = None
-    by_class = dict(zip(classifier.classes_.tolist(), counts.tolist(), strict=True))
-    return Predicted(int(counts.sum()), by_class, time.perf_counter() - began, str(out))
+    return dict(zip(classifier.classes_.tolist(), counts.tolist(), strict=True))
 
 
 def _rows(path: Path, format: str | None) -> int:
     """Rows, where a quick look tells (lines of text count as rows); else 0."""
     try:
-        kind = format or detect_format(path)
+        kind = "parquet" if path.is_dir() else format or detect_format(path)
         if kind == "parquet":
-            return int(pyarrow(path).parquet.read_metadata(path).num_rows)
+            files = parquet_files(path) if path.is_dir() else [path]
+            read = pyarrow(path).parquet.read_metadata
+            return sum(int(read(file).num_rows) for file in files)
         if kind in ("csv", "svmlight"):
             with path.open("rb") as file:
                 return sum(part.count(b"\n") for part in iter(lambda: file.read(2**20), b""))
