@@ -101,7 +101,7 @@ class Fitted:
 
     def log_losses(self, rows: Rows) -> NDArray[np.float64]:
         """−log P of each row's own label; a label the estimator never saw has P = 0 (cut)."""
-        P, classes = self.probabilities(rows), np.asarray(self.estimator.classes_)
+        P, classes = self.probabilities(rows), _classes(self.estimator)
         place = np.searchsorted(classes, rows.y)
         place[place == len(classes)] = 0
         own = np.where(classes[place] == rows.y, P[np.arange(len(P)), place], 0.0)
@@ -130,6 +130,13 @@ def _transformer(estimator: Any) -> Any:
                 return estimator[:end]
         return None
     return estimator if hasattr(estimator, "transform") else None
+
+
+def _classes(estimator: Any) -> NDArray[Any]:
+    """Labels of the columns of predict_proba."""
+    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    # skada wraps each step in a selector, which does not show the classes of what it holds.
+    return np.asarray(getattr(last, "base_estimator_", last).classes_)
 
 
 def _metadata(estimator: Any, method: str, domain: NDArray[np.int64]) -> dict[str, Any]:

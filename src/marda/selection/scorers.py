@@ -90,7 +90,7 @@ class _Scorer(BaseEstimator):
         """
         name = type(self).__name__
         source, target = split_rows(name, X, y, sample_domain, labels=self._reads_source)
-        return float(self._score(Fitted(estimator, name), source, target))
+        return float(self._score(Fitted(estimator, name), source, target)) + 0.0  # no "-0.0"
 
     def _score(self, model: Fitted, source: Rows, target: Rows) -> float:
         raise NotImplementedError
