@@ -11,7 +11,11 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
     """Options and their help on one line each, so that a command's help fits a screen."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=28, width=96)
+        super().__init__(prog, max_help_position=30, width=96)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        shown: str | None = getattr(action, "shown", None)
+        return super()._format_action_invocation(action) if shown is None else shown
 
 
 def add_command(
@@ -32,9 +36,21 @@ def add_command(
         epilog=f"example:\n  {example}",
         formatter_class=_Formatter,
         allow_abbrev=False,
+        add_help=False,
     )
+    # Whoever reads the help knows how to get it: its line is better used for an option.
+    parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
     parser.set_defaults(run=run, command=name)
     return parser
+
+
+def joint(*actions: argparse.Action, text: str) -> None:
+    """Show several options, each of one value, on one line of the help."""
+    for action in actions:
+        action.help = argparse.SUPPRESS
+    names = [f"{action.option_strings[0]} {action.metavar}" for action in actions]
+    actions[0].help = text
+    actions[0].shown = ", ".join(names)  # type: ignore[attr-defined]
 
 
 def positive(text: str) -> int:

@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from marda.cli._common import add_command
+from marda.cli._common import add_command, joint
 from marda.cli._files import Progress, add_file_options, add_model_options, read_options, show
+from marda.cli._scale import adapt_scaled, add_scale_options
 
 EXAMPLE = (
     "marda adapt --source sample:source --target sample:target --label y --id id --model m.marda"
@@ -20,24 +21,43 @@ def register(commands: Any) -> None:
         commands,
         "adapt",
         run,
-        "adapt on your own files: predictions and a model",
-        usage="--source S --target T --label COL [--out P] [--model F] [options]",
+        "adapt on your own files: predictions, a model and a report",
+        usage="--source S --target T --label COL [--out P] [--model F] [--report H] [...]",
         example=EXAMPLE,
     )
-    add_file_options(parser)
+    add_file_options(parser, required=False)
+    add_scale_options(parser)
     add = parser.add_argument
-    add("--method", default="S1D", metavar="M", help="BL, MCF, S1, S1M, S1D, J12D, … (S1D)")
+    add("--method", metavar="M", help="BL, MCF, S1, S1M, S1D, J12D, … (S1D)")
     add_model_options(parser)
-    add("--out", type=Path, metavar="P", help="predictions: .csv, .tsv or .parquet")
-    add("--model", type=Path, metavar="F", help="model file, for marda predict")
+    joint(
+        add("--out", type=Path, metavar="P"),
+        add("--model", type=Path, metavar="F"),
+        text="predictions (.csv, .tsv, .parquet); model file, for marda predict",
+    )
+    add("--report", type=Path, metavar="H", help="one HTML page on whether to trust the result")
     add("--json", action="store_true", help="print the result as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Adapt and print the verdict."""
     from marda.workflow import adapt
-    from marda.workflow.text import adapted_lines
+    from marda.workflow.methods import chosen_method
+    from marda.workflow.text import adapted_lines, statistics_lines
 
+    with Progress() as progress:
+        scaled = adapt_scaled(args, progress)
+    if scaled is not None:
+        show(scaled, statistics_lines(scaled), args.json)
+        return 0
+    report = None
+    if args.report is not None:
+        from marda.report import require
+
+        require()
+        from marda.report.adapted import adapted_page
+
+        report = args.report, adapted_page
     with Progress() as progress:
         result = adapt(
             args.source,
@@ -45,8 +65,9 @@ def run(args: argparse.Namespace) -> int:
             read_options(args),
             out=args.out,
             model=args.model,
+            report=report,
             progress=progress,
-            method=args.method,
+            method=chosen_method(args.method, rows=True)[0],
             noise=args.noise,
             classifier=args.classifier,
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 ALIKE_MMD = 0.05
+Outcome = Literal["closer", "unclear", "alike", "single-class", "few-rows"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Diagnosis:
         Warnings.
     verdict : str
         Does adaptation help, on what evidence.
+    outcome : {"closer", "unclear", "alike", "single-class", "few-rows"}
+        The verdict in a word.
     """
 
     a_distance_before: Interval | None
@@ -60,6 +63,7 @@ class Diagnosis:
     mmd_after: Interval | None
     findings: tuple[Finding, ...]
     verdict: str
+    outcome: Outcome
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -93,7 +97,7 @@ def diagnose(
     findings += prediction_findings(estimator.classes_, labels, predicted)
     if min(Xs.shape[0], Xt.shape[0]) < 5:
         verdict = "Too few rows to tell whether adaptation helps."
-        return Diagnosis(None, None, None, None, tuple(findings), verdict)
+        return Diagnosis(None, None, None, None, tuple(findings), verdict, "few-rows")
     rng = np.random.default_rng(seed)
     sources, targets = sample(Xs, 1000, rng), sample(Xt, 1000, rng)
     denoised = [estimator.transform(X) for X in (sources, targets)]
@@ -115,7 +119,7 @@ def diagnose(
         a_distance(after),
         *distances,
         tuple(findings),
-        _verdict(alike, before, after, *distances, findings),
+        *_verdict(alike, before, after, *distances, findings),
     )
 
 
@@ -126,19 +130,21 @@ def _verdict(
     mmd_before: Interval,
     mmd_after: Interval,
     findings: list[Finding],
-) -> str:
-    """One sentence: does it help, how sure, on what evidence."""
+) -> tuple[str, Outcome]:
+    """One sentence and one word: does it help, how sure, on what evidence."""
     told = f"told apart in {before.value:.0%} of rows before and {after.value:.0%} after"
     if alike:
-        return "No adaptation is needed: source and target already look alike."
+        return "No adaptation is needed: source and target already look alike.", "alike"
     if any(f.code == "single-class" for f in findings):
-        return "Do not trust this yet: nearly all target rows got one class."
+        return "Do not trust this yet: nearly all target rows got one class.", "single-class"
     if mmd_after.high < mmd_before.low or after.high < before.low:
         return (
             f"Adaptation brought the domains closer (MMD {mmd_before.value:.2f} → "
-            f"{mmd_after.value:.2f}; {told}): label-free evidence that it helps, not proof."
+            f"{mmd_after.value:.2f}; {told}): label-free evidence that it helps, not proof.",
+            "closer",
         )
     return (
         f"Adaptation did not clearly bring the domains closer (MMD {mmd_before.value:.2f} → "
-        f"{mmd_after.value:.2f}; {told}): label some target rows and run marda compare."
+        f"{mmd_after.value:.2f}; {told}): label some target rows and run marda compare.",
+        "unclear",
     )

@@ -57,6 +57,8 @@ class Evidence:
         Places in `classes`: labels of source rows, predictions for target rows.
     classes : tuple of str
         Label values, as text.
+    shares : array of shape (2, n_classes)
+        Of the classes among source labels and among predictions for the target.
     gaps : tuple of Gap
         Features whose gap changed most; empty where denoised columns are no longer the features.
     confidence : array of int of shape (n_classes, n_bins)
@@ -72,6 +74,7 @@ class Evidence:
     target: NDArray[np.bool_]
     codes: NDArray[np.int64]
     classes: tuple[str, ...]
+    shares: NDArray[np.float64]
     gaps: tuple[Gap, ...]
     confidence: NDArray[np.int64]
     edges: NDArray[np.float64]
@@ -121,6 +124,7 @@ def gather(
         target=np.repeat([False, True], [len(at) for at in places]),
         codes=np.searchsorted(classes, np.concatenate(picked)).astype(np.int64),
         classes=tuple(str(c) for c in classes.tolist()),
+        shares=np.array([[np.mean(y == c) for c in classes] for y in (labels, predicted)]),
         gaps=_gaps(rows, denoised, names),
         confidence=np.array(
             [np.histogram(best[codes == k], edges)[0] for k in range(len(classes))], dtype=np.int64

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from marda.diagnostics import Diagnosis, Evidence, diagnose, gather
 from marda.estimators import MDAClassifier
-from marda.io import InputError, PredictionWriter, Preprocessing
+from marda.io import PredictionWriter, Preprocessing
 from marda.io.atomic import replacing
 from marda.persist import save
 from marda.workflow.data import (
@@ -21,6 +21,7 @@ from marda.workflow.data import (
     Progress,
     ReadOptions,
     Watch,
+    check_names,
     input_errors,
     read_data,
     silent,
@@ -42,6 +43,8 @@ class Adapted:
         For the rows of the target, in their order.
     diagnosis : Diagnosis
         Distances, warnings and the verdict.
+    inputs : tuple of str
+        Names of the two files.
     times : tuple of (str, float)
         Seconds by step.
     evidence, judgement : Evidence and Judgement, or None
@@ -59,6 +62,7 @@ class Adapted:
     seconds: float
     notes: tuple[str, ...]
     files: tuple[str, ...]
+    inputs: tuple[str, str]
     times: tuple[tuple[str, float], ...] = ()
     evidence: Evidence | None = None
     judgement: Judgement | None = None
@@ -127,7 +131,9 @@ def adapt(
     with ExitStack() as stack:
         watch(0.0, "reading")
         page = None if report is None else report[0]
-        _check_names((source, target), {"--out": out, "--model": model, "--report": page})
+        if out is not None:
+            PredictionWriter(Path(out), np.empty(0), None)  # refuses names that it cannot write
+        check_names((source, target), {"--out": out, "--model": model, "--report": page})
         data = read_data(source, target, options)
         watch(0.2, "adapting")
         evidence = judgement = None
@@ -167,6 +173,7 @@ def adapt(
             watch.seconds,
             (*data.notes, *notes, *_notes(out, model, page)),
             tuple(str(path) for path in (out, model, page) if path is not None),
+            (Path(source).name, Path(target).name),
             tuple(watch.times),
             evidence,
             judgement,
@@ -178,26 +185,6 @@ def adapt(
             save(classifier, model)
     watch(1.0, "done")
     return result
-
-
-def _check_names(inputs: Sequence[PathLike], outputs: Mapping[str, PathLike | None]) -> None:
-    """Refuse before the work what would fail after it."""
-    taken = {Path(path).resolve(): "" for path in inputs}
-    for name, path in outputs.items():
-        if path is None:
-            continue
-        at = Path(path).resolve()
-        if at in taken:
-            other = taken[at]
-            clash = f"{other} and {name} both name {path}." if other else ""
-            raise InputError(clash or f"{name} {path} would replace an input file.")
-        taken[at] = name
-        if at.is_dir():
-            raise InputError(f"{name} {path} is a folder: give the name of a file.")
-        if not at.parent.is_dir():
-            raise InputError(f"{name} {path}: there is no folder {Path(path).parent}.")
-    if outputs.get("--out") is not None:
-        PredictionWriter(Path(outputs["--out"] or ""), np.empty(0), None)
 
 
 def _notes(*paths: PathLike | None) -> list[str]:

@@ -1,0 +1,222 @@
+"""The report of ``marda adapt``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from marda.report import charts
+from marda.report.html import Cells, Chart, Number, Section, facts, paragraph, points, table
+from marda.report.page import Verdict, page
+from marda.report.parts import (
+    confidence,
+    confusion,
+    convergence,
+    counted,
+    distances,
+    features,
+    percent,
+    pictures,
+    points_text,
+    times,
+    warnings,
+)
+from marda.workflow import Adapted
+from marda.workflow.judging import FEW_LABELS, Judgement
+
+__all__ = ["CHECKS", "adapted_page"]
+
+CHECKS = (
+    "domains already alike, a target of one class, class proportions, scales of features, "
+    "too few rows, features that give the domain away"
+)
+MOST_SHARES = 30
+HEADER = ("parameter", "value")
+SETTINGS = {
+    "US": "unsupervised: no target labels",
+    "SS": "semi-supervised: some target labels",
+    "SUP": "supervised: all target rows labelled",
+}
+
+
+def adapted_page(result: Adapted) -> str:
+    """One page about one adaptation."""
+    evidence, judgement = result.evidence, result.judgement
+    if evidence is None:
+        raise ValueError("this result has no evidence to show: adapt with a report.")
+    source, target = result.inputs
+    labels = "which had no labels"
+    if result.n_labelled_target:
+        every = result.n_labelled_target == result.n_target
+        labels = f"{'all' if every else f'{result.n_labelled_target:,}'} of which had labels"
+    lead = (
+        f"A classifier learned from {counted(result.n_source, 'labelled row')} of {source} and "
+        f"adapted itself to {counted(result.n_target, 'row')} of {target}, {labels}; it then "
+        "named a class for every one of them."
+    )
+    sections = [
+        warnings([f.text for f in result.diagnosis.findings], CHECKS),
+        *_distance_sections(result),
+        pictures(evidence),
+        features(evidence.gaps),
+        _predictions(result),
+        _errors(result, judgement),
+    ]
+    if evidence.losses:
+        sections.append(convergence(evidence.losses))
+    sections += [times(result.times, result.seconds), _settings(result.model, result.notes)]
+    return page(
+        kind="adapt",
+        title=f"From {source} to {target}",
+        lead=lead,
+        verdict=_verdict(result),
+        figures=_figures(result),
+        sections=sections,
+    )
+
+
+def _verdict(result: Adapted) -> Verdict:
+    """Labels decide where there are enough; else distances, which prove nothing."""
+    judgement, diagnosis = result.judgement, result.diagnosis
+    if judgement is not None:
+        return judged(judgement)
+    labels = (
+        ("Next step", "Label 100 to 300 target rows, put them into the file, and run this again."),
+    )
+    evidence = ("Evidence", diagnosis.verdict)
+    sure = ("How sure", "Weak: without target labels nobody can count errors.")
+    if diagnosis.outcome == "closer":
+        text = "The two kinds of data look more alike after adaptation than before it."
+        return Verdict("info", "Adaptation probably helps", text, (sure, evidence, *labels))
+    if diagnosis.outcome == "alike":
+        text = "The two kinds of data already look alike, so a plain classifier should do as well."
+        return Verdict("info", "Adaptation is hardly needed", text, (sure, evidence, *labels))
+    if diagnosis.outcome == "single-class":
+        text = "Nearly every row got the same class, which is seldom what the data are like."
+        return Verdict("bad", "Do not trust this yet", text, (sure, evidence, *labels))
+    text = "Nothing here shows that adaptation brought the two kinds of data closer together."
+    return Verdict("unclear", "It is not clear that adaptation helps", text, (evidence, *labels))
+
+
+def judged(judgement: Judgement) -> Verdict:
+    """What labelled rows say, each predicted by models that had not seen its label."""
+    gain, n = judgement.gain, judgement.n_rows
+    text = (
+        f"With adaptation {percent(judgement.adapted.value)} of the labelled target rows are "
+        f"right, without it {percent(judgement.plain.value)}: {points_text(gain)}."
+    )
+    reasons = (
+        ("Evidence", f"{counted(n, 'labelled target row')}, each predicted by models that had not "
+         "seen its label (cross-validation)."),
+        ("How sure", _sure(gain.low, gain.high, judgement.p_value)),
+    )  # fmt: skip
+    if gain.low > 0:
+        return Verdict("good", "Adaptation helps", text, reasons)
+    if gain.high < 0:
+        return Verdict("bad", "Adaptation hurts", text, reasons)
+    return Verdict("unclear", "No clear difference", text, reasons)
+
+
+def _sure(low: float, high: float, p_value: float) -> str:
+    if low > 0 or high < 0:
+        return f"The interval leaves out zero (exact McNemar test: p = {p_value:.2g})."
+    return (
+        f"Not: the interval holds zero (exact McNemar test: p = {p_value:.2g}). More labelled rows "
+        "would tell."
+    )
+
+
+def _figures(result: Adapted) -> list[tuple[str, str]]:
+    diagnosis, judgement = result.diagnosis, result.judgement
+    shown = [("target rows classified", f"{result.n_target:,}")]
+    if judgement is not None:
+        shown.append(("right on held-out labels", percent(judgement.adapted.value)))
+    if diagnosis.a_distance_before is not None and diagnosis.a_distance_after is not None:
+        before, after = diagnosis.a_distance_before.value, diagnosis.a_distance_after.value
+        shown.append(("A-distance, before → after", f"{before:.2f} → {after:.2f}"))
+    if diagnosis.mmd_before is not None and diagnosis.mmd_after is not None:
+        before, after = diagnosis.mmd_before.value, diagnosis.mmd_after.value
+        shown.append(("MMD, before → after", f"{before:.2f} → {after:.2f}"))
+    sure = float(np.median(result.probabilities.max(1)))
+    shown.append(("median probability of the predicted class", f"{sure:.0%}"))
+    return shown
+
+
+def _distance_sections(result: Adapted) -> list[Section]:
+    d = result.diagnosis
+    if d.a_distance_before is None or d.a_distance_after is None:
+        return []
+    if d.mmd_before is None or d.mmd_after is None:
+        return []
+    return [
+        distances(
+            [("before", d.a_distance_before), ("after", d.a_distance_after)],
+            [("before", d.mmd_before), ("after", d.mmd_after)],
+        )
+    ]
+
+
+def _predictions(result: Adapted) -> Section:
+    assert result.evidence is not None
+    classes, shares = result.evidence.classes, result.evidence.shares
+    often = np.argsort(-shares.max(0), kind="stable")[:MOST_SHARES].tolist()
+    name = "Classes among source labels and among predictions for the target."
+    if len(classes) > MOST_SHARES:
+        name = f"The {MOST_SHARES} commonest classes: source labels, predictions for the target."
+    rows: list[Cells] = [
+        [classes[k], *(Number(percent(share), share) for share in shares[:, k].tolist())]
+        for k in often
+    ]
+    spec = charts.bars(
+        [
+            (classes[k], domain, float(shares[at, k]))
+            for k in often
+            for at, domain in enumerate(("source labels", "target predictions"))
+        ],
+        axis="share of rows",
+        form=".0%",
+        tip=".1%",
+    )
+    shown = Chart(spec, name, table(name, ("class", "source labels", "target predictions"), rows))
+    return Section("Predictions", ((shown, confidence(result.evidence)),))
+
+
+def _errors(result: Adapted, judgement: Judgement | None) -> Section:
+    title = "Right and wrong"
+    if judgement is None:
+        return Section(
+            title,
+            (
+                paragraph(
+                    f"The target has {counted(result.n_labelled_target, 'label')}; from "
+                    f"{FEW_LABELS} labels on, this place shows which classes are taken for which."
+                ),
+            ),
+        )
+    classes = [str(c) for c in result.model.classes_]
+    return Section(
+        title,
+        (
+            confusion(
+                judgement.confusion,
+                classes,
+                f"{counted(judgement.n_rows, 'labelled target row')}, predicted unseen",
+            ),
+        ),
+    )
+
+
+def _settings(model: Any, notes: Sequence[str]) -> Section:
+    """What was run, so that someone else can run it."""
+    shown = [
+        ("method", f"{model.method}, {SETTINGS.get(model.setting_, model.setting_)}"),
+        ("classifier", str(model.classifier)),
+        ("features", f"{model.n_features_in_:,}"),
+    ]
+    every = sorted(model.get_params(deep=False).items())
+    rows: list[Cells] = [[name, str(value)] for name, value in every]
+    caption = "Parameters of the model."
+    full = f"<details><summary>All parameters</summary>{table(caption, HEADER, rows)}</details>"
+    return Section("Settings", (facts(shown), *([points(notes)] if notes else []), full))
