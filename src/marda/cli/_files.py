@@ -11,20 +11,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from marda.cli._common import joint
+
 CLASSIFIER = "ridge (default), nn or dscm"
 FORMATS = ("csv", "parquet", "svmlight", "npz", "mat")
 
 
-def add_file_options(parser: argparse.ArgumentParser) -> None:
+def add_file_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Source, target, and how to read them."""
     add = parser.add_argument
-    add("--source", type=Path, required=True, metavar="S", help="file with labelled rows")
-    add("--target", type=Path, required=True, metavar="T", help="file with rows to classify")
-    add("--label", required=True, metavar="COL", help="column of labels (empty: not known)")
+    add("--source", type=Path, required=required, metavar="S", help="file with labelled rows")
+    add("--target", type=Path, required=required, metavar="T", help="file with rows to classify")
+    add("--label", required=required, metavar="COL", help="column of labels (empty: not known)")
     add("--format", choices=FORMATS, metavar="F", help=f"{', '.join(FORMATS)} (default: found out)")
     add("--id", metavar="COL", help="column to carry through, not a feature")
-    add("--text", action="append", default=[], metavar="COL", help="column of text, for tf-idf")
-    add("--drop", action="append", default=[], metavar="COL", help="column to leave out")
+    joint(
+        add("--text", action="append", default=[], metavar="COL"),
+        add("--drop", action="append", default=[], metavar="COL"),
+        text="column of text, for tf-idf; column to leave out",
+    )
     add("--missing", default="error", choices=("error", "impute"), help="default: error")
     add("--scale", default="none", choices=("none", "standard"), help="of numbers (none)")
 

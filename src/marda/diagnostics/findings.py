@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["FEW_ROWS", "Finding", "data_findings", "prediction_findings"]
+__all__ = ["FEW_ROWS", "Finding", "data_findings", "prediction_findings", "share_findings"]
 
 FEW_ROWS = 20
 
@@ -77,6 +77,14 @@ def prediction_findings(
 ) -> list[Finding]:
     """What the predictions tell: one class only, or proportions far from the source's."""
     shares = [np.array([(y == c).mean() for c in classes]) for y in (source, predicted)]
+    return share_findings(classes, shares[0], shares[1])
+
+
+def share_findings(
+    classes: NDArray[Any], source: NDArray[np.float64], predicted: NDArray[np.float64]
+) -> list[Finding]:
+    """The same from the share of every class."""
+    shares = [source, predicted]
     top = int(shares[1].argmax())
     name = classes[top].item() if hasattr(classes[top], "item") else classes[top]
     if shares[1][top] >= 0.98 and shares[0][top] < 0.9:

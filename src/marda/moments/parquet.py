@@ -15,7 +15,15 @@ from marda.moments._optional import require
 from marda.moments.accumulate import BATCH_BYTES
 from marda.moments.stats import Moments
 
-__all__ = ["ROLES", "ParquetError", "ParquetRows", "label_values", "moments_from_parquet"]
+__all__ = [
+    "ROLES",
+    "ParquetError",
+    "ParquetRows",
+    "column_types",
+    "is_number",
+    "label_values",
+    "moments_from_parquet",
+]
 
 ROLES = {"source": 0, "target": -1}
 #: Bytes read ahead a column: memory then depends on neither row groups nor the number of columns.
@@ -86,7 +94,7 @@ class ParquetRows:
                         f"{path}: no column {name!r}"
                         + ("." if path == files[0] else f", which {files[0]} has.")
                     )
-                if name != label and not _is_number(schema[name]):
+                if name != label and not is_number(schema[name]):
                     raise ParquetError(
                         f"{path}: column {name!r} holds {schema[name]}, not numbers: "
                         "name the feature columns, or drop it."
@@ -226,7 +234,7 @@ def label_values(
         raise ValueError("classes without a label column: name the column as well.")
     kind = _schema(_files(paths)[0]).get(label)
     parts = [part.strip() for part in text.split(",")]
-    if kind is None or not _is_number(kind):
+    if kind is None or not is_number(kind):
         return list(parts)
     try:
         return [int(p) if p.lstrip("-").isdigit() else float(p) for p in parts]
@@ -262,10 +270,20 @@ def _open(path: Path) -> Any:
 
 def _schema(path: Path) -> dict[str, Any]:
     schema = _open(path).schema_arrow
-    return dict(zip(schema.names, schema.types, strict=True))
+    types = dict(zip(schema.names, schema.types, strict=True))
+    if len(types) < len(schema.names):
+        twice = next(name for name in types if schema.names.count(name) > 1)
+        raise ParquetError(f"{path}: has two columns {twice!r}: rename one.")
+    return types
 
 
-def _is_number(kind: Any) -> bool:
+def column_types(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Names and types of the columns of a file, or of the first file of a folder."""
+    return _schema(_files([path])[0])
+
+
+def is_number(kind: Any) -> bool:
+    """Whether a column of this type can be a feature."""
     types = require("pyarrow.types", "parquet")
     return bool(types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind))
 

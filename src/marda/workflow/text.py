@@ -7,8 +7,10 @@ import numpy as np
 from marda.workflow.adapting import Adapted
 from marda.workflow.comparing import Compared
 from marda.workflow.predicting import Predicted
+from marda.workflow.statistics import AdaptedFromStatistics
+from marda.workflow.summary import Domain
 
-__all__ = ["adapted_lines", "compared_lines", "predicted_lines"]
+__all__ = ["adapted_lines", "compared_lines", "predicted_lines", "statistics_lines"]
 
 SETTINGS = {
     "US": "no labels in the target",
@@ -42,12 +44,52 @@ def adapted_lines(result: Adapted) -> list[str]:
     return lines
 
 
-def _shares(result: Adapted) -> str:
-    classes = result.model.classes_
-    shares = [float(np.mean(result.predictions == c)) for c in classes]
-    shown = [f"{c}: {share:.0%}" for c, share in zip(classes, shares, strict=True)]
+def statistics_lines(result: AdaptedFromStatistics) -> list[str]:
+    """The same, where no rows were held."""
+    model, summary = result.model, result.summary
+    setting = SETTINGS[model.setting_].format(n=summary.n_labelled_target)
+    lines = [
+        summary.verdict,
+        "",
+        f"method     {model.method} ({model.setting_}: {setting})",
+        f"rows       {summary.n_rows('source')} source, {summary.n_rows('target')} target; "
+        f"{model.n_features_in_} features",
+    ]
+    for domain in summary.domains:
+        lines.append(f"{domain.role:10} {domain.name}: {_label_shares(domain)}")
+    if result.predicted is not None:
+        total = max(1, sum(result.predicted.values()))
+        shares = {str(c): n / total for c, n in result.predicted.items()}
+        lines.append(f"predicted  {_some_shares(shares)}")
+    far = ", ".join(f"{name} {step:.2f}" for name, step in summary.farthest)
+    lines += [
+        f"means      {summary.distance_before:.2f} standard deviations apart before, "
+        f"{summary.distance_after:.2f} after; farthest: {far}",
+        f"time       {result.seconds:.1f} s",
+    ]
+    lines += [f"warning: {finding.text}" for finding in summary.findings]
+    lines += [f"note: {note}" for note in result.notes]
+    lines += [f"written: {file}" for file in result.files]
+    return lines
+
+
+def _label_shares(domain: Domain) -> str:
+    shares = {label: n / domain.n_rows for label, n in domain.labelled.items()}
+    bare = domain.n_rows - sum(domain.labelled.values())
+    if bare:
+        shares["no label"] = bare / domain.n_rows
+    return f"{domain.n_rows} rows ({_some_shares(shares)})"
+
+
+def _some_shares(shares: dict[str, float]) -> str:
+    shown = [f"{name}: {share:.0%}" for name, share in shares.items()]
     more = f", … ({len(shown)} classes)" if len(shown) > 6 else ""
     return ", ".join(shown[:6]) + more
+
+
+def _shares(result: Adapted) -> str:
+    classes = result.model.classes_
+    return _some_shares({str(c): float(np.mean(result.predictions == c)) for c in classes})
 
 
 def predicted_lines(result: Predicted) -> list[str]:

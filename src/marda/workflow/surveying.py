@@ -1,0 +1,149 @@
+"""A first look at Parquet files: which columns are features, and what the labels are.
+
+Only names and the column of labels are read, so that what is wrong shows before the long pass.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marda.io import InputError, Table, read_batches, read_labels
+from marda.io.table import as_numbers, as_texts, is_missing
+from marda.moments.parquet import column_types, is_number
+from marda.workflow.data import PathLike, ReadOptions
+
+__all__ = ["Labels", "feature_columns", "survey_labels"]
+
+MAX_CLASSES = 10_000
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels of a batch as they would be if all rows were read at once.
+
+    Attributes
+    ----------
+    text : bool
+        Labels are text; else whole numbers.
+    mark : int, or None in text
+        Stands for "no label".
+    """
+
+    text: bool
+    mark: Any
+
+    def __call__(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Text with None, or whole numbers with the mark."""
+        if self.text:
+            if values.dtype.kind != "O":
+                return as_texts(values)
+            texts = [v if v is None or isinstance(v, str) else f"{float(v):.15g}" for v in values]
+            return np.array([text or None for text in texts], dtype=object)
+        numbers = as_numbers(values)
+        if numbers is None:
+            raise ValueError("the labels changed while they were read.")
+        return np.where(np.isnan(numbers), self.mark, numbers).astype(np.int64)
+
+
+def feature_columns(
+    source: PathLike, target: PathLike, options: ReadOptions
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the features, and notes; what cannot be read in batches is refused."""
+    for name, wanted in (
+        ("--text", options.text),
+        ("--missing impute", options.missing == "impute"),
+    ):
+        if wanted:
+            raise InputError(
+                f"{name} needs all rows in memory, and these are read in batches: prepare the "
+                "columns beforehand, or allow more with --memory."
+            )
+    ours, theirs = column_types(source), column_types(target)
+    if options.label not in ours:
+        raise InputError(
+            f"{source} has no column {options.label!r} (columns: {', '.join([*ours][:8])})."
+        )
+    for name in (*options.drop, *([options.id] if options.id else [])):
+        if name not in theirs and (name == options.id or name not in ours):
+            raise InputError(
+                f"{target} has no column {name!r} (columns: {', '.join([*theirs][:8])})."
+            )
+    left_out = {options.label, options.id, *options.drop}
+    features = tuple(name for name in ours if name not in left_out)
+    if not features:
+        raise InputError(f"{source} has no column of features beside {options.label!r}.")
+    for name in features:
+        if name not in theirs:
+            raise InputError(
+                f"{target} has no column {name!r}, which {source} has: add it, or leave it out "
+                f"with --drop {name!r}."
+            )
+        for path, types in ((source, ours), (target, theirs)):
+            if not is_number(types[name]):
+                raise InputError(
+                    f"{path}: column {name!r} holds {types[name]}, and columns that are read in "
+                    f"batches must hold numbers: leave it out with --drop {name!r}, turn it into "
+                    "numbers, or allow more with --memory."
+                )
+    extra = [name for name in theirs if name not in {*features, *left_out}]
+    shown = ", ".join(repr(name) for name in extra[:3])
+    note = f"columns of the target that the source has not are ignored: {shown}."
+    return features, (note,) if extra else ()
+
+
+def survey_labels(source: PathLike, target: PathLike, label: str) -> tuple[Labels, bool]:
+    """How labels are read, and whether the target has the column; the rules of `read_labels`."""
+    has_target = label in column_types(target)
+    ours = _values(source, label)
+    theirs: Counter[Any] = _values(target, label) if has_target else Counter({None: 1})
+    tables = [_distinct(path, label, held) for path, held in ((source, ours), (target, theirs))]
+    numbers = [as_numbers(table[label]) for table in tables]
+    known = numbers[0]
+    if known is None or numbers[1] is None:
+        known = as_texts(tables[0][label])
+    gone = sum(n for n, lost in zip(ours.values(), is_missing(known), strict=True) if lost)
+    if gone:
+        rows = "1 source row has" if gone == 1 else f"{gone} source rows have"
+        raise InputError(
+            f"{source}: {rows} no label in column {label!r}: fill them or leave the rows out; only "
+            "target rows may be empty."
+        )
+    classes = read_labels(tables[0], tables[1], label)[0]
+    if classes.dtype.kind == "O":
+        return Labels(True, None), has_target
+    return Labels(False, -1 if not (classes == -1).any() else int(classes.min()) - 1), has_target
+
+
+def _values(path: PathLike, label: str) -> Counter[Any]:
+    """Label values of a file and the rows that have them; None: no label."""
+    found: Counter[Any] = Counter()
+    for table in read_batches(Path(path), "parquet", rows=65_536, columns={label}):
+        column = table[label]
+        if column.dtype.kind == "O":
+            found.update(column.tolist())
+        else:
+            values, counts = np.unique(column, return_counts=True)
+            for value, n in zip(values.tolist(), counts.tolist(), strict=True):
+                found[None if np.isnan(value) else value] += n
+        if len(found) > MAX_CLASSES:
+            raise InputError(
+                f"{path}: column {label!r} has more than {MAX_CLASSES} different values: labels "
+                "must be classes."
+            )
+    if not found:
+        raise InputError(f"{path} has no rows.")
+    return found
+
+
+def _distinct(path: PathLike, label: str, found: Counter[Any]) -> Table:
+    """A table of one row a label value."""
+    values: NDArray[Any] = np.array(list(found), dtype=object)
+    if not any(isinstance(value, str) for value in found):
+        values = values.astype(np.float64)
+    return Table(str(path), len(found), {label: values})
