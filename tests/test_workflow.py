@@ -288,10 +288,10 @@ def test_mcnemar_and_its_correction():
     b = np.array([False] * 12 + [True] * 18 + [True] * 3 + [False] * 7)
     assert mcnemar(a, b) == pytest.approx(binomtest(12, 15).pvalue)
     assert mcnemar(b, a) == mcnemar(a, b)
-    from marda.workflow.comparing import _pairs
+    from marda.workflow.judging import pairs_of
 
     right = [np.arange(200) < n for n in (100, 150, 152)]
-    pairs = {(p.a, p.b): p for p in _pairs(["x", "y", "z"], right)}
+    pairs = {(p.a, p.b): p for p in pairs_of(["x", "y", "z"], right)}
     assert pairs["x", "y"].significant
     assert pairs["x", "y"].difference.value == pytest.approx(-0.25)
     assert not pairs["y", "z"].significant

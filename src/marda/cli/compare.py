@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from marda.cli._common import add_command
@@ -16,12 +17,13 @@ def register(commands: Any) -> None:
         "compare",
         run,
         "several methods side by side; target labels, if any, only judge",
-        usage="--source S --target T --label COL [--methods M ...] [options]",
+        usage="--source S --target T --label COL [--methods M ...] [--report H] [options]",
         example="marda compare --source sample:source --target sample:labelled --label y --id id",
     )
     add_file_options(parser)
     parser.add_argument("--methods", nargs="+", metavar="M", help="BL MCF S1 S1M S1D (default)")
     add_model_options(parser)
+    parser.add_argument("--report", type=Path, metavar="H", help="one HTML page that shows it all")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -31,12 +33,21 @@ def run(args: argparse.Namespace) -> int:
     from marda.workflow.comparing import METHODS
     from marda.workflow.text import compared_lines
 
+    report = None
+    if args.report is not None:
+        from marda.report import require
+
+        require()
+        from marda.report.compared import compared_page
+
+        report = args.report, compared_page
     with Progress() as progress:
         result = compare(
             args.source,
             args.target,
             read_options(args),
             methods=args.methods or METHODS,
+            report=report,
             progress=progress,
             noise=args.noise,
             classifier=args.classifier,

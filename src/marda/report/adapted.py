@@ -20,6 +20,7 @@ from marda.report.parts import (
     percent,
     pictures,
     points_text,
+    scaled,
     times,
     warnings,
 )
@@ -105,7 +106,7 @@ def judged(judgement: Judgement) -> Verdict:
     gain, n = judgement.gain, judgement.n_rows
     text = (
         f"With adaptation {percent(judgement.adapted.value)} of the labelled target rows are "
-        f"right, without it {percent(judgement.plain.value)}: {points_text(gain)}."
+        f"right, without it {percent(judgement.plain.value)}: {points_text(scaled(gain))}."
     )
     reasons = (
         ("Evidence", f"{counted(n, 'labelled target row')}, each predicted by models that had not "

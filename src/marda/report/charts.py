@@ -236,7 +236,7 @@ def histogram(evidence: Evidence) -> Spec:
                 bin=alt.BinParams(binned=True, step=edges[1] - edges[0]),
                 title="probability of the predicted class",
                 scale=alt.Scale(domain=[0, 1]),
-                axis=alt.Axis(format=".0%", grid=False, tickCount=10),
+                axis=alt.Axis(format=".0%", grid=False, values=[k / 5 for k in range(6)]),
             ),
             x2="to:Q",
             y=alt.Y("rows:Q", title="target rows", stack="zero"),
@@ -260,20 +260,22 @@ def heat_map(
     value: str,
     bottom: float | None = None,
     labels: bool = True,
+    order: Sequence[str] | None = None,
     cell: int = 34,
 ) -> Spec:
-    """Cells ``(down, across, value, text)`` shaded by value."""
+    """Cells ``(down, across, value, text)`` shaded by value; ``order`` is that of the columns."""
     data = _data(
         [{"down": d, "across": a, "value": _round(v, 6), "text": t} for d, a, v, t in rows]
     )
     values = [v for _, _, v, _ in rows]
+    columns = list(order or dict.fromkeys(a for _, a, _, _ in rows))
     low = min(values) if bottom is None else bottom
     top = max(values)
     base = alt.Chart(data).encode(
         x=alt.X(
             "across:N",
             title=across,
-            sort=None,
+            sort=columns,
             axis=alt.Axis(orient="top", labelAngle=0, domain=False, ticks=False, labelLimit=90),
         ),
         y=alt.Y(

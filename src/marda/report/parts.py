@@ -15,15 +15,20 @@ from marda.report import charts
 from marda.report.html import Cells, Chart, Number, Section, paragraph, points, table
 
 __all__ = [
+    "beside",
     "confidence",
     "confusion",
     "convergence",
     "counted",
     "distances",
     "features",
+    "interval_cells",
+    "number",
     "percent",
     "pictures",
     "points_text",
+    "scaled",
+    "signed",
     "times",
     "warnings",
 ]
@@ -45,24 +50,41 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}%"
 
 
-def points_text(gain: Interval, *, scale: float = 100.0) -> str:
-    """``+5.0 points (95% interval +1.2 to +8.8)``."""
-    text = (
-        f"{scale * gain.value:+.1f} points "
-        f"(95% interval {scale * gain.low:+.1f} to {scale * gain.high:+.1f})"
-    )
-    return text.replace("-", "−")
+def beside(parts: Sequence[str | Chart]) -> tuple[str | Chart | tuple[Chart, ...], ...]:
+    """Charts side by side if all of them are charts that need no whole page."""
+    drawn = tuple(p for p in parts if isinstance(p, Chart))
+    if len(drawn) == len(parts) > 1 and any(p.small for p in drawn):
+        return (drawn,)
+    return tuple(parts)
+
+
+def scaled(share: Interval) -> Interval:
+    """A share in percent."""
+    return Interval(100 * share.value, 100 * share.low, 100 * share.high)
+
+
+def points_text(gain: Interval) -> str:
+    """``+5.0 points (95% interval +1.2 to +8.8)`` of a gain in percent."""
+    interval = f"{signed(gain.low)} to {signed(gain.high)}"
+    return f"{signed(gain.value)} points (95% interval {interval})"
+
+
+def signed(value: float, form: str = "+.1f") -> str:
+    """With a real minus, and no sign before a zero."""
+    text = f"{value:{form}}"
+    return text.lstrip("+-") if float(text) == 0 else text.replace("-", "−")
 
 
 def number(value: float, form: str = ".2f") -> Number:
     """A figure in a table."""
-    return Number(f"{value:{form}}".replace("-", "−"), value)
+    text = signed(value, form) if form.startswith("+") else f"{value:{form}}".replace("-", "−")
+    return Number(text, value)
 
 
 def interval_cells(value: Interval, form: str = ".2f") -> list[Number]:
     """The estimate, and its interval sorted by its lower end."""
-    text = f"{value.low:{form}} to {value.high:{form}}".replace("-", "−")
-    return [number(value.value, form), Number(text, value.low)]
+    low, high = number(value.low, form), number(value.high, form)
+    return [number(value.value, form), Number(f"{low.text} to {high.text}", value.low)]
 
 
 def distances(a_distances: Sequence[Distance], mmds: Sequence[Distance]) -> Section:
@@ -83,6 +105,8 @@ def distances(a_distances: Sequence[Distance], mmds: Sequence[Distance]) -> Sect
             None,
         ),
     ):
+        if not rows:
+            continue
         cells: list[Cells] = [[name, *interval_cells(value)] for name, value in rows]
         shown.append(
             Chart(
@@ -243,7 +267,7 @@ def confusion(counts: NDArray[np.int64], classes: Sequence[str], of: str) -> Cha
     return Chart(spec, name, listed, small=len(classes) <= SMALL)
 
 
-def convergence(losses: Sequence[float]) -> Section:
+def convergence(losses: Sequence[float], title: str = "Convergence") -> Section:
     """The loss of a joint model, step by step."""
     name = "Loss after every step of the alternation."
     rows: list[Cells] = [[str(k), number(v, ".6g")] for k, v in enumerate(losses, start=1)]
@@ -252,7 +276,7 @@ def convergence(losses: Sequence[float]) -> Section:
     )
     last = abs(losses[-2] - losses[-1]) / max(abs(losses[-1]), 1e-300)
     return Section(
-        "Convergence",
+        title,
         (
             paragraph(
                 "Features and classifier are learned in turn, so that the loss can only fall. "

@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from itertools import combinations
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.diagnostics import Interval, mmd
+from marda.diagnostics import (
+    Evidence,
+    Finding,
+    Interval,
+    a_distance,
+    confusion,
+    data_findings,
+    domain_accuracy,
+    gather,
+    mmd,
+    prediction_findings,
+)
 from marda.estimators import MDAClassifier
 from marda.io import InputError
+from marda.io.atomic import replacing
 from marda.workflow.data import (
     Data,
     PathLike,
     Progress,
     ReadOptions,
+    Watch,
+    check_names,
     input_errors,
     read_data,
     silent,
 )
-from marda.workflow.judging import bootstrap, mcnemar
+from marda.workflow.judging import Pair, bootstrap, pairs_of
 
-__all__ = ["Compared", "MethodResult", "Pair", "compare"]
+__all__ = ["Compared", "Details", "MethodResult", "compare"]
 
 METHODS = ("BL", "MCF", "S1", "S1M", "S1D")
-LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -43,19 +55,30 @@ class MethodResult:
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two methods on the same rows: accuracy of a − b, exact McNemar p, after Holm's correction."""
+class Details:
+    """What a report shows beyond the figures, of one method.
 
-    a: str
-    b: str
-    difference: Interval
-    p_value: float
-    significant: bool
+    Attributes
+    ----------
+    a_distance : Interval or None
+        Of denoised rows; None with fewer than five rows in a domain.
+    confusion : array of shape (n_classes, n_classes), or None
+        True and predicted classes of labelled target rows.
+    evidence : Evidence
+        Pictures, features, confidence.
+    findings : tuple of Finding
+        Warnings.
+    """
+
+    a_distance: Interval | None
+    confusion: NDArray[np.int64] | None
+    evidence: Evidence
+    findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True)
 class Compared:
-    """What `compare` found."""
+    """What `compare` found; `details` (one a method) and `before` are for a report."""
 
     results: tuple[MethodResult, ...]
     pairs: tuple[Pair, ...]
@@ -65,10 +88,25 @@ class Compared:
     verdict: str
     notes: tuple[str, ...]
     seconds: float
+    files: tuple[str, ...]
+    inputs: tuple[str, str]
+    before: tuple[Interval | None, Interval] | None = None
+    """Proxy A-distance and MMD of the rows as they came."""
+    details: tuple[Details, ...] = ()
+    times: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def best(self) -> int:
+        """Place of the method with most labelled rows right, or with the smallest MMD."""
+        scores = [-r.mmd.value if r.accuracy is None else r.accuracy.value for r in self.results]
+        return int(np.argmax(scores))
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
-        state = asdict(self)
+        plain = replace(self, before=None, details=(), times=())
+        state = asdict(plain)
+        for name in ("inputs", "before", "details", "times"):
+            del state[name]
         rows = {k[2:]: state.pop(k) for k in ("n_source", "n_target", "n_labelled_target")}
         return {"command": "compare", "rows": rows, **state, "seconds": round(self.seconds, 3)}
 
@@ -79,6 +117,7 @@ def compare(
     options: ReadOptions,
     *,
     methods: Sequence[str] = METHODS,
+    report: tuple[PathLike, Callable[[Compared], str]] | None = None,
     progress: Progress = silent,
     **parameters: Any,
 ) -> Compared:
@@ -90,30 +129,37 @@ def compare(
         As in `adapt`; no method sees a target label, so that all of them can judge.
     methods : sequence of str
         Names of models; the first is the one that others are measured by.
+    report : path and function, default=None
+        Where to write what the function makes of the result.
     **parameters
         Of `MDAClassifier`, for all methods.
     """
-    began = time.perf_counter()
+    watch = Watch(progress)
     if len(methods) < 2 or len(set(methods)) < len(methods):
         raise InputError(f"compare needs two or more different methods, got {' '.join(methods)}.")
-    progress(0.0, "reading")
+    watch(0.0, "reading")
+    check_names((source, target), {"--report": None if report is None else report[0]})
     data = read_data(source, target, options)
     X, y, domain, mark = data.packed(target_labels=False)
-    results, predictions, notes = [], [], list(data.notes)
+    results, predictions, notes, details = [], [], list(data.notes), []
     for k, method in enumerate(methods):
-        progress(0.1 + 0.9 * k / len(methods), method)
-        at = time.perf_counter()
+        watch(0.1 + 0.8 * k / len(methods), method)
+        at = watch.seconds
         with input_errors() as messages:
             model = MDAClassifier(method, unlabeled=mark, **parameters)
             model.fit(X, y, sample_domain=domain)
             predictions.append(model.predict(data.Xt))
-            spent = time.perf_counter() - at
+            spent = watch.seconds - at
             results.append(_result(method, data, model, predictions, spent))
+            if report is not None:
+                details.append(_details(data, model, predictions[-1]))
         notes += messages
-    progress(1.0, "done")
+    watch(0.9, "comparing")
     right = [np.asarray(p[data.known] == data.yt[data.known]) for p in predictions]
-    pairs = _pairs(methods, right) if data.known.any() else ()
-    return Compared(
+    pairs = pairs_of(methods, right) if data.known.any() else ()
+    before = None if report is None else (_a_distance(*_sampled(data)), mmd(*_sampled(data)))
+    watch(1.0, "done")
+    result = Compared(
         tuple(results),
         pairs,
         len(data.ys),
@@ -121,8 +167,17 @@ def compare(
         int(data.known.sum()),
         _verdict(results, pairs, int(data.known.sum())),
         tuple(notes),
-        time.perf_counter() - began,
+        watch.seconds,
+        () if report is None else (str(report[0]),),
+        (Path(source).name, Path(target).name),
+        before,
+        tuple(details),
+        tuple(watch.times),
     )
+    if report is not None:
+        with replacing(report[0]) as file:
+            file.write_text(report[1](result), encoding="utf-8")
+    return result
 
 
 def _result(
@@ -133,32 +188,39 @@ def _result(
     if known.any():
         right = np.asarray(predicted[known] == data.yt[known], dtype=float)
         accuracy = bootstrap(right)
-    rng = np.random.default_rng(0)
-    rows = [X[np.sort(rng.permutation(X.shape[0])[:500])] for X in (data.Xs, data.Xt)]
-    after = mmd(*(model.transform(X) for X in rows))
+    after = mmd(*(model.transform(X) for X in _sampled(data)))
     agreement = float(np.mean(predicted == predictions[0]))
     return MethodResult(method, accuracy, agreement, after, seconds)
 
 
-def _pairs(methods: Sequence[str], right: list[NDArray[np.bool_]]) -> tuple[Pair, ...]:
-    """All pairs; Holm's correction, since many pairs find a difference by chance."""
-    places = list(combinations(range(len(methods)), 2))
-    p_values = [mcnemar(right[i], right[j]) for i, j in places]
-    adjusted = np.zeros(len(places))
-    largest = 0.0
-    for rank, k in enumerate(np.argsort(p_values, kind="stable")):
-        largest = max(largest, min(1.0, (len(places) - rank) * p_values[k]))
-        adjusted[k] = largest
-    return tuple(
-        Pair(
-            methods[i],
-            methods[j],
-            bootstrap(right[i].astype(float) - right[j]),
-            float(p),
-            bool(p < LEVEL),
-        )
-        for (i, j), p in zip(places, adjusted, strict=True)
+def _sampled(data: Data) -> list[Any]:
+    """The rows that distances look at, the same for every method."""
+    rng = np.random.default_rng(0)
+    return [X[np.sort(rng.permutation(X.shape[0])[:500])] for X in (data.Xs, data.Xt)]
+
+
+def _a_distance(Xs: Any, Xt: Any) -> Interval | None:
+    enough = min(Xs.shape[0], Xt.shape[0]) >= 5
+    return a_distance(domain_accuracy(Xs, Xt)) if enough else None
+
+
+def _details(data: Data, model: MDAClassifier, predicted: NDArray[Any]) -> Details:
+    known, classes = data.known, model.classes_
+    names = data.preprocessing.features
+    counts = confusion(classes, data.yt[known], predicted[known]) if known.any() else None
+    evidence = gather(
+        data.Xs,
+        data.Xt,
+        model,
+        names=names,
+        labels=data.ys,
+        predicted=predicted,
+        probabilities=model.predict_proba(data.Xt),
     )
+    findings = data_findings(data.Xs, data.Xt, names)
+    findings += prediction_findings(classes, data.ys, predicted)
+    after = _a_distance(*(model.transform(X) for X in _sampled(data)))
+    return Details(after, counts, evidence, tuple(findings))
 
 
 def _verdict(results: list[MethodResult], pairs: tuple[Pair, ...], labelled: int) -> str:

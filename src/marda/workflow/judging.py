@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import combinations, islice
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,24 @@ from marda.diagnostics import Interval, confusion
 from marda.estimators import MDAClassifier
 from marda.workflow.data import Data
 
-__all__ = ["FEW_LABELS", "Judgement", "bootstrap", "judge", "mcnemar"]
+__all__ = ["FEW_LABELS", "Judgement", "Pair", "bootstrap", "judge", "mcnemar", "pairs_of"]
 
 DRAWS = 2000
+LEVEL = 0.05
 FOLDS = 5
 DEAR = 1e12  # operations of one fit from which on a fifth of the labels judges alone
 FEW_LABELS = 20  # fewer labels cannot tell any two methods apart
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two methods on the same rows: accuracy of a − b, exact McNemar p, after Holm's correction."""
+
+    a: str
+    b: str
+    difference: Interval
+    p_value: float
+    significant: bool
 
 
 @dataclass(frozen=True)
@@ -107,3 +120,24 @@ def mcnemar(a: NDArray[np.bool_], b: NDArray[np.bool_]) -> float:
     if only_a + only_b == 0:
         return 1.0
     return float(binomtest(only_a, only_a + only_b).pvalue)
+
+
+def pairs_of(methods: Sequence[str], right: list[NDArray[np.bool_]]) -> tuple[Pair, ...]:
+    """All pairs; Holm's correction, since many pairs find a difference by chance."""
+    places = list(combinations(range(len(methods)), 2))
+    p_values = [mcnemar(right[i], right[j]) for i, j in places]
+    adjusted = np.zeros(len(places))
+    largest = 0.0
+    for rank, k in enumerate(np.argsort(p_values, kind="stable")):
+        largest = max(largest, min(1.0, (len(places) - rank) * p_values[k]))
+        adjusted[k] = largest
+    return tuple(
+        Pair(
+            methods[i],
+            methods[j],
+            bootstrap(right[i].astype(float) - right[j]),
+            float(p),
+            bool(p < LEVEL),
+        )
+        for (i, j), p in zip(places, adjusted, strict=True)
+    )

@@ -119,4 +119,5 @@ def compared_lines(result: Compared) -> list[str]:
             f"[{p.difference.low:+.3f}, {p.difference.high:+.3f}], p = {p.p_value:.2g}"
             for p in apart
         ] or ["No two methods differ significantly."]
-    return lines + [f"note: {note}" for note in result.notes]
+    lines += [f"note: {note}" for note in result.notes]
+    return lines + [f"written: {file}" for file in result.files]

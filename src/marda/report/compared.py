@@ -1,0 +1,240 @@
+"""The report of ``marda compare``."""
+
+from __future__ import annotations
+
+from marda.diagnostics import Interval
+from marda.report import charts
+from marda.report.adapted import CHECKS
+from marda.report.html import Cells, Chart, Number, Section, paragraph, points, table
+from marda.report.page import Verdict, page
+from marda.report.parts import (
+    beside,
+    confidence,
+    confusion,
+    convergence,
+    counted,
+    distances,
+    features,
+    interval_cells,
+    number,
+    percent,
+    pictures,
+    points_text,
+    scaled,
+    signed,
+    times,
+    warnings,
+)
+from marda.workflow import Compared
+
+__all__ = ["compared_page"]
+
+
+def compared_page(result: Compared) -> str:
+    """One page about several methods on the same files."""
+    if not result.details:
+        raise ValueError("this result has no details to show: compare with a report.")
+    best = result.best
+    name, shown = result.results[best].method, result.details[best]
+    source, target = result.inputs
+    judges = (
+        f"and {counted(result.n_labelled_target, 'labelled row')} of it, which no method had seen, "
+        "judged them"
+        if result.n_labelled_target
+        else "which has no labels to judge them by"
+    )
+    lead = (
+        f"{counted(len(result.results), 'method')} learned from "
+        f"{counted(result.n_source, 'labelled row')} of {source} how to classify "
+        f"{counted(result.n_target, 'row')} of {target}, {judges}."
+    )
+    sections = [
+        warnings([f.text for f in shown.findings], CHECKS),
+        _methods(result),
+        *_pairs(result),
+        _distances(result),
+        pictures(shown.evidence, f"after adaptation by {name}"),
+        features(shown.evidence.gaps),
+        _predictions(result),
+    ]
+    for method, details in zip(result.results, result.details, strict=True):
+        if details.evidence.losses:
+            sections.append(convergence(details.evidence.losses, f"Convergence of {method.method}"))
+    sections.append(times(result.times, result.seconds))
+    if result.notes:
+        sections.append(Section("Notes", (points(list(dict.fromkeys(result.notes))),)))
+    return page(
+        kind="compare",
+        title=f"{counted(len(result.results), 'method')} from {source} to {target}",
+        lead=lead,
+        verdict=_verdict(result),
+        figures=_figures(result),
+        sections=sections,
+    )
+
+
+def _verdict(result: Compared) -> Verdict:
+    first, best = result.results[0], result.results[result.best]
+    if best.accuracy is None:
+        return Verdict(
+            "info",
+            "Labels are needed to choose",
+            "Without target labels no method can be called better than another.",
+            (
+                ("Evidence", f"None on errors. {best.method} brings the domains closest together."),
+                ("Next step", "Label 100 to 300 target rows, put them into the file, run again."),
+            ),
+        )
+    judges = f"{counted(result.n_labelled_target, 'labelled target row')} that no method had seen."
+    if best is first:
+        text = f"{first.method} gets {percent(best.accuracy.value)} right, and no method gets more."
+        reasons = (("Evidence", judges), ("Next step", f"Use {first.method}: it is the simplest."))
+        return Verdict("unclear", f"No method beats {first.method}", text, reasons)
+    pair = next(p for p in result.pairs if {p.a, p.b} == {first.method, best.method})
+    d = pair.difference
+    gain = d if pair.a == best.method else Interval(-d.value, -d.high, -d.low)
+    assert first.accuracy is not None
+    text = (
+        f"{best.method} gets {percent(best.accuracy.value)} right, {first.method} "
+        f"{percent(first.accuracy.value)}: {points_text(scaled(gain))}."
+    )
+    test = f"exact McNemar test, corrected for {counted(len(result.pairs), 'pair')}: "
+    test += f"p = {pair.p_value:.2g}"
+    if pair.significant:
+        reasons = (("Evidence", judges), ("How sure", f"The difference is no accident ({test})."))
+        return Verdict("good", f"{best.method} helps", text, reasons)
+    reasons = (("Evidence", judges), ("How sure", f"Not: chance alone may do this ({test})."))
+    return Verdict("unclear", f"{best.method} leads, but not clearly", text, reasons)
+
+
+def _figures(result: Compared) -> list[tuple[str, str]]:
+    best = result.results[result.best]
+    shown = [("methods", str(len(result.results))), ("target rows", f"{result.n_target:,}")]
+    if best.accuracy is not None:
+        shown.append(("labelled rows that judged", f"{result.n_labelled_target:,}"))
+        shown.append((f"right with {best.method}, the best", percent(best.accuracy.value)))
+    return shown
+
+
+def _methods(result: Compared) -> Section:
+    first = result.results[0].method
+    rows: list[Cells] = []
+    for r, details in zip(result.results, result.details, strict=True):
+        right: Cells = [Number("–", float("nan"))] * 2
+        if r.accuracy is not None:
+            low, high = (percent(v) for v in (r.accuracy.low, r.accuracy.high))
+            right = [
+                Number(percent(r.accuracy.value), r.accuracy.value),
+                Number(f"{low} to {high}", r.accuracy.low),
+            ]
+        apart = details.a_distance
+        rows.append(
+            [
+                r.method,
+                *right,
+                Number(percent(r.agreement), r.agreement),
+                Number("–", float("nan")) if apart is None else number(apart.value),
+                number(r.mmd.value),
+                Number(f"{r.seconds:.2f} s", r.seconds),
+            ]
+        )
+    header = (
+        *("method", "right", "95% interval", f"as {first}"),
+        *("A-distance after", "MMD after", "time"),
+    )
+    whole = table("Every method; a click on a heading sorts.", header, rows)
+    scored = [(r.method, r.accuracy) for r in result.results if r.accuracy is not None]
+    if not scored:
+        return Section("Methods", (whole,))
+    name = "Labelled target rows that are right, with 95% intervals."
+    cells: list[Cells] = [[m, *interval_cells(v, ".1%")] for m, v in scored]
+    chart = Chart(
+        charts.intervals(scored, "share that is right", zero=False, form=".0%"),
+        name,
+        table(name, ("method", "right", "95% interval"), cells),
+    )
+    return Section("Methods", (chart, whole, *_recalls(result)))
+
+
+def _recalls(result: Compared) -> list[Chart]:
+    """Class × method: what a mean over classes hides."""
+    classes = result.details[0].evidence.classes
+    cells, rows = [], []
+    for k, label in enumerate(classes):
+        line: Cells = [label]
+        for method, details in zip(result.results, result.details, strict=True):
+            if details.confusion is None:
+                return []
+            total = int(details.confusion[k].sum())
+            if not total:
+                continue
+            share = float(details.confusion[k, k] / total)
+            cells.append((label, method.method, share, percent(share)))
+            line.append(Number(percent(share), share))
+        if len(line) > 1:
+            rows.append(line)
+    name = "Share of rows that are right, by true class and method."
+    header = ("class", *(r.method for r in result.results))
+    spec = charts.heat_map(cells, down="class", across="method", value="right", bottom=0.0)
+    return [Chart(spec, name, table(name, header, rows))]
+
+
+def _pairs(result: Compared) -> list[Section]:
+    if not result.pairs:
+        return []
+    name = "Difference in percentage points: the method on the left minus the one above."
+    cells = []
+    for p in result.pairs:
+        for down, across, sign in ((p.a, p.b, 1), (p.b, p.a, -1)):
+            value = 100 * sign * p.difference.value
+            text = signed(value) + ("*" if p.significant else "")
+            cells.append((down, across, abs(value), text))
+    order = [r.method for r in result.results]
+    cells.sort(key=lambda c: (order.index(c[0]), order.index(c[1])))
+    rows: list[Cells] = [
+        [
+            f"{p.a} − {p.b}",
+            *interval_cells(scaled(p.difference), "+.1f"),
+            number(p.p_value, ".2g"),
+            "yes" if p.significant else "no",
+        ]
+        for p in result.pairs
+    ]
+    header = ("pair", "points", "95% interval", "p, corrected", "more than chance")
+    spec = charts.heat_map(
+        cells, down="method", across="minus", value="points", bottom=0.0, order=order
+    )
+    return [
+        Section(
+            "Which methods differ",
+            (
+                paragraph(
+                    "Two methods are compared on the rows that only one of them gets right (exact "
+                    "McNemar test, corrected by Holm for the number of pairs); a star marks "
+                    "differences beyond chance at the 5% level."
+                ),
+                Chart(spec, name, table(name, header, rows)),
+            ),
+        )
+    ]
+
+
+def _distances(result: Compared) -> Section:
+    assert result.before is not None
+    apart, mean = result.before
+    a_rows = [] if apart is None else [("before", apart)]
+    for r, details in zip(result.results, result.details, strict=True):
+        if details.a_distance is not None:
+            a_rows.append((f"after {r.method}", details.a_distance))
+    return distances(
+        a_rows, [("before", mean), *((f"after {r.method}", r.mmd) for r in result.results)]
+    )
+
+
+def _predictions(result: Compared) -> Section:
+    best, details = result.results[result.best].method, result.details[result.best]
+    shown: list[str | Chart] = [confidence(details.evidence)]
+    if details.confusion is not None:
+        of = f"{best} on {counted(result.n_labelled_target, 'labelled target row')}"
+        shown.append(confusion(details.confusion, details.evidence.classes, of))
+    return Section(f"Predictions of {best}", beside(shown))
