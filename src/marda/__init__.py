@@ -8,12 +8,13 @@ if TYPE_CHECKING:
     from marda.estimators import DSCM, MDA, MDAClassifier
     from marda.moments import Moments
     from marda.persist import load
-    from marda.selection import noise_path
+    from marda.selection import MDAClassifierCV, noise_path
 
 __all__ = [
     "DSCM",
     "MDA",
     "MDAClassifier",
+    "MDAClassifierCV",
     "Moments",
     "__version__",
     "load",
@@ -30,6 +31,7 @@ _HOMES = {
     "DSCM": "marda.estimators",
     "MDA": "marda.estimators",
     "MDAClassifier": "marda.estimators",
+    "MDAClassifierCV": "marda.selection",
     "Moments": "marda.moments",
     "load": "marda.persist",
     "noise_path": "marda.selection",

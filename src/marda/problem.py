@@ -109,6 +109,38 @@ class Problem:
         self._group_weights = moments.group_weights(class_weights)
         self._denoisers: dict[str, Denoiser] = {}
 
+    # Ridges and weights -----------------------------------------------------------------------
+    # With scaling="relative" each is a fraction of what it competes with, so that features times
+    # any number give the same predictions: a ridge, of the mean diagonal of the Gram that it is
+    # added to; γ of an MMD term, of tr(Q); λ and γ of a prediction term a·Q W Z Zᵀ, of ‖Z‖² at
+    # W = I, which makes a ZZᵀ of the order of the identity that it stands next to.
+
+    def _relative(self, value: float, scatter: Vector, noise: Vector | float = 0.0) -> float:
+        if self.settings.scaling != "relative":
+            return value
+        return value * float(np.mean(self.scale**2 * scatter + noise))
+
+    @cached_property
+    def ridge(self) -> float:
+        """ω."""
+        scatter = self._scatter_diagonal(None)
+        return self._relative(self.settings.ridge, scatter, self.all_rows.diagonal)
+
+    @cached_property
+    def ridge_class(self) -> float:
+        """δ."""
+        scatter = self._scatter_diagonal(self._group_weights)
+        return self._relative(self.settings.ridge_class, scatter, self.labelled.diagonal)
+
+    @cached_property
+    def _class_loss_weight(self) -> float:
+        """λ."""
+        weight = self.settings.class_loss_weight
+        if self.settings.scaling != "relative":
+            return weight
+        Z = self.identity_predictor[0]
+        return float(weight * Z.shape[1] / max(float(np.vdot(Z, Z)), np.finfo(float).tiny))
+
     # Second moments ---------------------------------------------------------------------------
 
     @cached_property
@@ -154,18 +186,27 @@ class Problem:
         if not parts:
             return None
         weight = self.settings.domain_loss_weight
-        if self.settings.scaling == "balanced":
-            weight *= self.count
         both = Discrepancy(
             np.vstack([p.rows for p in parts]), np.sum([p.diagonal for p in parts], axis=0)
         )
+        if self.settings.scaling == "balanced":
+            weight *= self.count
+        elif self.settings.scaling == "relative":
+            trace = float((both.rows**2).sum() + both.diagonal.sum())
+            weight *= self._trace / max(trace, np.finfo(float).tiny)
         return both.scaled(weight)
+
+    @property
+    def _trace(self) -> float:
+        """tr(Q), of features."""
+        scatter = self.scale**2 * self._scatter_diagonal(None)
+        return float((scatter + self.all_rows.diagonal).sum())
 
     def denoiser(self, model: Model) -> Denoiser:
         """G = Q + ωI + MMD terms of a model, and W₀; models with the same G share it."""
         which = model.discrepancies if self.has_target else ""
         if which not in self._denoisers:
-            diagonal = self.all_rows.diagonal + self.settings.ridge
+            diagonal = self.all_rows.diagonal + self.ridge
             extra = np.zeros((0, len(diagonal)))
             term = self._discrepancy(which)
             if term is not None:
@@ -238,7 +279,7 @@ class Problem:
         d = self.moments.n_features
         outputs = slice(None) if self.outputs is None else self.outputs
         Q = self.labelled
-        diagonal = Q.diagonal + self.settings.ridge_class
+        diagonal = Q.diagonal + self.ridge_class
         scatter = self._scatter_diagonal(self._group_weights)
         factor = self.factor(diagonal, Q.scale, Q.gram, scatter, "the class predictor's matrix")
         top = T[:d][outputs]
@@ -255,7 +296,7 @@ class Problem:
     def class_term(self, Z: Matrix, z0: Vector) -> PredictionTerm:
         """λ L2 without its penalty, for given Z and z₀."""
         T, _, norm = self.label_sums
-        return PredictionTerm(self.settings.class_loss_weight, self.labelled, T, norm, Z, z0)
+        return PredictionTerm(self._class_loss_weight, self.labelled, T, norm, Z, z0)
 
     @cached_property
     def domain_term(self) -> PredictionTerm:
@@ -265,11 +306,15 @@ class Problem:
         sums = moments.sums + moments.counts[:, None] * (moments.shift - center)
         outputs = slice(None) if self.outputs is None else self.outputs
         d = moments.n_features
+        scatter = self._scatter_diagonal(None)
+        ridge = self.settings.ridge_domain
+        if self.settings.scaling == "relative":  # z_D is learned on clean rows
+            ridge *= float(scatter.mean())
         factor = self.factor(
-            np.full(d, self.settings.ridge_domain),
+            np.full(d, ridge),
             np.ones(d),
             self.gram,
-            self._scatter_diagonal(None),
+            scatter,
             "the domain predictor's matrix",
         )
         z_domain = factor.solve(sums.T[outputs] @ targets.labels)
@@ -278,8 +323,11 @@ class Problem:
         if self.bias:
             z0 = moments.counts @ targets.labels / self.count
             ones = np.append(np.zeros(d), self.count)
+        weight = self.settings.domain_loss_weight * targets.weight
+        if self.settings.scaling == "relative":
+            weight *= len(z0) / max(float(np.vdot(z_domain, z_domain)), np.finfo(float).tiny)
         return PredictionTerm(
-            self.settings.domain_loss_weight * targets.weight,
+            weight,
             self.all_rows,
             np.outer(ones, targets.wanted),
             self.count * float(targets.wanted @ targets.wanted),
@@ -294,7 +342,7 @@ class Problem:
         outputs = slice(None) if self.outputs is None else self.outputs
         a, s2 = self.scale[outputs], self._squares[outputs]
         value = ((1 - a) ** 2 * s2 + self.all_rows.diagonal[outputs]).sum()
-        value += self.settings.ridge * self.n_outputs
+        value += self.ridge * self.n_outputs
         term = self._discrepancy(model.discrepancies if self.has_target else "")
         if term is not None:
             value += (term.rows[:, outputs] ** 2).sum() + term.diagonal[outputs].sum()

@@ -156,7 +156,7 @@ class _ZStep:
 
     def __init__(self, problem: Problem, denoiser: Denoiser):
         self.denoiser = denoiser
-        self.K0 = denoiser.predictor(problem.settings.ridge_class)
+        self.K0 = denoiser.predictor(problem.ridge_class)
         T, self.Y, _ = problem.label_sums
         self.u = problem.labelled.bias_column()
         self.n = problem.labelled.count
@@ -295,7 +295,7 @@ def _fixed_loss(problem: Problem, denoiser: Denoiser, delta: Matrix) -> float:
 def _class_loss(problem: Problem, Z: Matrix, z0: Vector, WZ: Matrix) -> float:
     """λ L2, its penalty included."""
     term = problem.class_term(Z, z0)
-    return term.loss(WZ) + term.weight * problem.settings.ridge_class * float(np.vdot(Z, Z))
+    return term.loss(WZ) + term.weight * problem.ridge_class * float(np.vdot(Z, Z))
 
 
 def _losses(denoiser: Denoiser, delta: Matrix, U: Matrix, terms: Sequence[PredictionTerm]) -> float:

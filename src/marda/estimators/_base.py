@@ -35,6 +35,12 @@ ACTIVATIONS: dict[str, Callable[[Matrix], Matrix]] = {
     "identity": lambda H: H,
 }
 
+#: Parameters that the operators of (★) do not depend on; `noise` is compared by itself.
+NOT_OF_THE_PROBLEM = (
+    *("method", "noise", "classifier", "refine", "center", "normalize"),
+    *("max_iter", "tol", "random_state", "verbose"),
+)
+
 
 @dataclass(frozen=True)
 class Layer:
@@ -70,6 +76,8 @@ class BaseMDA(ModelFiles, BaseEstimator):
         n_layers: int = 1,
         activation: str = "tanh",
         concatenate: bool = True,
+        center: bool = False,
+        normalize: bool = False,
         solver: str = "auto",
         n_pivots: int | None = None,
         max_iter: int = 100,
@@ -92,6 +100,8 @@ class BaseMDA(ModelFiles, BaseEstimator):
         self.n_layers = n_layers
         self.activation = activation
         self.concatenate = concatenate
+        self.center = center
+        self.normalize = normalize
         self.solver = solver
         self.n_pivots = n_pivots
         self.max_iter = max_iter
@@ -111,7 +121,7 @@ class BaseMDA(ModelFiles, BaseEstimator):
         """Checked numbers and switches."""
         for name, allowed in (
             ("marginalization", ("exact", "paper")),
-            ("scaling", ("balanced", "paper")),
+            ("scaling", ("balanced", "paper", "relative")),
             ("activation", tuple(ACTIVATIONS)),
             ("solver", ("auto", "primal", "dual", "cg")),
         ):
@@ -127,7 +137,7 @@ class BaseMDA(ModelFiles, BaseEstimator):
         if self.n_pivots is not None and not model.denoise:
             raise ValueError(f"n_pivots has no meaning for {model.name}, which does not denoise.")
         numbers = {
-            name: check_number(name, getattr(self, name))
+            name: self._number(name)
             for name in (
                 "ridge",
                 "ridge_class",
@@ -144,6 +154,10 @@ class BaseMDA(ModelFiles, BaseEstimator):
             **numbers,
         )
 
+    def _number(self, name: str) -> float:
+        """A ridge or weight, checked."""
+        return check_number(name, getattr(self, name))
+
     def _check_rows(
         self, X: Any, y: Any, sample_domain: Any
     ) -> tuple[Any, Labels, NDArray[np.int64]]:
@@ -151,21 +165,30 @@ class BaseMDA(ModelFiles, BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         domain = check_domains(sample_domain, X.shape[0])
         labels = encode_labels(y, domain, self.unlabeled)
+        return X, labels, domain
+
+    def _set_seen(self, X: Any, labels: Labels, domain: NDArray[np.int64]) -> None:
+        """What a fit sees."""
         target_labelled = bool(((domain < 0) & (labels.codes != UNLABELED)).any())
         self.setting_ = _setting(labels.codes, target_labelled)
         self.domains_ = np.unique(domain)
-        return X, labels, domain
+        self.n_features_in_ = X.shape[1]
 
     # Fit --------------------------------------------------------------------------------------
 
     def _fit_layers(
-        self, X: Any, labels: Labels, domain: NDArray[np.int64], predictor: bool
+        self,
+        X: Any,
+        labels: Labels,
+        domain: NDArray[np.int64],
+        predictor: bool,
+        model: Model | None = None,
     ) -> Solution:
         """Fit `n_layers` maps; the solution of the last has the class predictor, if wanted.
 
         The solution holds every factorisation: it is not kept after the fit.
         """
-        model = parse_method(self.method)
+        model = model or parse_method(self.method)
         settings = self._settings(model)
         if model.joint and len(labels.classes) < 2:
             raise ValueError(
@@ -184,7 +207,28 @@ class BaseMDA(ModelFiles, BaseEstimator):
                 H = self._activate(layer.map.apply(H))
         self._set_solution(solution)
         self.solver_ = self._layers[0].solver
+        self._set_centers(X, domain)
         return solution
+
+    def _set_centers(self, X: Any, domain: NDArray[np.int64]) -> None:
+        """Means of denoised rows: of every source, and of all target rows together (−1)."""
+        self._centers: dict[int, NDArray[Any]] = {}
+        if not self.center:
+            return
+        side = np.maximum(domain, -1)
+        for d in np.unique(side).tolist():
+            rows = X[side == d]
+            if len(self._layers) == 1:  # W is linear: the mean of rows becomes the mean
+                mean = np.asarray(rows.mean(0), dtype=np.float64).reshape(1, -1)
+                self._centers[d] = self._layers[0].map.apply(mean)[0]
+            else:
+                self._centers[d] = self._denoised(rows).mean(0)
+
+    def _center_of_new_rows(self) -> Any:
+        """New rows are of the target, or of the only domain there was."""
+        if not self._centers:
+            return 0.0
+        return self._centers[min(self._centers)]
 
     def _set_solution(self, solution: Solution) -> None:
         self.loss_curve_ = np.array(solution.loss_curve)
@@ -234,7 +278,7 @@ class BaseMDA(ModelFiles, BaseEstimator):
         others = [
             repr(getattr(self, name))
             for name in sorted(self.get_params(deep=False))
-            if name not in ("method", "noise", "classifier", "max_iter", "tol", "verbose")
+            if name not in NOT_OF_THE_PROBLEM
         ]
         key = (solver, model.name == "BL" or noise, *others)
         if key not in self._problems:
@@ -306,8 +350,27 @@ class BaseMDA(ModelFiles, BaseEstimator):
     def _activate(self, H: Matrix) -> Matrix:
         return ACTIVATIONS[self.activation](H)
 
-    def _features(self, X: Any) -> Matrix:
-        """Denoised rows: X W + offset, or the concatenation of layers."""
+    def _features(self, X: Any, domain: NDArray[np.int64] | None = None) -> Matrix:
+        """Denoised rows, centred and normalised if so set; without domains, of the target."""
+        H = self._denoised(X)
+        if self.center and domain is None:
+            H -= self._center_of_new_rows().astype(H.dtype)
+        elif self.center and domain is not None:
+            side = np.maximum(domain, -1)
+            for d in np.unique(side).tolist():
+                if d not in self._centers:
+                    raise ValueError(
+                        f"sample_domain holds {d}, a domain that fit has not seen: rows are "
+                        f"centred at their own domain's mean (seen: {sorted(self._centers)})."
+                    )
+                H[side == d] -= self._centers[d].astype(H.dtype)
+        if self.normalize:
+            norms = np.sqrt(np.einsum("ij,ij->i", H, H))[:, None]
+            H /= np.where(norms > 0, norms, 1).astype(H.dtype)
+        return H
+
+    def _denoised(self, X: Any) -> Matrix:
+        """X W + offset, or the concatenation of layers."""
         if len(self._layers) == 1:
             return self._layers[0].map.apply(X)
         blocks = [X.toarray() if sp.issparse(X) else X]

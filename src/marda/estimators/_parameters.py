@@ -22,8 +22,10 @@ _PARAMETERS = """\
         Weights λ of the class term and γ of the domain terms.
     marginalization : {"exact", "paper"}, default="exact"
         How noise enters the MMD terms: for entries dropped independently, or as the paper writes.
-    scaling : {"balanced", "paper"}, default="balanced"
-        "balanced" multiplies the MMD terms by the number of rows, so that they are felt.
+    scaling : {"balanced", "paper", "relative"}, default="balanced"
+        "balanced" multiplies the MMD terms by the number of rows, so that they are felt;
+        "relative" makes every ridge and weight a fraction of the trace that it competes with, so
+        that the units of the features do not matter.
     fit_intercept : bool, default=True
         A bias column that noise leaves alone, and an intercept of the class predictor.
     class_weight : None, "balanced" or dict, default=None
@@ -36,6 +38,11 @@ _SHARED_TAIL = """\
         Applied to the output of every layer if there are several.
     concatenate : bool, default=True
         With several layers, features are the input and every layer's output side by side.
+    center : bool, default=False
+        Subtract from denoised rows the mean of their own domain (all targets together). Rows that
+        come without a domain are taken for target rows.
+    normalize : bool, default=False
+        Scale denoised rows to unit length, after centring.
     solver : {"auto", "primal", "dual", "cg"}, default="auto"
         d×d matrices, n×n matrices, or conjugate gradients; "auto" estimates work and memory.
     n_pivots : int, default=None

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
 from sklearn.metrics import accuracy_score
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.utils import _safe_indexing, check_random_state, column_or_1d
+from sklearn.utils import _safe_indexing, column_or_1d
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from marda._validation import UNLABELED, Labels, is_marked
 from marda.estimators._base import BaseMDA
 from marda.estimators._files import OnnxFiles
 from marda.estimators._parameters import with_parameters
 from marda.estimators.dscm import DSCM
+from marda.estimators.kernel import GaussianRidge
+from marda.estimators.self_labelling import SelfLabelling
 from marda.estimators.streaming import Streaming, lazy_on_dask
 from marda.estimators.transformer import FeatureNames
 from marda.moments import Moments, accumulate
@@ -27,6 +29,7 @@ from marda.noise import Dropout
 from marda.operators.linear import DenseGram
 from marda.problem import Problem, Settings
 from marda.solve import Solution
+from marda.terms import parse_method
 
 __all__ = ["MDAClassifier"]
 
@@ -41,7 +44,7 @@ def _has(name: str) -> Any:
 
 
 @with_parameters
-class MDAClassifier(ClassifierMixin, OnnxFiles, Streaming, FeatureNames, BaseMDA):
+class MDAClassifier(ClassifierMixin, OnnxFiles, SelfLabelling, Streaming, FeatureNames, BaseMDA):
     """A classifier for the target, on features in which domains no longer differ.
 
     Learns W by marginalised denoising (see `MDA`) and a classifier on denoised rows X W, in
@@ -51,9 +54,18 @@ class MDAClassifier(ClassifierMixin, OnnxFiles, Streaming, FeatureNames, BaseMDA
     Parameters
     ----------
     {parameters}
-    classifier : {"ridge", "nn", "dscm"} or a scikit-learn classifier, default="ridge"
-        "ridge" is Z of the framework; "nn" the nearest labelled row; "dscm" domain-specific class
-        means; any other classifier is cloned and fitted on denoised labelled rows.
+    classifier : {"ridge", "kernel", "nn", "dscm"} or a classifier, default="ridge"
+        "ridge" is Z of the framework (on centred, normalised or refined rows: a plain ridge);
+        "kernel" a ridge in the space of a Gaussian kernel whose width fits the rows; "nn" the
+        nearest labelled row; "dscm" domain-specific class means; any other scikit-learn classifier
+        is cloned and fitted on denoised labelled rows.
+    refine : int, tuple of int or "auto", default=0
+        Rounds of self-labelling: the most confident target rows of every predicted class join the
+        labelled ones, a growing share of them, and the classifier is fitted again. With "C" in the
+        method or a joint method, W is learned again too, so that S1C and J12C need no target
+        label. Several numbers: the scores of these schedules are averaged ("ridge", "kernel").
+        "auto" chooses two schedules by how well the source predicts itself. Rounds after which
+        neighbours agree less about their labels are undone, with a `RefinementWarning`.
     {more_parameters}
 
     Attributes
@@ -66,6 +78,10 @@ class MDAClassifier(ClassifierMixin, OnnxFiles, Streaming, FeatureNames, BaseMDA
         The class predictor on denoised rows.
     classifier_ : estimator
         The fitted classifier, if it is not "ridge".
+    rounds_ : list of Round
+        What every round of self-labelling kept and changed.
+    source_skill_ : float
+        With "auto": κ, from 0 (chance) to 1, how well the source predicts left-out rows of itself.
     W_, offset_, loss_curve_, n_iter_, setting_, solver_, domains_
         As in `MDA`.
 
@@ -100,6 +116,9 @@ class MDAClassifier(ClassifierMixin, OnnxFiles, Streaming, FeatureNames, BaseMDA
         n_layers: int = 1,
         activation: str = "tanh",
         concatenate: bool = True,
+        center: bool = False,
+        normalize: bool = False,
+        refine: int | tuple[int, ...] | str = 0,
         solver: str = "auto",
         n_pivots: int | None = None,
         max_iter: int = 100,
@@ -123,6 +142,8 @@ class MDAClassifier(ClassifierMixin, OnnxFiles, Streaming, FeatureNames, BaseMDA
             n_layers=n_layers,
             activation=activation,
             concatenate=concatenate,
+            center=center,
+            normalize=normalize,
             solver=solver,
             n_pivots=n_pivots,
             max_iter=max_iter,
@@ -132,6 +153,7 @@ class MDAClassifier(ClassifierMixin, OnnxFiles, Streaming, FeatureNames, BaseMDA
             verbose=verbose,
         )
         self.classifier = classifier
+        self.refine = refine
 
     # Fit --------------------------------------------------------------------------------------
 
@@ -153,24 +175,42 @@ class MDAClassifier(ClassifierMixin, OnnxFiles, Streaming, FeatureNames, BaseMDA
         """
         if y is None:
             raise ValueError("MDAClassifier requires y to be passed, but the target y is None.")
-        self._check_classifier()
         if is_dask(X):
+            self._check_classifier()
             return self._fit_dask(X, y, sample_domain)
         self._end_stream()
-        X, labels, domain = self._check_rows(X, y, sample_domain)
+        return self._fit_checked(*self._check_rows(X, y, sample_domain))
+
+    def _fit_checked(self, X: Any, labels: Labels, domain: NDArray[np.int64]) -> Self:
+        """Learn from rows, coded labels and domains that have been checked."""
+        self._check_classifier()
         if len(labels.classes) < 2:
             raise ValueError(
                 f"y must have at least 2 classes, got one class: {labels.classes.tolist()}."
             )
-        self.classes_ = labels.classes
         self._forget()
-        solution = self._fit_layers(X, labels, domain, predictor=self._is_ridge)
-        self._fit_classifier(X, labels, domain, solution)
+        self._set_seen(X, labels, domain)
+        self.classes_ = labels.classes
+        model = parse_method(self.method)
+        if self.refine != 0 and self.setting_ == "US":
+            model = replace(model, class_mmd=False)  # until there are self-labelled rows
+        predictor = self._is_ridge and not self._on_rows
+        solution = self._fit_layers(X, labels, domain, predictor, model)
+        if len(self._layers) == 1:
+            self._set_linear(solution)
+        if self._on_rows:
+            self._fit_on_rows(X, labels, domain)
+        elif len(self._layers) > 1:
+            known = labels.codes != UNLABELED
+            self._fit_ridge(self._features(X[known]), labels.codes[known], domain[known])
         return self
 
     def _forget(self) -> None:
         """Drop what an earlier fit with other parameters may have left."""
-        left = ("_scores_coef", "_scores_intercept", "Z_", "_z0", "classifier_", "preprocessing_")
+        left = (
+            *("_scores_coef", "_scores_intercept", "Z_", "_z0", "classifier_", "preprocessing_"),
+            *("rounds_", "source_skill_", "_left_out"),
+        )
         for name in left:
             self.__dict__.pop(name, None)
 
@@ -187,11 +227,8 @@ class MDAClassifier(ClassifierMixin, OnnxFiles, Streaming, FeatureNames, BaseMDA
         self
         """
         self._check_classifier()
-        if self.classifier not in ("ridge", "dscm"):
-            raise ValueError(
-                f"classifier={self.classifier!r} needs rows, which moments do not hold: use "
-                "'ridge' or 'dscm'."
-            )
+        if self._why_rows():
+            raise ValueError(f"fit_moments: {self._why_rows()}")
         if len(moments.classes) < 2:
             raise ValueError(f"the moments have {len(moments.classes)} classes; 2 are needed.")
         self._end_stream()
@@ -205,49 +242,15 @@ class MDAClassifier(ClassifierMixin, OnnxFiles, Streaming, FeatureNames, BaseMDA
 
     def _check_classifier(self) -> None:
         if isinstance(self.classifier, str):
-            known = self.classifier in ("ridge", "nn", "dscm")
+            known = self.classifier in ("ridge", "kernel", "nn", "dscm")
         else:
             known = isinstance(self.classifier, BaseEstimator) and is_classifier(self.classifier)
         if not known:
             raise ValueError(
-                "classifier must be 'ridge', 'nn', 'dscm' or a scikit-learn classifier, got "
-                f"{self.classifier!r}."
+                "classifier must be 'ridge', 'kernel', 'nn', 'dscm' or a scikit-learn classifier, "
+                f"got {self.classifier!r}."
             )
-
-    def _fit_classifier(
-        self, X: Any, labels: Labels, domain: NDArray[np.int64], solution: Solution
-    ) -> None:
-        known = labels.codes != UNLABELED
-        if len(self._layers) == 1:
-            self._set_linear(solution)
-        if self._is_ridge:
-            if len(self._layers) > 1:
-                self._fit_ridge(self._features(X[known]), labels.codes[known], domain[known])
-            return
-        H, codes = self._features(X[known]), labels.codes[known]
-        y = labels.classes[codes]
-        if isinstance(self.classifier, str) and self.classifier == "nn":
-            self.classifier_ = KNeighborsClassifier(n_neighbors=1).fit(H, y)
-        elif isinstance(self.classifier, str):
-            sums = accumulate(H, labels.classes, codes, domain[known], grams=False)
-            self.classifier_ = DSCM()._fit_sums(sums)
-        else:
-            self.classifier_ = self._clone_classifier()
-            weights = {}
-            if self.class_weight is not None and has_fit_parameter(
-                self.classifier_, "sample_weight"
-            ):
-                weights["sample_weight"] = self._class_weights[codes]
-            self.classifier_.fit(H, y, **weights)
-
-    def _clone_classifier(self) -> Any:
-        classifier = clone(self.classifier)
-        if self.random_state is not None:
-            params = classifier.get_params()
-            if "random_state" in params and params["random_state"] is None:
-                seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-                classifier.set_params(random_state=seed)
-        return classifier
+        self._check_refine()
 
     def _fit_ridge(
         self, H: NDArray[Any], codes: NDArray[np.int64], domain: NDArray[np.int64]
@@ -301,13 +304,15 @@ class MDAClassifier(ClassifierMixin, OnnxFiles, Streaming, FeatureNames, BaseMDA
         """Intercept of the scores; one value for two classes."""
         self._check_linear("intercept_")
         full = self._scores_intercept
-        return full[1:] if len(self.classes_) == 2 else full
+        return np.asarray(full[1:] if len(self.classes_) == 2 else full)
 
     def _check_linear(self, name: str) -> None:
         if not hasattr(self, "_scores_coef"):
             why = (
                 "several layers are not linear"
                 if getattr(self, "n_layers", 1) > 1
+                else "scores of normalised rows are not linear"
+                if self._is_ridge
                 else f"classifier={self.classifier!r} has none"
             )
             raise AttributeError(f"{name}: {why}.")
@@ -316,10 +321,24 @@ class MDAClassifier(ClassifierMixin, OnnxFiles, Streaming, FeatureNames, BaseMDA
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """Ridge scores, one column a class."""
-        if len(self._layers) > 1:
+        if not hasattr(self, "_scores_coef"):
             return np.asarray(self._features(X) @ self.Z_ + self._z0, dtype=np.float64)
         coef = self._scores_coef.T.astype(X.dtype)
         return np.asarray(X @ coef + self._scores_intercept, dtype=np.float64)
+
+    def _class_scores(self, X: Any) -> NDArray[np.float64]:
+        """Scores of checked rows, one column a class, whatever the classifier."""
+        if self._is_ridge:
+            return self._scores(X)
+        F, fitted = self._features(X), self.classifier_
+        if isinstance(fitted, GaussianRidge):
+            return fitted._scores(F)
+        if isinstance(fitted, DSCM):
+            return np.asarray(fitted._log_scores(F))
+        if hasattr(fitted, "decision_function"):
+            values = np.asarray(fitted.decision_function(F), dtype=np.float64)
+            return np.asarray(values if values.ndim == 2 else np.stack([-values, values], 1))
+        return np.asarray(fitted.predict_proba(F), dtype=np.float64)
 
     @available_if(_has("decision_function"))
     @lazy_on_dask
@@ -331,10 +350,6 @@ class MDAClassifier(ClassifierMixin, OnnxFiles, Streaming, FeatureNames, BaseMDA
             scores = self._scores(X)
             return scores[:, 1] if len(self.classes_) == 2 else scores
         return np.asarray(self.classifier_.decision_function(self._features(X)))
-
-    @property
-    def _is_ridge(self) -> bool:
-        return isinstance(self.classifier, str) and self.classifier == "ridge"
 
     @available_if(_has("predict_proba"))
     @lazy_on_dask

@@ -28,6 +28,7 @@ __all__ = ["Streaming", "lazy_on_dask"]
 _SOLVED = frozenset(
     {
         "_layers",
+        "_centers",
         "_class_weights",
         "_scores_coef",
         "_scores_intercept",
@@ -48,9 +49,14 @@ def lazy_on_dask(method: Any) -> Any:
     """Let a method of X give a lazy array, block by block, where X is a Dask collection."""
 
     @wraps(method)
-    def either(self: Any, X: Any) -> Any:
+    def either(self: Any, X: Any, **options: Any) -> Any:
         if not is_dask(X):
-            return method(self, X)
+            return method(self, X, **options)
+        if options.get("sample_domain") is not None:
+            raise ValueError(
+                "sample_domain cannot be given with a Dask collection: rows of the "
+                "target, or of one domain, are transformed block by block."
+            )
         check_is_fitted(self)
         wanted = _get_output_config("transform", self)["dense"]
         if method.__name__ == "transform" and wanted != "default":
@@ -157,6 +163,9 @@ class Streaming:
             return (
                 f"classifier={classifier!r} needs rows, which are not kept: use 'ridge' or 'dscm'."
             )
+        for name in ("center", "normalize", "refine"):
+            if getattr(self, name, 0):
+                return f"{name}={getattr(self, name)!r} needs rows, which are not kept."
         if self.n_layers != 1:
             return "n_layers above 1 needs rows: moments of the next layer are not known."
         if self.n_pivots is not None:
@@ -234,6 +243,7 @@ class Streaming:
         """Solve, and set what all models have; gives the solution."""
         layer, solution = moments_layer(self, moments, predictor=predictor)  # type: ignore[arg-type]
         self._layers = [layer]
+        self._centers: dict[int, Any] = {}
         self.n_features_in_ = moments.n_features
         self.__dict__.pop("feature_names_in_", None)
         if moments.feature_names is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from marda._validation import check_domains
 from marda.estimators._base import BaseMDA
 from marda.estimators._parameters import with_parameters
 from marda.estimators.streaming import Streaming, lazy_on_dask
@@ -22,24 +23,36 @@ __all__ = ["MDA", "FeatureNames"]
 class FeatureNames(TransformerMixin):
     """`transform` and the names of what it gives."""
 
+    __metadata_request__transform: ClassVar[dict[str, bool]] = {"sample_domain": True}
+
     _layers: Any
     concatenate: bool
 
     @lazy_on_dask
-    def transform(self: Any, X: Any) -> NDArray[Any]:
+    def transform(self: Any, X: Any, *, sample_domain: Any = None) -> NDArray[Any]:
         """Denoised rows, X W + offset; with several layers, their concatenation.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n_rows, n_features)
             Rows of any domain.
+        sample_domain : array of int of shape (n_rows,), default=None
+            Domains of the rows, which `center` needs; None: rows of the target.
 
         Returns
         -------
         H : array of shape (n_rows, n_outputs)
         """
         check_is_fitted(self)
-        return np.asarray(self._features(self._check_transform(X)))
+        X = self._check_transform(X)
+        if sample_domain is None or not self.center:
+            return np.asarray(self._features(X))
+        return np.asarray(self._features(X, check_domains(sample_domain, X.shape[0], both=False)))
+
+    def fit_transform(self: Any, X: Any, y: Any = None, *, sample_domain: Any = None) -> Any:
+        """Fit, then denoised rows of all domains, each centred (if so set) at its own mean."""
+        fitted = self.fit(X, y, sample_domain=sample_domain)
+        return fitted.transform(X, sample_domain=sample_domain)
 
     def get_feature_names_out(self: Any, input_features: Any = None) -> NDArray[Any]:
         """Names of denoised features: those of the inputs that they reconstruct."""
@@ -131,6 +144,7 @@ class MDA(Streaming, FeatureNames, BaseMDA):
         if is_dask(X):
             return self._fit_dask(X, y, sample_domain)
         X, labels, domain = self._check_rows(X, y, sample_domain)
+        self._set_seen(X, labels, domain)
         self._fit_layers(X, labels, domain, predictor=False)
         return self
 

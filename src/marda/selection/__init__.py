@@ -1,4 +1,4 @@
-"""Choosing parameters: the noise path, and label-free scorers."""
+"""Choosing without target labels: the noise path, label-free scorers, `MDAClassifierCV`."""
 
 from marda.selection.path import NoisePath, noise_path
 from marda.selection.scorers import (
@@ -14,12 +14,14 @@ from marda.selection.scorers import (
     SoftNeighbourhoodDensityScorer,
     get_criterion,
 )
+from marda.selection.search import MDAClassifierCV
 
 __all__ = [
     "CRITERIA",
     "Criterion",
     "DeepEmbeddedScorer",
     "ImportanceWeightedScorer",
+    "MDAClassifierCV",
     "MutualInformationScorer",
     "NeighbourAgreementScorer",
     "NoisePath",

@@ -1,0 +1,228 @@
+"""Weighted ridge classifiers on the rows of one fit: refitted often, on changing sets of rows.
+
+With rows f_i, targets y_i = ±1 (one column a class), weights w_i and a free intercept b,
+
+    min  Σ_i w_i ‖y_i − h(f_i) − b‖² + δ‖h‖²
+
+over linear h, or over h in the space of the Gaussian kernel exp(−‖f − g‖² / 2σ²). Everything that
+does not depend on labels and weights (the Gram of all rows) is computed once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, eigh, inv
+from scipy.linalg.blas import dsyrk, ssyrk
+from scipy.special import softmax
+
+__all__ = ["GaussianRidge", "RidgeOnRows", "RidgeSolution", "signs"]
+
+Matrix = NDArray[Any]
+Vector = NDArray[Any]
+Index = NDArray[np.int64]
+
+#: Up to this many rows the Gaussian kernel is exact; beyond, it is projected on landmarks.
+MAX_EXACT = 3000
+LANDMARKS = 1500
+#: Directions of the landmarks' kernel below this share of its diagonal are noise in float32.
+EIGENVALUE_FLOOR = 1e-4
+
+
+def signs(codes: Index, n_classes: int, dtype: Any = np.float64) -> Matrix:
+    """Targets: +1 in the column of a row's class, −1 elsewhere."""
+    Y = np.full((len(codes), n_classes), -1, dtype=dtype)
+    Y[np.arange(len(codes)), codes] = 1
+    return Y
+
+
+@dataclass(frozen=True)
+class RidgeSolution:
+    """h as weights on `basis` rows (Gaussian) or on features (linear), and the intercept."""
+
+    coef: Matrix
+    intercept: Vector
+
+    def __add__(self, other: RidgeSolution) -> RidgeSolution:
+        return RidgeSolution(self.coef + other.coef, self.intercept + other.intercept)
+
+    def standardised(self, scale: float) -> RidgeSolution:
+        """Scores minus their mean over classes, divided by `scale`."""
+        return RidgeSolution(
+            (self.coef - self.coef.mean(1, keepdims=True)) / scale,
+            (self.intercept - self.intercept.mean()) / scale,
+        )
+
+
+class RidgeOnRows:
+    """Ridge classifiers on subsets of given rows.
+
+    Parameters
+    ----------
+    F : array of shape (n_rows, n_features)
+        All rows that may ever be fitted or scored.
+    gaussian : bool
+        Gaussian kernel, of width σ² = total variance of the rows, so that two rows are as alike
+        as exp(−1) on average; or linear.
+    seed : int
+        Draws landmarks.
+    """
+
+    def __init__(self, F: Matrix, *, gaussian: bool, seed: int = 0):
+        self.F, self.gaussian = F, gaussian
+        n, d = F.shape
+        self.variance = float(np.maximum(F.var(axis=0, dtype=np.float64).sum(), 1e-30))
+        self._gram: Matrix | None = None
+        self._rest = np.zeros(n, dtype=F.dtype)
+        if not gaussian:
+            if n < d:
+                self._gram = _syrk(F, transposed=False)
+            else:
+                self._P, self._back = F, None
+        elif n <= MAX_EXACT:
+            self.basis = F
+            self._gram = _gaussian(F, F, self.variance)
+        else:
+            chosen = np.random.default_rng(seed).choice(n, LANDMARKS, replace=False)
+            self.basis = F[np.sort(chosen)]
+            values, U = eigh(_gaussian(self.basis, self.basis, self.variance), check_finite=False)
+            keep = values > EIGENVALUE_FLOOR
+            self._back = (U[:, keep] / np.sqrt(values[keep])).astype(F.dtype)
+            self._P = _gaussian(F, self.basis, self.variance) @ self._back
+            # What landmarks do not explain of a row's own similarity acts as noise of that row.
+            self._rest = np.maximum(1 - np.einsum("ij,ij->i", self._P, self._P), 0)
+
+    # Fits -------------------------------------------------------------------------------------
+
+    def fit(
+        self, rows: Index, Y: Matrix, weights: Vector, ridge: float
+    ) -> tuple[RidgeSolution, Matrix]:
+        """The solution on some rows, and its scores on all rows."""
+        if self._gram is not None:
+            M = self._gram[np.ix_(rows, rows)]
+            M[np.diag_indices(len(rows))] += (ridge / weights).astype(M.dtype)
+            both = np.column_stack([Y, np.ones(len(Y))]).astype(M.dtype)
+            solved = _posdef_solve(M, both)
+            b = solved[:, :-1].sum(0) / solved[:, -1].sum()
+            dual = solved[:, :-1] - solved[:, -1:] * b
+            scores = self._gram[:, rows] @ dual + b
+            if not self.gaussian:
+                return RidgeSolution(self.F[rows].T @ dual, b), scores
+            coef = np.zeros((len(self.F), Y.shape[1]), dtype=dual.dtype)
+            coef[rows] = dual
+            return RidgeSolution(coef, b), scores
+        Pc, v, mu, mean = self._centred(rows, Y, weights, ridge)
+        z = _posdef_solve(self._scatter(Pc, v), (Pc * v[:, None]).T @ (Y - mean))
+        b = mean - mu @ z
+        coef = z if self._back is None else self._back @ z
+        return RidgeSolution(coef, b), self._P @ z + b
+
+    def leave_one_out(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> Matrix:
+        """Scores of every fitted row by the solution without it, exactly."""
+        if self._gram is not None:
+            M = self._gram[np.ix_(rows, rows)]
+            M[np.diag_indices(len(rows))] += (ridge / weights).astype(M.dtype)
+            Mi = inv(M, overwrite_a=True, check_finite=False)
+            s = Mi.sum(1)
+            B = Mi - np.outer(s, s) / s.sum()
+            return np.asarray(Y - (B @ Y) / np.diag(B)[:, None])
+        Pc, v, _, mean = self._centred(rows, Y, weights, ridge)
+        factor = cho_factor(self._scatter(Pc, v), overwrite_a=True, check_finite=False)
+        weighted = (Pc * v[:, None]).T
+        residual = Y - mean - Pc @ cho_solve(factor, weighted @ (Y - mean), check_finite=False)
+        leverage = np.einsum("ij,ji->i", Pc, cho_solve(factor, weighted, check_finite=False))
+        leverage += v / v.sum()
+        return np.asarray(Y - residual / np.maximum(1 - leverage, 1e-6)[:, None])
+
+    def _centred(
+        self, rows: Index, Y: Matrix, weights: Vector, ridge: float
+    ) -> tuple[Matrix, Vector, Vector, Vector]:
+        """Features about their weighted mean, weights over δ, that mean, and that of targets."""
+        P = self._P[rows]
+        v = (1 / (ridge / weights + self._rest[rows])).astype(P.dtype)
+        mu = (v @ P) / v.sum()
+        return P - mu, v, mu, (v @ Y) / v.sum()
+
+    def _scatter(self, Pc: Matrix, v: Vector) -> Matrix:
+        A = _syrk(Pc * np.sqrt(v)[:, None], transposed=True)
+        A[np.diag_indices(len(A))] += 1
+        return A
+
+
+def _syrk(A: Matrix, *, transposed: bool) -> Matrix:
+    """AAᵀ or AᵀA, in half the work of a product."""
+    product = ssyrk if A.dtype == np.float32 else dsyrk
+    # A C-ordered A is Aᵀ to Fortran; the lower triangle of the result is then the one to read.
+    G = product(1.0, A.T, trans=not transposed, lower=1)
+    return np.asarray(np.tril(G) + np.tril(G, -1).T)
+
+
+def _posdef_solve(M: Matrix, B: Matrix) -> Matrix:
+    factor = cho_factor(M, overwrite_a=True, check_finite=False)
+    return np.asarray(cho_solve(factor, B.astype(M.dtype), check_finite=False))
+
+
+def _gaussian(A: Matrix, B: Matrix, variance: float) -> Matrix:
+    """exp(−‖a − b‖² / 2σ²)."""
+    K = A @ B.T
+    K -= 0.5 * np.einsum("ij,ij->i", A, A)[:, None]
+    K -= 0.5 * np.einsum("ij,ij->i", B, B)
+    np.minimum(K, 0, out=K)  # rounding
+    K /= variance
+    return np.asarray(np.exp(K, out=K))
+
+
+class GaussianRidge:
+    """The frozen Gaussian-kernel classifier of a fit: similarity to basis rows, weighted.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Label values.
+    basis_ : array of shape (n_basis, n_features)
+        Rows that others are compared with.
+    coef_ : array of shape (n_basis, n_classes)
+        Their weights.
+    intercept_ : array of shape (n_classes,)
+        Added to the scores.
+    variance_ : float
+        σ² of the kernel.
+    """
+
+    def __init__(
+        self, classes: Vector, basis: Matrix, coef: Matrix, intercept: Vector, variance: float
+    ):
+        self.classes_, self.basis_, self.coef_ = classes, basis, coef
+        self.intercept_, self.variance_ = intercept, variance
+
+    @classmethod
+    def of(cls, classes: Vector, ridge: RidgeOnRows, solution: RidgeSolution) -> GaussianRidge:
+        """What predictions need: only the basis rows that have a weight."""
+        used = np.flatnonzero(np.any(solution.coef != 0, axis=1))
+        coef = solution.coef[used]
+        return cls(classes, ridge.basis[used], coef, solution.intercept, ridge.variance)
+
+    def _scores(self, F: Matrix) -> NDArray[np.float64]:
+        out = np.empty((len(F), len(self.classes_)))
+        step = max(1, 2**24 // max(1, len(self.basis_)))
+        for start in range(0, len(F), step):
+            part = slice(start, start + step)
+            K = _gaussian(F[part], self.basis_, self.variance_)
+            out[part] = K @ self.coef_ + self.intercept_
+        return out
+
+    def decision_function(self, F: Matrix) -> NDArray[np.float64]:
+        """Scores of rows; for two classes, those of the second."""
+        scores = self._scores(F)
+        return scores[:, 1] if len(self.classes_) == 2 else scores
+
+    def predict_proba(self, F: Matrix) -> NDArray[np.float64]:
+        """A softmax of the scores."""
+        return np.asarray(softmax(self._scores(F), axis=1))
+
+    def predict(self, F: Matrix) -> NDArray[Any]:
+        """The class of the highest score."""
+        return np.asarray(self.classes_[self._scores(F).argmax(1)])

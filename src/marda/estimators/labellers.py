@@ -1,0 +1,151 @@
+"""Classifiers on the features of one fit, refitted on changing sets of labelled rows.
+
+A labeller is made for all rows of a fit and scores all of them after every fit, so that
+self-labelling (refine.py) can use any classifier.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import pairwise_distances_argmin_min
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils.validation import has_fit_parameter
+
+from marda.estimators.dscm import DSCM
+from marda.estimators.kernel import GaussianRidge, RidgeOnRows, RidgeSolution, signs
+from marda.moments import accumulate
+
+__all__ = ["EstimatorLabeller", "Labeller", "MeansLabeller", "NearestLabeller", "RidgeLabeller"]
+
+Matrix = NDArray[Any]
+Vector = NDArray[Any]
+Index = NDArray[np.int64]
+
+
+class Labeller(ABC):
+    """A classifier on features `F` of all rows of a fit.
+
+    Parameters
+    ----------
+    F : array of shape (n_rows, n_features)
+        Features of all rows.
+    classes : array of shape (n_classes,)
+        Label values.
+    """
+
+    def __init__(self, F: Matrix, classes: Vector):
+        self.F, self.classes = F, classes
+
+    @abstractmethod
+    def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
+        """Fit on some rows with these class codes; scores of all rows, one column a class."""
+
+    @property
+    def fitted(self) -> Any:
+        """The classifier of the last fit."""
+        raise NotImplementedError
+
+
+class RidgeLabeller(Labeller):
+    """Ridge with a free intercept, linear or in the space of a Gaussian kernel."""
+
+    def __init__(
+        self, F: Matrix, classes: Vector, *, gaussian: bool, ridge: float = 1.0, seed: int = 0
+    ):
+        super().__init__(F, classes)
+        self.ridge = ridge
+        self.on_rows = RidgeOnRows(F, gaussian=gaussian, seed=seed)
+        self.solution: RidgeSolution
+
+    def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
+        """Solve; the solution is kept."""
+        Y = signs(codes, len(self.classes), self.F.dtype)
+        self.solution, scores = self.on_rows.fit(rows, Y, weights, self.ridge)
+        return scores
+
+    def leave_one_out(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
+        """Scores of fitted rows, each by the fit without it."""
+        Y = signs(codes, len(self.classes), self.F.dtype)
+        return self.on_rows.leave_one_out(rows, Y, weights, self.ridge)
+
+    @property
+    def fitted(self) -> GaussianRidge:
+        """The Gaussian classifier; a linear one is its solution."""
+        return GaussianRidge.of(self.classes, self.on_rows, self.solution)
+
+
+class EstimatorLabeller(Labeller):
+    """Any scikit-learn classifier; weights where it takes them."""
+
+    def __init__(self, F: Matrix, classes: Vector, make: Callable[[], Any]):
+        super().__init__(F, classes)
+        self._make = make
+
+    def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
+        """Fit a fresh copy; log-probabilities, or decision values."""
+        self._fitted = self._make()
+        # Equal weights say nothing, and not every classifier can be told.
+        weighted = has_fit_parameter(self._fitted, "sample_weight") and np.ptp(weights) > 0
+        options = {"sample_weight": weights} if weighted else {}
+        self._fitted.fit(self.F[rows], self.classes[codes], **options)
+        scores = np.full((len(self.F), len(self.classes)), -np.inf)
+        known = np.searchsorted(self.classes, self._fitted.classes_)
+        if hasattr(self._fitted, "predict_proba"):
+            P = self._fitted.predict_proba(self.F)
+            scores[:, known] = np.log(np.maximum(P, np.finfo(np.float64).tiny))
+            return scores
+        if not hasattr(self._fitted, "decision_function"):
+            raise ValueError(
+                f"refine needs the confidence of predictions, and {type(self._fitted).__name__} "
+                "has neither predict_proba nor decision_function."
+            )
+        values = np.asarray(self._fitted.decision_function(self.F))
+        scores[:, known] = values if values.ndim == 2 else np.stack([-values, values], 1)
+        return scores
+
+    @property
+    def fitted(self) -> Any:
+        """The fitted copy."""
+        return self._fitted
+
+
+class MeansLabeller(Labeller):
+    """Domain-specific class means; self-labelled rows give the target means of its own."""
+
+    def __init__(self, F: Matrix, classes: Vector, domain: Index):
+        super().__init__(F, classes)
+        self._domain = domain
+
+    def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
+        """Means of the rows; they have no weights."""
+        sums = accumulate(self.F[rows], self.classes, codes, self._domain[rows], grams=False)
+        self._fitted = DSCM()._fit_sums(sums)
+        return self._fitted._log_scores(self.F)
+
+    @property
+    def fitted(self) -> DSCM:
+        """The fitted class means."""
+        return self._fitted
+
+
+class NearestLabeller(Labeller):
+    """The nearest labelled row; sure where the nearest row of another class is far."""
+
+    def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
+        """Minus the distance to the nearest row of every class."""
+        self._last = rows, codes
+        scores = np.full((len(self.F), len(self.classes)), -np.inf)
+        for c in np.unique(codes):
+            scores[:, c] = -pairwise_distances_argmin_min(self.F, self.F[rows[codes == c]])[1]
+        return scores
+
+    @property
+    def fitted(self) -> KNeighborsClassifier:
+        """The nearest-neighbour classifier of the last rows."""
+        rows, codes = self._last
+        return KNeighborsClassifier(n_neighbors=1).fit(self.F[rows], self.classes[codes])

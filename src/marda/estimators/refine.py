@@ -1,0 +1,177 @@
+"""Self-labelling: confident target rows join the labelled ones, more of them every round.
+
+Round k of n keeps the k/n most confident target rows of every predicted class and fits again. The
+set grows class by class, so that an easy class cannot crowd out a hard one. Labels are judged by
+what no round can change: whether neighbours in the features of before the first round agree.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from marda.criteria.neighbours import Agreement, Neighbours, label_agreement
+
+__all__ = ["RefinementWarning", "Round", "Rows", "balanced_weights", "refine"]
+
+Matrix = NDArray[np.floating]
+Vector = NDArray[np.floating]
+Index = NDArray[np.int64]
+
+#: Softmax of this many times the scores ranks and weighs confidence.
+SHARPNESS = 2.5
+#: Labels have settled when, with half of the rows in, two rounds change at most this share of them.
+#: Earlier a round adds so few rows that it often changes nothing, and yet the next ones do.
+SETTLED = 1e-3
+#: A round is worse if neighbours agree less by this many standard errors.
+TOLERANCE = 3.0
+#: A few labelled target rows together weigh up to this many times their number.
+TARGET_WEIGHT = 10.0
+
+Fit = Callable[[Index, Index, Vector], Matrix]
+
+
+class RefinementWarning(UserWarning):
+    """Self-labelling made things worse by label-free evidence and was undone."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round: rows kept of the target, rows whose label changed, agreement of neighbours."""
+
+    schedule: int
+    number: int
+    kept: int
+    changed: int
+    agreement: float
+    standard_error: float
+    used: bool
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Who is labelled, who may be, and how they weigh.
+
+    Attributes
+    ----------
+    labelled, codes, weights : arrays of shape (n_labelled,)
+        Rows with a label, their classes and weights.
+    free : array of shape (n_free,)
+        Target rows without a label.
+    balanced : bool
+        Classes of self-labelled rows weigh the same in sum.
+    neighbours : Neighbours, default=None
+        Of the free rows, in features that no round changes; None: no guard.
+    """
+
+    labelled: Index
+    codes: Index
+    weights: Vector
+    free: Index
+    balanced: bool
+    neighbours: Neighbours | None = None
+
+
+def balanced_weights(codes: Index, n_classes: int) -> Vector:
+    """Weights of mean 1 that give every class the same sum."""
+    counts = np.bincount(codes, minlength=n_classes)
+    present = max(1, int((counts > 0).sum()))
+    return np.asarray((len(codes) / present / np.maximum(counts, 1))[codes])
+
+
+def refine(fit: Fit, rows: Rows, n_rounds: int) -> tuple[list[Round], Matrix]:
+    """Fit on the labelled rows, then in rounds on those and self-labelled rows.
+
+    Parameters
+    ----------
+    fit : callable
+        (rows, codes, weights) → scores of all rows, one column a class. Its last call is the one
+        that holds.
+    rows : Rows
+        Labelled and free rows.
+    n_rounds : int
+        Rounds; labels that have settled skip to the last.
+
+    Returns
+    -------
+    history : list of Round
+        `used` tells the rounds that were kept.
+    scores : array of shape (n_rows, n_classes)
+        Of the fit that holds.
+    """
+    scores = fit(rows.labelled, rows.codes, rows.weights)
+    history: list[Round] = []
+    if not len(rows.free):
+        return history, scores
+    labels = scores[rows.free].argmax(1)
+    best = _agreement(rows, labels)
+    none: Index = np.empty(0, dtype=np.int64)
+    last: tuple[Index, Index, Vector] = (none, none, np.empty(0))
+    calm, number = 0, 0
+    while number < n_rounds:
+        number = n_rounds if calm >= 2 else number + 1
+        P = softmax(SHARPNESS * np.asarray(scores[rows.free], dtype=np.float64), axis=1)
+        kept = most_confident(labels, P.max(1), number / n_rounds)
+        joined = (rows.free[kept], labels[kept], _weights(rows, labels[kept], P[kept].max(1)))
+        new_scores = _fit_with(fit, rows, joined)
+        new = new_scores[rows.free].argmax(1)
+        changed = int((new != labels).sum())
+        still = changed <= SETTLED * len(labels) and number > n_rounds / 2
+        calm = calm + 1 if still else 0
+        now = _agreement(rows, new)
+        worse = now.value < best.value - TOLERANCE * max(now.standard_error, best.standard_error)
+        history.append(Round(n_rounds, number, len(kept), changed, *now, used=not worse))
+        if worse:
+            warnings.warn(
+                f"self-labelling was stopped and undone at round {number} of {n_rounds}: target "
+                f"rows that lie close together agree on a class less often than before it "
+                f"({now.value:.2f} against {best.value:.2f}). The model of the round before is "
+                "kept; use fewer rounds, a smaller domain_loss_weight, or refine=0.",
+                RefinementWarning,
+                stacklevel=2,
+            )
+            return history, _fit_with(fit, rows, last)
+        best = max(best, now, key=lambda a: a.value)
+        scores, labels, last = new_scores, new, joined
+    return history, scores
+
+
+def _fit_with(fit: Fit, rows: Rows, joined: tuple[Index, Index, Vector]) -> Matrix:
+    """Fit on the labelled rows and these."""
+    return fit(
+        np.concatenate([rows.labelled, joined[0]]),
+        np.concatenate([rows.codes, joined[1]]),
+        np.concatenate([rows.weights, joined[2]]),
+    )
+
+
+def most_confident(labels: Index, confidence: Vector, share: float) -> Index:
+    """The most confident share of the rows of every predicted class, in row order."""
+    kept = np.zeros(len(labels), dtype=bool)
+    for c in np.unique(labels):
+        mine = np.flatnonzero(labels == c)
+        order = np.argsort(-confidence[mine], kind="stable")
+        kept[mine[order[: int(np.ceil(len(mine) * share))]]] = True
+    return np.flatnonzero(kept)
+
+
+def _weights(rows: Rows, labels: Index, confidence: Vector) -> Vector:
+    """Confidence, with equal sums a class if balanced; in all as much as their number, at most
+    as much as the labelled rows.
+    """
+    weights = np.asarray(confidence, dtype=np.float64)
+    if rows.balanced:
+        weights = weights * balanced_weights(labels, int(labels.max()) + 1)
+    total = min(float(len(rows.labelled)), float(len(labels)))
+    return np.asarray(weights * (total / weights.sum()))
+
+
+def _agreement(rows: Rows, labels: Index) -> Agreement:
+    if rows.neighbours is None:
+        return Agreement(0.0, 0.0)
+    return label_agreement(rows.neighbours, labels)

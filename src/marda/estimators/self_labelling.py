@@ -1,0 +1,268 @@
+"""Classifiers on the rows of `transform`, with or without self-labelling of the target."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from marda._memory import available_memory, format_bytes
+from marda._validation import UNLABELED, Labels, check_number
+from marda.criteria.neighbours import nearest_neighbours
+from marda.estimators.kernel import RidgeSolution
+from marda.estimators.labellers import (
+    EstimatorLabeller,
+    Labeller,
+    MeansLabeller,
+    NearestLabeller,
+    RidgeLabeller,
+)
+from marda.estimators.refine import TARGET_WEIGHT, Rows, balanced_weights, refine
+from marda.terms import Model, parse_method
+
+__all__ = ["SelfLabelling"]
+
+Index = NDArray[np.int64]
+
+#: ridge_class="auto": what the source leaves unexplained, within these bounds.
+RIDGE_BOUNDS = 0.1, 0.3
+#: refine="auto": a short schedule, and a long one that a source which is learned well earns.
+SHORT, LONG = 5, 15
+NEIGHBOURS = 10
+
+
+class SelfLabelling:
+    """The fit of a classifier on features, for `MDAClassifier`."""
+
+    if TYPE_CHECKING:
+        method: str
+        classifier: Any
+        class_weight: Any
+        ridge_class: Any
+        refine: Any
+        center: bool
+        normalize: bool
+        random_state: Any
+        _class_weights: Any
+        _layers: Any
+        Z_: Any
+
+        _features: Any
+        _fit_layers: Any
+
+    # Parameters -------------------------------------------------------------------------------
+
+    @property
+    def _is_ridge(self) -> bool:
+        return isinstance(self.classifier, str) and self.classifier == "ridge"
+
+    @property
+    def _on_rows(self) -> bool:
+        """Whether the classifier learns from denoised rows, even if it is the ridge."""
+        return bool(self.center or self.normalize or self.refine != 0 or not self._is_ridge)
+
+    @property
+    def _has_ridge(self) -> bool:
+        return isinstance(self.classifier, str) and self.classifier in ("ridge", "kernel")
+
+    def _check_refine(self) -> None:
+        """The values of `refine` and `ridge_class` that this classifier can have."""
+        given = self.refine
+        rounds = given if isinstance(given, tuple | list) else (given,)
+        whole = [
+            isinstance(n, int | np.integer) and not isinstance(n, bool) and n >= 0 for n in rounds
+        ]
+        if given != "auto" and (not whole or not all(whole)):
+            raise ValueError(
+                "refine must be a number of rounds (at least 0), several of them, or 'auto', got "
+                f"{given!r}."
+            )
+        if (given == "auto" or len(rounds) > 1) and not self._has_ridge:
+            raise ValueError(
+                f"refine={given!r} averages schedules, which classifier={self.classifier!r} "
+                "cannot: use one number of rounds, or classifier='ridge' or 'kernel'."
+            )
+        chosen = isinstance(self.ridge_class, str) and self.ridge_class == "auto"
+        if chosen and not (self._has_ridge and self._on_rows):
+            raise ValueError(
+                "ridge_class='auto' is for classifier='kernel', or 'ridge' on centred, normalised "
+                f"or refined rows, got classifier={self.classifier!r}: give a number."
+            )
+        if not chosen and self._has_ridge and self._on_rows:
+            check_number("ridge_class", self.ridge_class, strict=True)
+
+    def _number(self, name: str) -> float:
+        """A ridge or weight; the marginalised predictor is not asked for with an "auto" ridge."""
+        if name == "ridge_class" and isinstance(self.ridge_class, str):
+            return 1.0 if self.ridge_class == "auto" else check_number(name, self.ridge_class)
+        return check_number(name, getattr(self, name))
+
+    # Fit --------------------------------------------------------------------------------------
+
+    def _fit_on_rows(self, X: Any, labels: Labels, domain: Index) -> None:
+        """Fit the classifier on features of labelled rows; then let it label the target."""
+        known = np.flatnonzero(labels.codes != UNLABELED)
+        codes, target = labels.codes[known], domain[known] < 0
+        refining = self.refine != 0
+        used = np.arange(len(domain)) if refining else known
+        self._check_room(len(used))
+        at = np.full(len(domain), -1)
+        at[used] = np.arange(len(used))
+        labeller = self._labeller(self._features(X[used], domain[used]), labels, domain[used])
+        rows = Rows(
+            at[known],
+            codes,
+            self._row_weights(codes, target, heavy_target=refining),
+            at[np.flatnonzero((labels.codes == UNLABELED) & (domain < 0))] if refining else at[:0],
+            isinstance(self.class_weight, str),
+        )
+        self.rounds_: list[Any] = []
+        if isinstance(labeller, RidgeLabeller):
+            self._set_skill(labeller, rows, known, ~target)
+        if refining and len(rows.free) > NEIGHBOURS:
+            rows = replace(rows, neighbours=nearest_neighbours(labeller.F[rows.free], NEIGHBOURS))
+        schedules = self._schedules()
+        solutions: list[tuple[RidgeSolution, float]] = []
+        for n in schedules:
+            fit: Any = labeller.fit
+            model = parse_method(self.method)
+            if refining and (model.joint or model.class_mmd):
+                fit = _Refit(self, X, labels, domain, model, labeller)
+            history, scores = refine(fit, rows, n)
+            self.rounds_ += history
+            labeller = fit.labeller if isinstance(fit, _Refit) else labeller
+            if isinstance(labeller, RidgeLabeller):
+                seen = scores[rows.free] if len(rows.free) else scores
+                spread = float(np.sqrt(np.mean((seen - seen.mean(1, keepdims=True)) ** 2)))
+                solutions.append((labeller.solution, spread or 1.0))
+        self._set_fitted(labeller, solutions)
+
+    def _schedules(self) -> tuple[int, ...]:
+        if isinstance(self.refine, str):
+            return tuple(sorted({SHORT, max(SHORT, round(LONG * self.source_skill_**2))}))
+        if isinstance(self.refine, tuple | list):
+            return tuple(int(n) for n in self.refine)
+        return (int(self.refine),)
+
+    def _check_room(self, n_rows: int) -> None:
+        width = self._layers[-1].map.shape[1]
+        needed, limit = 3 * 8 * n_rows * width, available_memory()
+        if needed > limit:
+            raise MemoryError(
+                f"features of {n_rows} rows × {width} columns need about {format_bytes(needed)} "
+                f"and {format_bytes(limit)} is free: set n_pivots, or use fewer rows."
+            )
+
+    def _labeller(self, F: Any, labels: Labels, domain: Index) -> Labeller:
+        kind = self.classifier if isinstance(self.classifier, str) else ""
+        if kind in ("ridge", "kernel"):
+            ridge = RIDGE_BOUNDS[1] if self.ridge_class == "auto" else float(self.ridge_class)
+            seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+            gaussian = kind == "kernel"
+            return RidgeLabeller(F, labels.classes, gaussian=gaussian, ridge=ridge, seed=seed)
+        if kind == "dscm":
+            return MeansLabeller(F, labels.classes, domain)
+        if kind == "nn":
+            return NearestLabeller(F, labels.classes)
+        return EstimatorLabeller(F, labels.classes, self._clone_classifier)
+
+    def _clone_classifier(self) -> Any:
+        classifier = clone(self.classifier)
+        if self.random_state is not None:
+            params = classifier.get_params()
+            if "random_state" in params and params["random_state"] is None:
+                seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+                classifier.set_params(random_state=seed)
+        return classifier
+
+    def _row_weights(
+        self, codes: Index, target: NDArray[np.bool_], *, heavy_target: bool
+    ) -> NDArray[Any]:
+        """Class weights; where rows are self-labelled, a few target labels count for more."""
+        if not (heavy_target and isinstance(self.class_weight, str)):
+            weights = np.array(self._class_weights[codes], dtype=np.float64)
+        else:
+            weights = np.ones(len(codes))
+            for side in (target, ~target):
+                if side.any():
+                    weights[side] = balanced_weights(codes[side], int(codes.max()) + 1)
+        if heavy_target and target.any() and not target.all():
+            weights[target] *= min(TARGET_WEIGHT, max(1.0, (~target).sum() / target.sum()))
+        return weights
+
+    def _set_skill(
+        self, labeller: RidgeLabeller, rows: Rows, known: Index, source: NDArray[np.bool_]
+    ) -> None:
+        """κ: how much better than chance the source predicts itself, row by row left out."""
+        if "auto" not in (str(self.ridge_class), str(self.refine)):
+            return
+        if not source.any():
+            source = ~source
+        codes = rows.codes[source]
+        scores = labeller.leave_one_out(rows.labelled[source], codes, rows.weights[source])
+        right = scores.argmax(1) == codes
+        present = np.unique(codes)
+        share = 1 / len(present)
+        recall = float(np.mean([right[codes == c].mean() for c in present]))
+        self.source_skill_ = max(0.0, (recall - share) / (1 - share))
+        # What the source says of rows that were left out: calibration reads it.
+        self._left_out = known[source], codes, np.asarray(scores, dtype=np.float64)
+        if self.ridge_class == "auto":
+            labeller.ridge = float(np.clip(1 - self.source_skill_, *RIDGE_BOUNDS))
+
+    def _set_fitted(self, labeller: Labeller, solutions: list[tuple[RidgeSolution, float]]) -> None:
+        if not isinstance(labeller, RidgeLabeller):
+            self.classifier_ = labeller.fitted
+            return
+        solution = solutions[0][0]
+        if len(solutions) > 1:  # in units of their own spread, so that no schedule speaks louder
+            parts = [s.standardised(spread * len(solutions)) for s, spread in solutions]
+            solution = sum(parts[1:], start=parts[0])
+        labeller.solution = solution
+        if not self._is_ridge:
+            self.classifier_ = labeller.fitted
+            return
+        self.Z_, self._z0 = (np.asarray(v, np.float64) for v in (solution.coef, solution.intercept))
+        if len(self._layers) == 1 and not self.normalize:
+            found = self._layers[0].map
+            self._scores_coef = np.asarray(found.matmul(self.Z_), dtype=np.float64).T
+            self._scores_intercept = (
+                found.offset - self._center_of_new_rows()
+            ) @ self.Z_ + self._z0
+
+    if TYPE_CHECKING:
+        _center_of_new_rows: Any
+
+
+class _Refit:
+    """A round that learns W again, with the class term on the current labels."""
+
+    def __init__(self, of: Any, X: Any, labels: Labels, domain: Index, model: Model, labeller: Any):
+        self._of, self._X, self._labels, self._domain, self._model = of, X, labels, domain, model
+        self.labeller, self._fresh = labeller, True
+
+    def __call__(self, rows: Index, codes: Index, weights: NDArray[Any]) -> NDArray[Any]:
+        if not self._fresh:
+            self._learn(rows, codes)
+        self._fresh = False
+        return np.asarray(self.labeller.fit(rows, codes, weights))
+
+    def _learn(self, rows: Index, codes: Index) -> None:
+        everyone = np.full(len(self._domain), UNLABELED, dtype=np.int64)
+        everyone[rows] = codes
+        labels = self._labels._replace(codes=everyone)
+        model = self._model
+        if not (self._domain[rows] < 0).any():
+            model = replace(
+                model, class_mmd=False
+            )  # no target label yet: nothing to bring together
+        self._of._fit_layers(self._X, labels, self._domain, predictor=False, model=model)
+        F = self._of._features(self._X, self._domain)
+        ridge = getattr(self.labeller, "ridge", None)
+        self.labeller = self._of._labeller(F, self._labels, self._domain)
+        if ridge is not None:
+            self.labeller.ridge = ridge

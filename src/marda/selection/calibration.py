@@ -1,0 +1,92 @@
+"""Probabilities from scores: one temperature, fitted on source rows that stand for the target."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+from sklearn.utils import check_random_state
+
+from marda.criteria import density_ratio, expected_calibration_error
+
+__all__ = ["calibrate", "importance"]
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+
+MAX_ROWS = 2000
+MAX_DIMENSIONS = 50
+#: Sharpness is searched between these powers of e.
+BOUNDS = -3.0, 3.0
+
+
+def calibrate(scores: Matrix, codes: NDArray[np.int64], weights: Vector) -> dict[str, float]:
+    """The sharpness τ of softmax(τ·scores) that gives held-out rows the least log-loss.
+
+    Parameters
+    ----------
+    scores : array of shape (n_rows, n_classes)
+        Of source rows, by models that had not seen them; in units of their spread.
+    codes : array of shape (n_rows,)
+        Their classes.
+    weights : array of shape (n_rows,)
+        How much like the target each row is.
+
+    Returns
+    -------
+    dict
+        "sharpness"; "ece_before" and "ece_after", the expected calibration error of softmax(scores)
+        and after sharpening, on these weighted rows; "rows", their effective number.
+    """
+    w = weights / weights.sum()
+
+    def loss(log_sharpness: float) -> float:
+        log_p = log_softmax(np.exp(log_sharpness) * scores, axis=1)
+        return float(-(w @ log_p[np.arange(len(codes)), codes]))
+
+    found = minimize_scalar(loss, bounds=BOUNDS, method="bounded")
+    sharpness = float(np.exp(found.x))
+    return {
+        "sharpness": sharpness,
+        "ece_before": expected_calibration_error(softmax(scores, axis=1), codes, weights),
+        "ece_after": expected_calibration_error(
+            softmax(sharpness * scores, axis=1), codes, weights
+        ),
+        "rows": float(1 / (w**2).sum()),
+    }
+
+
+def importance(Xs: Any, Xt: Any, random_state: Any) -> tuple[NDArray[np.int64], Vector]:
+    """A sample of source rows, and how much like the target each of them is.
+
+    Rows are projected on the leading directions of both samples first: in many dimensions any two
+    samples can be told apart, and the weights would rest on a handful of rows.
+    """
+    rng = check_random_state(random_state)
+    picks = [
+        np.sort(rng.permutation(X.shape[0])[:MAX_ROWS]) if X.shape[0] > MAX_ROWS else slice(None)
+        for X in (Xs, Xt)
+    ]
+    chosen = np.arange(Xs.shape[0])[picks[0]]
+    Fs, Ft = Xs[picks[0]], Xt[picks[1]]
+    if min(Fs.shape[0], Ft.shape[0]) < 10:  # too few to tell domains apart
+        return chosen, np.ones(len(chosen))
+    if Fs.shape[1] > MAX_DIMENSIONS:
+        both = sp.vstack([Fs, Ft]).tocsr() if sp.issparse(Fs) else np.vstack([Fs, Ft])
+        projected = _leading(both, rng)
+        Fs, Ft = projected[: len(chosen)], projected[len(chosen) :]
+    elif sp.issparse(Fs):
+        Fs, Ft = Fs.toarray(), Ft.toarray()
+    return chosen, density_ratio(Fs, Ft)
+
+
+def _leading(X: Any, rng: Any) -> Matrix:
+    from sklearn.utils.extmath import randomized_svd
+
+    n = min(MAX_DIMENSIONS, min(X.shape) - 1)
+    U, values, _ = randomized_svd(X, n, n_iter=2, random_state=rng)
+    return np.asarray(U * values, dtype=np.float64)

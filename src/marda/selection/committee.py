@@ -1,0 +1,71 @@
+"""A few models that speak with weights: what a search ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from marda.estimators import MDAClassifier
+from marda.selection.views import View
+
+__all__ = ["Committee", "Member", "spread_of"]
+
+Matrix = NDArray[np.float64]
+
+
+def spread_of(scores: Matrix) -> float:
+    """Root mean square of scores about their mean over classes; 1 if there is none."""
+    centred = scores - scores.mean(1, keepdims=True)
+    return float(np.sqrt(np.mean(centred**2))) or 1.0
+
+
+@dataclass(frozen=True)
+class Member:
+    """A fitted model, the view of the inputs it was fitted on, and how loud it speaks.
+
+    Attributes
+    ----------
+    name : str
+        For people.
+    view : View
+        Applied to rows before the model.
+    model : MDAClassifier
+        Fitted.
+    weight : float
+        Of its standardised scores in the sum.
+    spread : float
+        Of its scores on the target rows of the fit, their unit.
+    """
+
+    name: str
+    view: View
+    model: MDAClassifier
+    weight: float
+    spread: float
+
+    def scores(self, X: Any) -> Matrix:
+        """Scores about their mean over classes, in units of their spread."""
+        S = self.model._class_scores(self.view.apply(X))
+        return np.asarray((S - S.mean(1, keepdims=True)) / self.spread)
+
+
+@dataclass(frozen=True)
+class Committee:
+    """Members, and the temperature that turns the sum of their scores into probabilities."""
+
+    members: tuple[Member, ...]
+    sharpness: float = 1.0
+    calibration: Mapping[str, float] = field(default_factory=dict)
+
+    def scores(self, X: Any) -> Matrix:
+        """Weighted sum of the members' scores, one column a class."""
+        return sum((m.weight * m.scores(X) for m in self.members), start=np.zeros(()))
+
+    def probabilities(self, X: Any) -> Matrix:
+        """Softmax of the sharpened scores."""
+        return np.asarray(softmax(self.sharpness * self.scores(X), axis=1))

@@ -1,0 +1,293 @@
+"""`MDAClassifierCV`: choose without a single target label."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import _safe_indexing, check_random_state, column_or_1d
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from marda._validation import UNLABELED, Labels, check_domains, encode_labels, is_marked
+from marda.estimators._files import OnnxFiles
+from marda.selection.auto import fit_auto
+from marda.selection.calibration import calibrate, importance
+from marda.selection.committee import Committee, Member, spread_of
+from marda.selection.grid import Candidate, expand, search
+from marda.selection.scorers import get_criterion
+
+__all__ = ["MDAClassifierCV"]
+
+
+class MDAClassifierCV(ClassifierMixin, OnnxFiles, BaseEstimator):
+    """A classifier for the target that chooses everything by itself.
+
+    By default a small committee is fitted whose every number is a rule that reads the rows: noise,
+    ridges, rounds of self-labelling, and how much a source-only model has to say (docs/beyond.md).
+    With `candidates`, models are compared by a label-free criterion and the best one is kept.
+
+    Parameters
+    ----------
+    candidates : "auto", dict or list of dict, default="auto"
+        "auto": the committee. Otherwise parameters of `MDAClassifier` to search: a grid (every
+        value a list) or a list of grids, as in `GridSearchCV`; the key "inputs" chooses a view of
+        the rows: "raw", "unit" (length one), "sqrt" (signed roots, length one), "standard".
+    scoring : str or callable, default="auto"
+        Criterion of the search, a name of `marda.selection.CRITERIA` or a scorer; "auto" combines
+        several by rank.
+    class_weight : None, "balanced" or dict, default="balanced"
+        Weights of labelled rows in candidates that do not set their own.
+    calibrate : bool, default=True
+        Fit the temperature of `predict_proba` on left-out source rows, weighted towards the target.
+    max_rows : int, default=10000
+        Above it, a seeded sample of this many rows of a domain is used (labelled target rows and
+        rare classes are kept).
+    unlabeled : default=-1
+        Mark of unlabelled target rows; NaN and None mark too.
+    random_state : int, RandomState or None, default=None
+        Draws samples, folds and landmarks.
+    verbose : int, default=0
+        Above 0, say what is being done.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Label values.
+    best_params_ : dict
+        Of the search's winner; of the committee's first member with "auto".
+    candidates_ : list of dict
+        Every candidate or member: its parameters, what the criteria said of it, and its weight.
+    members_ : tuple of Member
+        The fitted models that predict, with their weights.
+    calibration_ : dict
+        "sharpness", "ece_before", "ece_after" and "rows" of the calibration; empty without.
+    source_skill_ : float
+        With "auto": how well the source predicts left-out rows of itself, 0 (chance) to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from marda import MDAClassifierCV, pack
+    >>> rng = np.random.default_rng(0)
+    >>> ys, yt = np.arange(60) % 2, np.arange(40) % 2
+    >>> Xs, Xt = rng.normal(ys[:, None], 0.3, (60, 4)), rng.normal(yt[:, None] + 1, 0.3, (40, 4))
+    >>> X, y, sample_domain = pack(Xs, ys, Xt)
+    >>> clf = MDAClassifierCV(random_state=0).fit(X, y, sample_domain=sample_domain)
+    >>> bool(clf.score(Xt, yt) > 0.9)
+    True
+    """
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sample_domain": True}
+
+    def __init__(
+        self,
+        candidates: str | Mapping[str, Any] | Sequence[Mapping[str, Any]] = "auto",
+        *,
+        scoring: Any = "auto",
+        class_weight: Any = "balanced",
+        calibrate: bool = True,
+        max_rows: int = 10_000,
+        unlabeled: Any = -1,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.candidates = candidates
+        self.scoring = scoring
+        self.class_weight = class_weight
+        self.calibrate = calibrate
+        self.max_rows = max_rows
+        self.unlabeled = unlabeled
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # Fit --------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, *, sample_domain: Any = None) -> Self:
+        """Choose and fit.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows of all domains.
+        y : array of shape (n_rows,)
+            Labels; target rows may carry the mark `unlabeled`, NaN or None.
+        sample_domain : array of int of shape (n_rows,), default=None
+            At least 0 for a source, below 0 for a target. None: one domain, nothing to adapt to.
+
+        Returns
+        -------
+        self
+        """
+        if y is None:
+            raise ValueError("MDAClassifierCV requires y to be passed, but the target y is None.")
+        candidates = self._check_parameters()
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        domain = check_domains(sample_domain, X.shape[0])
+        labels = encode_labels(y, domain, self.unlabeled)
+        if len(labels.classes) < 2:
+            raise ValueError(
+                f"y must have at least 2 classes, got one class: {labels.classes.tolist()}."
+            )
+        self.classes_, self.domains_ = labels.classes, np.unique(domain)
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        X, labels, domain = _sample(X, labels, domain, self.max_rows, seed)
+        began = time.perf_counter()
+        if candidates is None:
+            members, facts = fit_auto(X, labels, domain, self.class_weight, seed, self._say)
+            self.source_skill_ = facts["source_skill"]
+            self.candidates_ = _described(members)
+            self.best_params_ = members[0].model.get_params()
+            left_out = facts["left_out"]
+        else:
+            self.__dict__.pop("source_skill_", None)
+            found = search(candidates, X, labels, domain, self.scoring, seed, self._say)
+            members, self.candidates_ = [found.member], found.table
+            self.best_params_, self.best_index_ = found.parameters, found.index
+            left_out = found.left_out if self.calibrate else []
+        self.setting_ = members[0].model.setting_
+        self._committee = self._calibrated(members, left_out, X, domain, seed)
+        self.fit_seconds_ = time.perf_counter() - began
+        return self
+
+    def _check_parameters(self) -> list[Candidate] | None:
+        """The candidates of a search, or None for the committee."""
+        if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int | np.integer):
+            raise ValueError(f"max_rows must be a whole number, got {self.max_rows!r}.")
+        if self.max_rows < 20:
+            raise ValueError(f"max_rows must be at least 20, got {self.max_rows}.")
+        if isinstance(self.candidates, str):
+            if self.candidates != "auto":
+                raise ValueError(
+                    f"candidates must be 'auto', a grid or a list of grids, got "
+                    f"{self.candidates!r}."
+                )
+            return None
+        if self.scoring != "auto":
+            get_criterion(self.scoring)
+        return expand(self.candidates, self.class_weight)
+
+    def _say(self, what: str) -> None:
+        if self.verbose:
+            print(f"[marda] {what}")
+
+    def _calibrated(
+        self, members: list[Member], left_out: list[Any], X: Any, domain: Any, seed: int
+    ) -> Committee:
+        """Members with a temperature, from scores of left-out source rows in units of spread."""
+        plain = Committee(tuple(members))
+        if not (self.calibrate and left_out):
+            self.calibration_: dict[str, float] = {}
+            return plain
+        target = X[domain < 0] if (domain < 0).any() else X
+        unit = spread_of(plain.scores(target))
+        places = np.concatenate([part[0] for part in left_out])
+        codes = np.concatenate([part[1] for part in left_out])
+        S = np.vstack([part[2] - part[2].mean(1, keepdims=True) for part in left_out])
+        S /= spread_of(S)
+        weights = np.ones(len(places))
+        if (domain < 0).any():
+            rows = members[0].view.apply(X)
+            source = np.unique(places)
+            chosen, ratio = importance(rows[source], rows[domain < 0], seed)
+            known = dict(zip(source[chosen].tolist(), ratio.tolist(), strict=True))
+            weights = np.array([known.get(p, 0.0) for p in places.tolist()])
+        found = calibrate(S, codes, weights)
+        self.calibration_ = found
+        return Committee(tuple(members), found["sharpness"] / unit)
+
+    # Predictions ------------------------------------------------------------------------------
+
+    @property
+    def members_(self) -> tuple[Member, ...]:
+        """The models that predict, with their weights."""
+        check_is_fitted(self, "_committee")
+        return self._committee.members
+
+    def _check_new(self, X: Any) -> Any:
+        check_is_fitted(self, "_committee")
+        return validate_data(
+            self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32]
+        )
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Scores of rows; for two classes, those of the second minus those of the first."""
+        scores = self._committee_scores(X)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def _committee_scores(self, X: Any) -> NDArray[np.float64]:
+        return self._committee.scores(self._check_new(X))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities of classes, calibrated on left-out source rows (see `calibration_`)."""
+        return self._committee.probabilities(self._check_new(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Classes of rows of the target.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        y : array of shape (n_rows,)
+        """
+        return np.asarray(self.classes_[self._committee_scores(X).argmax(1)])
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Denoised rows of the first member: those that its classifier sees."""
+        first = self.members_[0]
+        return np.asarray(first.model._features(first.view.apply(self._check_new(X))))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy on the rows that carry a label; marked rows are left out."""
+        y = np.asarray(column_or_1d(y))
+        marked = is_marked(y, self.unlabeled)
+        marked &= ~np.isin(y, self.classes_) if y.dtype.kind != "O" else marked
+        if marked.all():
+            raise ValueError("no row of y carries a label: there is nothing to score.")
+        keep = np.flatnonzero(~marked)
+        if sample_weight is not None:
+            sample_weight = np.asarray(sample_weight)[keep]
+        X = _safe_indexing(X, keep)
+        return float(accuracy_score(y[keep], self.predict(X), sample_weight=sample_weight))
+
+
+def _described(members: list[Member]) -> list[dict[str, Any]]:
+    """Weights and parameters of the committee's members."""
+    return [
+        {"name": m.name, "inputs": m.view.kind, "weight": m.weight, **m.model.get_params()}
+        for m in members
+    ]
+
+
+def _sample(
+    X: Any, labels: Labels, domain: NDArray[np.int64], max_rows: int, seed: int
+) -> tuple[Any, Labels, NDArray[np.int64]]:
+    """At most `max_rows` rows of every domain; a class keeps its share, and at least 20 rows."""
+    rng = np.random.default_rng(seed)
+    keep = np.zeros(len(domain), dtype=bool)
+    for d in np.unique(domain):
+        mine = np.flatnonzero(domain == d)
+        share = max_rows / len(mine)
+        for c in np.unique(labels.codes[mine]):
+            rows = mine[labels.codes[mine] == c]
+            wanted = len(rows)
+            if share < 1 and not (d < 0 and c != UNLABELED):
+                wanted = min(wanted, max(20, int(share * len(rows))))
+            keep[rng.permutation(rows)[:wanted]] = True
+    if keep.all():
+        return X, labels, domain
+    chosen = np.flatnonzero(keep)
+    return X[chosen], labels._replace(codes=labels.codes[chosen]), domain[chosen]
