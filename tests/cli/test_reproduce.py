@@ -4,7 +4,7 @@ import pytest
 
 from marda import cli
 from marda.experiments import reproduce as module
-from marda.experiments import tasks
+from marda.experiments import tasks, versus
 from marda.experiments.plan import BENCHMARKS
 from marda.experiments.reproduce import Request, reproduce
 
@@ -18,7 +18,8 @@ def faked(monkeypatch):
     """Real processes and a real store; only the fitting is faked."""
 
     def with_executor(name):
-        monkeypatch.setitem(module.reproduce.__kwdefaults__, "executor", fakes.name_of(name))
+        for call in (module.reproduce, versus.contest):
+            monkeypatch.setitem(call.__kwdefaults__, "executor", fakes.name_of(name))
 
     monkeypatch.setattr(
         tasks, "present_domains", lambda names, folder: {n: BENCHMARKS[n].domains for n in names}
@@ -93,6 +94,44 @@ def test_missing_domains_are_left_out(faked, tmp_path):
     cell = outcome.tables[0].blocks[0].rows[0].cells[0]
     assert cell.paper is not None
     assert cell.difference is None
+
+
+def test_auto_next_to_the_alternatives(faked, tmp_path, capsys):
+    call = ["reproduce", "--settings", "auto", "--datasets", "off31", "--jobs", "1"]
+    assert cli.main([*call, "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    for words in (
+        "OFF31 (SqueezeNet features), US, 6 tasks, accuracy in percent",
+        "auto next to the alternatives, means over tasks",
+        "goal 75.0",
+        "no harm",
+        "CORAL logistic",
+        "108 rows computed, 0 from the store, 0 failed",
+    ):
+        assert words in out
+    assert {p.name for p in tmp_path.iterdir()} == {"results.sqlite", "auto.md", "auto.csv"}
+    assert "| CORAL svm |" in (tmp_path / "auto.md").read_text()
+    with open(tmp_path / "auto.csv", newline="") as file:
+        assert len(list(csv.DictReader(file))) == 108
+    assert cli.main([*call, "--out", str(tmp_path)]) == 0
+    assert "0 rows computed, 108 from the store" in capsys.readouterr().out
+
+
+def test_failures_of_the_contest_are_told_with_their_reason(faked, tmp_path, capsys):
+    faked("always_raises")
+    call = ["reproduce", "--settings", "auto", "--datasets", "amt", "--tasks", "books-dvd"]
+    call += ["--models", "auto", "OT", "--jobs", "1", "--out", str(tmp_path)]
+    assert cli.main(call) == 1
+    out = capsys.readouterr().out
+    assert "3 rows failed (run again to retry)" in out
+    assert "auto auto, OT svm, OT logistic on amt books-dvd: RuntimeError: no luck" in out
+    assert "RuntimeError: no luck" in (tmp_path / "auto.md").read_text()
+
+
+def test_auto_refuses_tables_it_does_not_know(faked, tmp_path, capsys):
+    call = ["reproduce", "--settings", "auto", "--table", "surf", "--out", str(tmp_path)]
+    assert cli.main(call) == 2
+    assert "knows the tables us and ss, got 'surf'" in capsys.readouterr().err
 
 
 @pytest.mark.data

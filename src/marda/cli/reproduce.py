@@ -27,11 +27,21 @@ def register(commands: Any) -> None:
         help="us, sup, ss, off31, surf or all (default)",
     )
     add("--datasets", nargs="+", metavar="D", help="oc10, off31, amt, oc10-surf, oc10-decaf6, …")
-    add("--models", nargs="+", metavar="M", help="BL, MCF, S1, S1M, S1D, S1C, J12, …")
-    add("--classifiers", nargs="+", metavar="C", help="nn, dscm, ridge")
+    add(
+        "--models",
+        nargs="+",
+        metavar="M",
+        help="BL, MCF, S1, S1M, S1D, S1C, J12, …; under auto also auto, source-only, CORAL, …",
+    )
+    add("--classifiers", nargs="+", metavar="C", help="nn, dscm, ridge; under auto also svm, …")
     add("--tasks", nargs="+", metavar="S-T", help="only these, such as books-dvd")
-    add("--preprocessing", default="paper", metavar="P", help="paper (default) or log-tf, for text")
-    add("--settings", default="paper", choices=("paper", "marda"), help="default: paper")
+    add("--preprocessing", metavar="P", help="paper (default; under auto log-tf for amt) or log-tf")
+    add(
+        "--settings",
+        default="paper",
+        choices=("paper", "marda", "auto"),
+        help="paper (default), marda, or auto: marda's own choice next to the alternatives",
+    )
     add(
         "--set",
         nargs="+",
@@ -53,13 +63,15 @@ def run(args: argparse.Namespace) -> int:
     from marda.experiments.reproduce import Request, reproduce, time_text
     from marda.experiments.terminal import print_section, print_table
 
+    if args.settings == "auto":
+        return _run_contest(args)
     request = Request(
         table=args.table,
         datasets=_tuple(args.datasets),
         models=_tuple(args.models),
         classifiers=_tuple(args.classifiers),
         tasks=_tuple(args.tasks),
-        preprocessing=args.preprocessing,
+        preprocessing=args.preprocessing or "paper",
         settings=args.settings,
         overrides=tuple(_setting(text) for text in args.set),
         draws=args.draws,
@@ -79,6 +91,46 @@ def run(args: argparse.Namespace) -> int:
     if outcome.failures:
         reasons = sorted({f.message for f in outcome.failures})
         print_section(f"{len(outcome.failures)} rows failed (run again to retry)", reasons)
+    print_section("Written", [str(path) for path in outcome.files])
+    return 1 if outcome.failures else 0
+
+
+def _run_contest(args: argparse.Namespace) -> int:
+    """Run and print marda's own choice next to the alternatives; 1 if a row failed."""
+    from marda.experiments import standings
+    from marda.experiments.progress import for_terminal
+    from marda.experiments.reproduce import time_text
+    from marda.experiments.terminal import print_section
+    from marda.experiments.versus import ContestRequest, contest, failure_lines
+
+    request = ContestRequest(
+        table=args.table,
+        datasets=_tuple(args.datasets),
+        methods=_tuple(args.models),
+        classifiers=_tuple(args.classifiers),
+        tasks=_tuple(args.tasks),
+        preprocessing=args.preprocessing,
+        overrides=tuple(_setting(text) for text in args.set),
+        draws=args.draws,
+    )
+    outcome = contest(
+        request,
+        args.out,
+        data_dir=args.data,
+        jobs=args.jobs,
+        force=args.force,
+        progress=for_terminal(),
+    )
+    for board in outcome.boards:
+        print_section(board.heading, standings.to_plain(standings.board_grid(board)))
+    summary = standings.to_plain(standings.summary_grid(outcome.boards))
+    print_section("auto next to the alternatives, means over tasks", summary)
+    print_section("Goals and harm", standings.checks(outcome.boards))
+    print_section("Notes", outcome.notes)
+    print_section("Where the time went", time_text(outcome.rows, outcome.report))
+    if outcome.failures:
+        title = f"{len(outcome.failures)} rows failed (run again to retry)"
+        print_section(title, failure_lines(outcome.failures))
     print_section("Written", [str(path) for path in outcome.files])
     return 1 if outcome.failures else 0
 

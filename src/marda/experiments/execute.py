@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda.datasets import Task
+from marda.experiments.fitted import Fitted, attempt
 from marda.experiments.memory import peak_mb, reset_peak
+from marda.experiments.methods import fit_methods
 from marda.experiments.plan import BENCHMARKS
 from marda.experiments.rows import ResultRow, failed, stamp
 from marda.experiments.specs import Spec, Unit
 from marda.experiments.tasks import load_task
-from marda.experiments.worker import describe
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """What ``fit_unit`` gives for one spec: predictions, or the error that came instead."""
-
-    spec: Spec
-    predicted: NDArray[Any] | None = None
-    fit_seconds: float = 0.0
-    predict_seconds: float = 0.0
-    n_iter: int | None = None
-    params: dict[str, Any] = field(default_factory=dict)
-    message: str = ""
 
 
 def run_unit(unit: Unit, data_dir: Path | None) -> Iterator[ResultRow]:
@@ -84,29 +70,20 @@ def fit_unit(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
 
     This is the one place where specs of the same task share work: W of a model is learned once for
     all its classifiers, and models share the factorisations that their terms allow. A model that
-    fails must not take the others with it.
+    fails must not take the others with it. Methods beyond the paper's models fit on their own.
     """
     from marda import pack
 
+    if specs[0].settings == "auto":
+        yield from fit_methods(task, specs)
+        return
     rows = pack(task.X_source, task.y_source, task.X_target, task.y_visible)
     problems: dict[Any, Any] = {}  # factorisations that models of this task share
     models: dict[tuple[str, str], list[Spec]] = {}
     for spec in specs:
         models.setdefault((spec.model, spec.variant), []).append(spec)
     for group in models.values():
-        found: list[Fitted] = []
-        error_text = ""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            try:
-                for fitted in _fit_model(task, group, problems, *rows):
-                    found.append(fitted)  # one by one: what came before an error counts
-            except Exception as error:
-                error_text = describe(error)
-        told = "; ".join(dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in caught))
-        yield from (replace(item, message=told) for item in found)
-        have = {item.spec for item in found}
-        yield from (Fitted(spec, message=error_text) for spec in group if spec not in have)
+        yield from attempt(group, _fit_model(task, group, problems, *rows))
 
 
 def _fit_model(
@@ -124,7 +101,7 @@ def _fit_model(
     first, *others = sorted(specs, key=lambda spec: spec.classifier != "ridge")
     settings = settings_of(first)
     started = time.perf_counter()
-    model = MDAClassifier(first.model, classifier=first.classifier, **settings)
+    model = MDAClassifier(first.model, classifier=_classifier(first.classifier), **settings)
     model._problems = problems
     model.fit(X, y, sample_domain=sample_domain)
     shared: dict[str, Any] = {
@@ -161,4 +138,15 @@ def _on_rows(name: str, H: Any, y: Any, sample_domain: Any) -> Any:
         # In US only source rows carry labels, and a single domain is not named.
         one = len(np.unique(sample_domain)) == 1
         return DSCM().fit(H, y, sample_domain=None if one else sample_domain)
-    raise ValueError(f"classifier {name!r} on denoised rows: choose nn or dscm.")
+    if name == "ridge10":
+        return _classifier(name).fit(H, y)
+    raise ValueError(f"classifier {name!r} on denoised rows: choose nn, dscm or ridge10.")
+
+
+def _classifier(name: str) -> Any:
+    """What ``MDAClassifier`` calls it; an ordinary ridge, without noise, is scikit-learn's."""
+    if name != "ridge10":
+        return name
+    from sklearn.linear_model import RidgeClassifier
+
+    return RidgeClassifier(alpha=10.0, fit_intercept=False)

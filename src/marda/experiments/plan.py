@@ -71,6 +71,14 @@ BENCHMARKS: dict[str, Benchmark] = {
         _image("off31", "squeezenet", _OFFICE, "off31"),
         _image("off31", "decaf6", _OFFICE, "off31"),
         Benchmark("amt", "amt", "tfidf", _AMAZON, "text", "AMT", "amt"),
+        Benchmark(
+            "sentiment-snippets",
+            "sentiment-snippets",
+            "tfidf",
+            ("editorials", "films", "products", "tweets"),
+            "text",
+            "sentiment-snippets",
+        ),
     )
 }
 _TABLE_SETTING: dict[str, Setting] = {
@@ -89,7 +97,9 @@ _TABLE_BENCHMARKS: dict[str, tuple[str, ...]] = {
 }
 
 
-def _known(what: str, asked: Sequence[str] | None, known: Sequence[str]) -> tuple[str, ...] | None:
+def known_names(
+    what: str, asked: Sequence[str] | None, known: Sequence[str]
+) -> tuple[str, ...] | None:
     """``asked`` in the order of ``known``; raise for a name that is not there."""
     if asked is None:
         return None
@@ -127,10 +137,10 @@ def plan_table(
     meaningful); ``off31`` and ``surf`` are tied to theirs and give nothing for others.
     ``present`` says which domains of a data set there are, where some are missing.
     """
-    _known("preprocessing", [preprocessing], PREPROCESSING)
+    known_names("preprocessing", [preprocessing], PREPROCESSING)
     if draws < 1:
         raise PlanError(f"draws must be at least 1, got {draws}.")
-    chosen = _known("data set", benchmarks, tuple(BENCHMARKS))
+    chosen = known_names("data set", benchmarks, tuple(BENCHMARKS))
     own = _TABLE_BENCHMARKS[table]
     if chosen is None:
         names: tuple[str, ...] = own
@@ -139,11 +149,11 @@ def plan_table(
     else:
         names = chosen
     setting = _TABLE_SETTING[table]
-    wanted = _known("model", models, MODELS) or MODELS
+    wanted = known_names("model", models, MODELS) or MODELS
     possible = MODELS_US if setting == "US" else MODELS_LABELLED
-    kinds = _known("classifier", classifiers, CLASSIFIERS) or CLASSIFIERS
+    kinds = known_names("classifier", classifiers, CLASSIFIERS) or CLASSIFIERS
     all_pairs = sorted({f"{s}-{t}" for b in BENCHMARKS.values() for s, t in b.pairs()})
-    kept = _known("task", tasks, all_pairs)
+    kept = known_names("task", tasks, all_pairs)
     protocol: Literal["full", "sampled"] = "sampled" if table == "surf" else "full"
     changed = tuple(sorted(overrides, key=lambda item: item[0]))
     return tuple(

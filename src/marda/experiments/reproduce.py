@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,6 +84,52 @@ class Outcome:
     files: tuple[Path, ...]
 
 
+@dataclass(frozen=True)
+class Done:
+    """What the store holds after a run."""
+
+    report: RunReport
+    every: tuple[ResultRow, ...]
+    """Rows of earlier calls with other requests, too: findings may need them."""
+    rows: tuple[ResultRow, ...]
+    failures: tuple[ResultRow, ...]
+
+
+def present_in(specs: Iterable[Spec], data_dir: Path | None) -> dict[str, tuple[str, ...]]:
+    """Domains that there are of the data sets that ``specs`` name."""
+    from marda.experiments.tasks import present_domains
+
+    names = {spec.task.benchmark for spec in specs}
+    return present_domains([name for name in BENCHMARKS if name in names], data_dir)
+
+
+def run_specs(
+    specs: Sequence[Spec],
+    out: Path,
+    *,
+    data_dir: Path | None,
+    jobs: int | None,
+    force: bool,
+    progress: Progress | None,
+    executor: str,
+) -> Done:
+    """Run what the store under ``out`` lacks of ``specs``."""
+    keys = {spec.key for spec in specs}
+    with Store(out / STORE) as store:
+        report = run(
+            specs,
+            store,
+            data_dir=data_dir,
+            jobs=jobs,
+            force=force,
+            executor=executor,
+            progress=progress,
+        )
+        every, failures = tuple(store.rows()), tuple(store.failures(keys))
+    rows = tuple(row for row in every if row.spec.key in keys)
+    return Done(report, every, rows, failures)
+
+
 def reproduce(
     request: Request,
     out: Path,
@@ -99,32 +145,24 @@ def reproduce(
 
     ``present`` (domains by data set) is found from the data unless given.
     """
-    names = {s.task.benchmark for specs in request.plan().values() for s in specs}
     if present is None:
-        from marda.experiments.tasks import present_domains
-
-        present = present_domains([n for n in BENCHMARKS if n in names], data_dir)
+        present = present_in((s for specs in request.plan().values() for s in specs), data_dir)
     plans = request.plan(present)
-    keys = {spec.key for specs in plans.values() for spec in specs}
-    with Store(out / STORE) as store:
-        report = run(
-            (spec for specs in plans.values() for spec in specs),
-            store,
-            data_dir=data_dir,
-            jobs=jobs,
-            force=force,
-            executor=executor,
-            progress=progress,
-        )
-        # Findings may need rows of earlier calls with other tables: they see the whole store.
-        every = store.rows()
-        failures = store.failures(keys)
-    rows = [row for row in every if row.spec.key in keys]
+    done = run_specs(
+        [spec for specs in plans.values() for spec in specs],
+        out,
+        data_dir=data_dir,
+        jobs=jobs,
+        force=force,
+        executor=executor,
+        progress=progress,
+    )
+    report, rows = done.report, done.rows
     tables = tuple(build(name, specs, rows) for name, specs in plans.items())
     first = next(iter(plans.values()))[0]
-    checked = findings.check(every, first.variant, first.task.preprocessing)
+    checked = findings.check(done.every, first.variant, first.task.preprocessing)
     files = _write(out, tables, checked, rows, report)
-    return Outcome(tables, checked, report, tuple(rows), tuple(failures), files)
+    return Outcome(tables, checked, report, rows, done.failures, files)
 
 
 def _write(

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 Setting = Literal["US", "SUP", "SS"]
-Settings = Literal["paper", "marda"]
+Settings = Literal["paper", "marda", "auto"]
 Scalar = str | int | float | bool | None
 
 

@@ -1,0 +1,231 @@
+"""From rows of the contest to its boards: every method on every task, and what auto reached."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from marda.experiments.contest import BASELINE, ENTRIES, Entry, Role, role_of
+from marda.experiments.methods import NOTES
+from marda.experiments.plan import BENCHMARKS
+from marda.experiments.render import align
+from marda.experiments.rows import ResultRow
+from marda.experiments.specs import Spec
+from marda.experiments.tables import SQUEEZENET
+
+HARM = 1.0
+"""Points that auto may lie below the source-only baseline on a task."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One method on all tasks of a data set; None where a row is missing or failed."""
+
+    label: str
+    role: Role
+    values: tuple[float | None, ...]
+    fit_seconds: float | None
+    peak_mb: float | None
+
+    @property
+    def mean(self) -> float | None:
+        """Over all tasks; without one of them there is no mean to compare."""
+        known = [value for value in self.values if value is not None]
+        return fmean(known) if len(known) == len(self.values) else None
+
+
+@dataclass(frozen=True)
+class Board:
+    """A data set with all methods."""
+
+    benchmark: str
+    setting: str
+    pairs: tuple[str, ...]
+    lines: tuple[Line, ...]
+
+    @property
+    def entry(self) -> Entry:
+        """How it is measured."""
+        return ENTRIES[self.benchmark]
+
+    @property
+    def heading(self) -> str:
+        """Data set, tasks and what the figures are."""
+        words = self.entry.measure.replace("_", " ")
+        label = BENCHMARKS[self.benchmark].label
+        return f"{label}, {self.setting}, {len(self.pairs)} tasks, {words} in percent"
+
+    @property
+    def whole(self) -> bool:
+        """Whether all tasks of the data set are here, so that the goal applies."""
+        return len(self.pairs) == len(BENCHMARKS[self.benchmark].pairs())
+
+    def line(self, role: Role, label: str | None = None) -> Line | None:
+        """The line with the best mean in a role, or the named one."""
+        found = [
+            line
+            for line in self.lines
+            if line.role == role and line.mean is not None and label in (None, line.label)
+        ]
+        return max(found, key=lambda line: line.mean or 0.0, default=None)
+
+    def harm(self) -> list[tuple[str, float]]:
+        """Auto minus the source-only baseline, by task, worst first."""
+        auto, base = self.line("auto"), self.line("source", f"source-only {BASELINE}")
+        if auto is None or base is None:
+            return []
+        gaps = [
+            (pair, a - b)
+            for pair, a, b in zip(self.pairs, auto.values, base.values, strict=True)
+            if a is not None and b is not None
+        ]
+        return sorted(gaps, key=lambda gap: gap[1])
+
+
+def boards(specs: Sequence[Spec], rows: Sequence[ResultRow]) -> tuple[Board, ...]:
+    """One board a data set and setting, methods in the order they were planned."""
+    by_key = {row.spec.key: row for row in rows}
+    places = dict.fromkeys((spec.task.benchmark, spec.task.setting) for spec in specs)
+    return tuple(
+        _board(*place, [s for s in specs if (s.task.benchmark, s.task.setting) == place], by_key)
+        for place in places
+    )
+
+
+def _board(name: str, setting: str, specs: Sequence[Spec], by_key: dict[str, ResultRow]) -> Board:
+    pairs = tuple(dict.fromkeys(spec.task.pair for spec in specs))
+    groups: defaultdict[tuple[str, Role], list[Spec]] = defaultdict(list)
+    for spec in specs:
+        groups[_label(spec), role_of(spec)].append(spec)
+    lines = []
+    for (label, role), members in groups.items():
+        found = [row for spec in members if (row := by_key.get(spec.key)) is not None]
+        lines.append(
+            Line(
+                label,
+                role,
+                tuple(_value(pair, members, by_key, ENTRIES[name]) for pair in pairs),
+                fmean(row.fit_seconds for row in found) if found else None,
+                max((row.peak_mb for row in found if row.peak_mb is not None), default=None),
+            )
+        )
+    return Board(name, setting, pairs, tuple(lines))
+
+
+def _label(spec: Spec) -> str:
+    changed = ", ".join(f"{name} {value}" for name, value in spec.overrides)
+    words = spec.model if spec.model == spec.classifier else f"{spec.model} {spec.classifier}"
+    return f"{words} ({changed})" if changed else words
+
+
+def _value(
+    pair: str, specs: Sequence[Spec], by_key: dict[str, ResultRow], entry: Entry
+) -> float | None:
+    """Mean over the draws of one task."""
+    rows = [by_key.get(spec.key) for spec in specs if spec.task.pair == pair]
+    values = [getattr(row, entry.measure) for row in rows if row is not None]
+    return fmean(values) if values and len(values) == len(rows) else None
+
+
+# Text ---------------------------------------------------------------------------------------------
+
+SUMMARY = ("", "auto", "goal", "source-only", "best fixed", "best alternative", "worst − source")
+
+
+def board_grid(board: Board) -> list[list[str]]:
+    """Header and lines: tasks across, then the mean, seconds and memory."""
+    heads = ["→".join(end[0].upper() for end in pair.split("-")) for pair in board.pairs]
+    grid = [["", *heads, "mean", "fit s", "MB"]]
+    for line in board.lines:
+        grid.append(
+            [
+                line.label,
+                *(_text(value) for value in (*line.values, line.mean)),
+                _text(line.fit_seconds),
+                _text(line.peak_mb, 0),
+            ]
+        )
+    return grid
+
+
+def summary_grid(found: Sequence[Board]) -> list[list[str]]:
+    """Means against goals, a line a data set."""
+    grid = [list(SUMMARY)]
+    for board in found:
+        auto = board.line("auto")
+        base = board.line("source", f"source-only {BASELINE}")
+        rivals = [board.line("source"), board.line("peer")]
+        rival = max((r for r in rivals if r), key=lambda r: r.mean or 0.0, default=None)
+        gaps = board.harm()
+        goal = f"{board.entry.goal:.1f}" if board.whole and board.setting == "US" else "–"
+        grid.append(
+            [
+                f"{BENCHMARKS[board.benchmark].label}, {board.setting}",
+                _text(auto.mean if auto else None),
+                goal,
+                _text(base.mean if base else None),
+                _named(board.line("fixed")),
+                _named(rival),
+                f"{gaps[0][1]:+.1f} ({gaps[0][0]})" if gaps else "–",
+            ]
+        )
+    return grid
+
+
+def checks(found: Sequence[Board]) -> list[str]:
+    """Goals and the no-harm rule as a checklist."""
+    lines = []
+    for board in found:
+        label = f"{BENCHMARKS[board.benchmark].label}, {board.setting}"
+        auto = board.line("auto")
+        if auto is not None and auto.mean is not None and board.whole and board.setting == "US":
+            lines.append(
+                f"{_mark(auto.mean >= board.entry.goal)}: {label}: auto {auto.mean:.1f}, "
+                f"goal {board.entry.goal:.1f}"
+            )
+        gaps = board.harm()
+        if gaps:
+            bad = [f"{pair} {gap:+.1f}" for pair, gap in gaps if gap < -HARM]
+            lines.append(
+                f"{_mark(not bad)}: {label}: no harm (auto at least source-only − {HARM:.1f} on "
+                f"every task){': ' + ', '.join(bad) if bad else ''}"
+            )
+    return lines
+
+
+def notes(specs: Sequence[Spec]) -> list[str]:
+    """What a reader must know before comparing."""
+    features = {BENCHMARKS[spec.task.benchmark].features for spec in specs}
+    prepared = sorted({f"{s.task.benchmark} {s.task.preprocessing}" for s in specs})
+    return [
+        *([SQUEEZENET] if "squeezenet" in features else []),
+        "Nothing was chosen by a target label; fixed settings and the best alternative are picked "
+        "in hindsight. source-only ridge: class-balanced, with an intercept.",
+        *NOTES,
+        f"Preprocessing: {', '.join(prepared)}.",
+    ]
+
+
+def to_plain(grid: Sequence[Sequence[str]]) -> list[str]:
+    """Fixed-width lines."""
+    return align(grid, rule=True)
+
+
+def to_markdown(grid: Sequence[Sequence[str]]) -> list[str]:
+    """A GitHub-flavoured table."""
+    aligned = ["---", *("---:" for _ in grid[0][1:])]
+    return ["| " + " | ".join(line) + " |" for line in (grid[0], aligned, *grid[1:])]
+
+
+def _text(value: float | None, digits: int = 1) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def _named(line: Line | None) -> str:
+    return "–" if line is None else f"{_text(line.mean)} ({line.label})"
+
+
+def _mark(holds: bool) -> str:
+    return "- [x] yes" if holds else "- [ ] no"
