@@ -101,16 +101,14 @@ def test_wrong_calls(call, words, capsys, monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unwritable_result_folder(capsys, tmp_path):
-    (tmp_path / "file").touch()
-    call = ["demo", "--out", str(tmp_path / "file" / "page.html")]
-    from marda.experiments import demo, demo_page
+@pytest.mark.parametrize("out", ["file/page.html", "none/page.html", "."])
+def test_unwritable_page_is_refused_before_the_work(out, capsys, tmp_path):
+    from marda.experiments import demo
 
+    (tmp_path / "file").touch()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "run_demo", lambda: None)
-        patch.setattr(demo_page, "text_lines", lambda result: [])
-        patch.setattr(demo_page, "page", lambda result: "")
-        assert cli.main(call) == 2
+        patch.setattr(demo, "run_demo", lambda: pytest.fail("it ran"))
+        assert cli.main(["demo", "--out", str(tmp_path / out)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 

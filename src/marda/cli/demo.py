@@ -27,9 +27,16 @@ def register(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the demo and print it."""
     from marda.experiments.demo import run_demo
-    from marda.experiments.demo_page import text_lines, write_page
+    from marda.experiments.demo_text import text_lines
+    from marda.experiments.files import write_text
+    from marda.report import require
+    from marda.workflow.data import check_names
+
+    check_names((), {"--out": args.out})
+    require()
+    from marda.report.demo import demo_page
 
     result = run_demo()
     print("\n".join(text_lines(result)))
-    print(f"\nWritten: {write_page(result, args.out)}")
+    print(f"\nWritten: {write_text(args.out, demo_page(result))}")
     return 0

@@ -6,14 +6,15 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marda import datasets
-from marda.datasets import Task
+from marda.datasets import Dataset, Task
+from marda.diagnostics import Diagnosis, Evidence, Interval, confusion, diagnose, gather
 from marda.experiments.execute import balanced
 
 PAIRS = (("films", "tweets"), ("films", "products"), ("editorials", "tweets"))
@@ -48,17 +49,8 @@ METHODS = (
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A figure in percent and its 95 % bootstrap interval over target rows."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class Score:
-    """One method on one pair; ``gain`` is in balanced accuracy over the first method."""
+    """One method on one pair, in percent; ``gain`` is over the first method, balanced."""
 
     method: Method
     accuracy: Interval
@@ -78,6 +70,14 @@ class Word:
 
 
 @dataclass(frozen=True)
+class Look:
+    """What the page shows of one classifier."""
+
+    diagnosis: Diagnosis
+    evidence: Evidence
+
+
+@dataclass(frozen=True)
 class PairResult:
     """Everything about one source → target pair."""
 
@@ -90,6 +90,10 @@ class PairResult:
     negative: tuple[Word, ...]
     unseen: int
     """Features that target rows have and source rows do not."""
+    confusions: tuple[NDArray[np.int64], ...]
+    """True and predicted classes in the target, one a method."""
+    look: Look | None = None
+    """Of the second method, the adapted one; the demo looks closely at one pair only."""
 
 
 @dataclass(frozen=True)
@@ -129,12 +133,12 @@ def run_demo(
     clock, started = Clock(), time.perf_counter()
     with clock.time("load the embedded data"):
         dataset = datasets.load("sentiment-snippets")
-    results = []
+    results: list[PairResult] = []
     for source, target in pairs:
         with clock.time("prepare rows"):
             task = datasets.make_task(dataset, source, target, log_tf=True)
             kept = _frequent(task, n_features)
-        results.append(_run_pair(task, kept, dataset.feature_names or (), methods, clock))
+        results.append(_run_pair(task, kept, dataset, methods, clock, closely=not results))
     times = sorted(clock.spent.items(), key=lambda item: -item[1])
     return DemoResult(
         tuple(results),
@@ -148,16 +152,19 @@ def run_demo(
 def _run_pair(
     task: Task,
     kept: NDArray[np.int64],
-    names: Sequence[str],
+    dataset: Dataset,
     methods: Sequence[Method],
     clock: Clock,
+    *,
+    closely: bool,
 ) -> PairResult:
     with clock.time("import marda"):
         from marda import MDAClassifier, pack
     with clock.time("prepare rows"):
         X_source, X_target = task.X_source[:, kept], task.X_target[:, kept]
         X, y, sample_domain = pack(X_source, task.y_source, X_target)
-    hits, seconds, weights = [], [], []
+    hits, seconds, weights, confusions = [], [], [], []
+    look, names = None, dataset.feature_names or ()
     for method in methods:
         before = time.perf_counter()
         with clock.time(f"fit {method.label}"):
@@ -165,7 +172,14 @@ def _run_pair(
             model.fit(X, y, sample_domain=sample_domain)
         seconds.append(time.perf_counter() - before)
         with clock.time("predict"):
-            hits.append(np.asarray(model.predict(X_target)) == task.y_target)
+            predicted = np.asarray(model.predict(X_target))
+            hits.append(predicted == task.y_target)
+            confusions.append(confusion(model.classes_, task.y_target, predicted))
+        if closely and method is methods[1]:
+            with clock.time("look at both domains"):
+                look = _look(X_source, X_target, model, task.y_source, [names[j] for j in kept])
+                shown = replace(look.evidence, classes=dataset.names)
+                look = replace(look, evidence=shown)
         weights.append(np.asarray(model.coef_)[0])
     with clock.time("bootstrap intervals"):
         scores = _scores(methods, hits, seconds, task.y_target)
@@ -183,6 +197,17 @@ def _run_pair(
         positive=tuple(w for w in words[::-1][:N_WORDS] if w.after > w.before),
         negative=tuple(w for w in words[:N_WORDS] if w.after < w.before),
         unseen=int(np.sum((used == 0) & (rows > 0))),
+        confusions=tuple(confusions),
+        look=look,
+    )
+
+
+def _look(Xs: Any, Xt: Any, model: Any, labels: NDArray[Any], names: list[str]) -> Look:
+    facts: dict[str, Any] = {"names": names, "labels": labels, "predicted": model.predict(Xt)}
+    probabilities = model.predict_proba(Xt)
+    return Look(
+        diagnose(Xs, Xt, model, **facts),
+        gather(Xs, Xt, model, probabilities=probabilities, **facts),
     )
 
 

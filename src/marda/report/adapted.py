@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from marda.diagnostics import Diagnosis
 from marda.report import charts
 from marda.report.html import Cells, Chart, Number, Section, facts, paragraph, points, table
 from marda.report.page import Verdict, page
@@ -27,7 +28,7 @@ from marda.report.parts import (
 from marda.workflow import Adapted
 from marda.workflow.judging import FEW_LABELS, Judgement
 
-__all__ = ["CHECKS", "adapted_page"]
+__all__ = ["CHECKS", "adapted_page", "distance_sections"]
 
 CHECKS = (
     "domains already alike, a target of one class, class proportions, scales of features, "
@@ -59,7 +60,7 @@ def adapted_page(result: Adapted) -> str:
     )
     sections = [
         warnings([f.text for f in result.diagnosis.findings], CHECKS),
-        *_distance_sections(result),
+        *distance_sections(result.diagnosis),
         pictures(evidence),
         features(evidence.gaps),
         _predictions(result),
@@ -145,8 +146,8 @@ def _figures(result: Adapted) -> list[tuple[str, str]]:
     return shown
 
 
-def _distance_sections(result: Adapted) -> list[Section]:
-    d = result.diagnosis
+def distance_sections(d: Diagnosis) -> list[Section]:
+    """How far apart the domains were and are, unless there were too few rows to tell."""
     if d.a_distance_before is None or d.a_distance_after is None:
         return []
     if d.mmd_before is None or d.mmd_after is None:
