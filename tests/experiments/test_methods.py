@@ -40,7 +40,11 @@ class FakeCV:
 
     def fit(self, X, y, *, sample_domain):
         FakeCV.seen = (X.shape, (y == -1).sum(), (sample_domain < 0).sum())
+        self.classes_ = np.array([0, 1])
         return self
+
+    def predict_proba(self, X):
+        return np.tile([0.1, 0.9], (X.shape[0], 1))
 
     def predict(self, X):
         return np.ones(X.shape[0], int)
@@ -54,6 +58,15 @@ def test_auto_sees_no_target_label(task, monkeypatch):
     assert FakeCV.params == {"random_state": 0, "scoring": "snd"}
     assert FakeCV.seen == ((140, 30), 80, 80)
     assert (fitted.predicted == 1).all()
+    share = (task.y_test == 1).mean()
+    assert fitted.params == {"ece": pytest.approx(100 * abs(0.9 - share))}
+
+
+def test_classes_that_only_the_target_has_count_as_errors(task, monkeypatch):
+    monkeypatch.setattr(marda, "MDAClassifierCV", FakeCV, raising=False)
+    other = replace(task, y_test=np.where(task.y_test == 1, 5, task.y_test))
+    (fitted,) = methods.fit_methods(other, specs_of("auto"))
+    assert fitted.params == {"ece": pytest.approx(90.0)}
 
 
 def test_source_only_is_a_balanced_ridge_on_labelled_rows(task):

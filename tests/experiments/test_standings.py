@@ -21,7 +21,8 @@ def rows_of(specs=SPECS, **changes):
         figure = FIGURES.get(spec.model, 60.0)
         if spec.model == "auto":
             figure = changes.get(spec.task.pair.replace("-", "_"), figure)
-        rows.append(made_row(spec, accuracy=figure, balanced_accuracy=figure - 20))
+        params = {"ece": 4.0} if spec.model == "auto" else {}
+        rows.append(made_row(spec, accuracy=figure, balanced_accuracy=figure - 20, params=params))
     return rows
 
 
@@ -44,6 +45,7 @@ def test_the_summary_names_the_best_of_each_kind():
     header, line = standings.summary_grid(found)
     told = dict(zip(header, line, strict=True))
     assert told["auto"] == "80.0"
+    assert told["ECE"] == "4.0"
     assert told["goal"] == "75.0"
     assert told["best fixed"] == "75.0 (S1M ridge)"
     assert told["best alternative"] == "72.0 (CORAL svm)"
@@ -77,7 +79,7 @@ def test_a_missing_row_leaves_no_mean():
 def test_some_tasks_have_no_goal():
     specs = plan_contest(benchmarks=["off31"], tasks=["amazon-dslr"])
     found = boards(specs, rows_of(specs))
-    assert standings.summary_grid(found)[1][2] == "–"
+    assert standings.summary_grid(found)[1][3] == "–"
     assert len(standings.checks(found)) == 1
 
 

@@ -16,6 +16,7 @@ import sklearn
 from numpy.typing import NDArray
 
 from marda._memory import available_memory, format_bytes
+from marda.criteria import expected_calibration_error
 from marda.datasets import Task
 from marda.experiments.contest import AUTO, SOURCE
 from marda.experiments.fitted import Fitted, attempt
@@ -39,6 +40,9 @@ NOTES = (
 )
 
 
+Facts = dict[str, float]
+
+
 class _Rows(NamedTuple):
     """Rows of both domains as `fit` takes them, and the rows to predict."""
 
@@ -58,42 +62,52 @@ def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
     for spec in specs:
         gc.collect()
         reset_peak()
-        yield from attempt([spec], _fit_one(spec, rows, narrow))
+        yield from attempt([spec], _fit_one(spec, rows, narrow, task.y_test))
 
 
-def _fit_one(spec: Spec, rows: _Rows, narrow: list[_Rows]) -> Iterator[Fitted]:
+def _fit_one(spec: Spec, rows: _Rows, narrow: list[_Rows], y_test: Any) -> Iterator[Fitted]:
     """One method; a generator, so that an error shows where it is attempted."""
-    params: dict[str, Any] = {}
-    if spec.model not in (AUTO, SOURCE) and not narrow:
-        narrow.append(_narrow(rows))
+    if spec.model not in (AUTO, SOURCE):
+        if not narrow:
+            narrow.append(_narrow(rows))
+        rows = narrow[0]
     started = time.process_time()  # processor time: comparable on a machine with other work
-    if spec.model == AUTO:
-        predict, params = _fit_auto(spec, rows)
-        X_test = rows.X_test
-    elif spec.model == SOURCE:
-        known = rows.y != -1  # class numbers start at 0, so pack marks with -1
-        model = _plain(spec.classifier).fit(rows.X[np.flatnonzero(known)], rows.y[known])
-        predict, X_test = model.predict, rows.X_test
-    else:
-        predict, X_test = _fit_peer(spec, narrow[0]), narrow[0].X_test
+    predict, facts = _fit(spec, rows)
     fitted = time.process_time()
-    predicted = np.asarray(predict(X_test))
+    predicted = np.asarray(predict(rows.X_test))
+    ended = time.process_time()
     yield Fitted(
         spec,
         predicted,
         fit_seconds=fitted - started,
-        predict_seconds=time.process_time() - fitted,
-        params=params,
+        predict_seconds=ended - fitted,
+        params=facts(rows.X_test, y_test),
     )
 
 
-def _fit_auto(spec: Spec, rows: _Rows) -> tuple[Callable[[Any], Any], dict[str, Any]]:
-    from marda import MDAClassifierCV
+def _fit(spec: Spec, rows: _Rows) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Facts]]:
+    """How to predict, and what else to tell of the test rows once labels may be seen."""
+    if spec.model == AUTO:
+        from marda import MDAClassifierCV
 
-    arguments: dict[str, Any] = {"random_state": 0, **dict(spec.overrides)}
-    model = MDAClassifierCV(**arguments)
-    model.fit(rows.X, rows.y, sample_domain=rows.domain)
-    return model.predict, {}
+        arguments: dict[str, Any] = {"random_state": 0, **dict(spec.overrides)}
+        auto = MDAClassifierCV(**arguments).fit(rows.X, rows.y, sample_domain=rows.domain)
+        return auto.predict, lambda X, y: _calibration(auto, X, y)
+    if spec.model == SOURCE:
+        known = np.flatnonzero(rows.y != -1)  # class numbers start at 0, so pack marks with -1
+        predict = _plain(spec.classifier).fit(rows.X[known], rows.y[known]).predict
+    else:
+        predict = _fit_peer(spec, rows)
+    return predict, lambda X, y: {}
+
+
+def _calibration(model: Any, X: Any, y: Any) -> Facts:
+    """Expected calibration error on test rows, in points; classes that `fit` never saw count."""
+    P, place = model.predict_proba(X), np.searchsorted(model.classes_, y)
+    unseen = ~np.isin(y, model.classes_)
+    if unseen.any():
+        P, place = np.column_stack([P, np.zeros(len(P))]), np.where(unseen, P.shape[1], place)
+    return {"ece": 100 * expected_calibration_error(P, place)}
 
 
 def _plain(name: str) -> Any:

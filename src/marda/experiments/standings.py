@@ -28,6 +28,8 @@ class Line:
     values: tuple[float | None, ...]
     fit_seconds: float | None
     peak_mb: float | None
+    ece: float | None = None
+    """Mean expected calibration error on test rows, in points, where there are probabilities."""
 
     @property
     def mean(self) -> float | None:
@@ -109,6 +111,9 @@ def _board(name: str, setting: str, specs: Sequence[Spec], by_key: dict[str, Res
                 tuple(_value(pair, members, by_key, ENTRIES[name]) for pair in pairs),
                 fmean(row.fit_seconds for row in found) if found else None,
                 max((row.peak_mb for row in found if row.peak_mb is not None), default=None),
+                fmean(eces)
+                if (eces := [r.params["ece"] for r in found if "ece" in r.params])
+                else None,
             )
         )
     return Board(name, setting, pairs, tuple(lines))
@@ -131,7 +136,16 @@ def _value(
 
 # Text ---------------------------------------------------------------------------------------------
 
-SUMMARY = ("", "auto", "goal", "source-only", "best fixed", "best alternative", "worst − source")
+SUMMARY = (
+    "",
+    "auto",
+    "ECE",
+    "goal",
+    "source-only",
+    "best fixed",
+    "best alternative",
+    "worst − source",
+)
 
 
 def board_grid(board: Board) -> list[list[str]]:
@@ -164,6 +178,7 @@ def summary_grid(found: Sequence[Board]) -> list[list[str]]:
             [
                 f"{BENCHMARKS[board.benchmark].label}, {board.setting}",
                 _text(auto.mean if auto else None),
+                _text(auto.ece if auto else None),
                 goal,
                 _text(base.mean if base else None),
                 _named(board.line("fixed")),
@@ -202,7 +217,8 @@ def notes(specs: Sequence[Spec]) -> list[str]:
     return [
         *([SQUEEZENET] if "squeezenet" in features else []),
         "Nothing was chosen by a target label; fixed settings and the best alternative are picked "
-        "in hindsight. source-only ridge: class-balanced, with an intercept.",
+        "in hindsight. source-only ridge: class-balanced, with an intercept. ECE: auto's expected "
+        "calibration error on the test rows, mean over tasks, in points.",
         *NOTES,
         f"Preprocessing: {', '.join(prepared)}.",
     ]
