@@ -8,27 +8,30 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from marda.persist.committee import decode_search, encode_search
 from marda.persist.container import FORMAT, ModelFileError, read_file, write_file
-from marda.persist.state import decode_estimator, encode_estimator
+from marda.persist.state import decode_model, encode_model
 from marda.persist.values import Reader, Writer
+from marda.selection import MDAClassifierCV
 
 __all__ = ["FORMAT", "ModelFileError", "load", "save"]
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted `MDA`, `MDAClassifier` or `DSCM` to one file.
+    """Write a fitted estimator of marda to one file.
 
     Parameters
     ----------
-    estimator : MDA, MDAClassifier or DSCM
+    estimator : MDA, MDAClassifier, MDAClassifierCV or DSCM
         Fitted. `preprocessing_`, if `marda adapt` left one, is written too.
     path : path
         Replaced only once the file is complete.
     """
     check_is_fitted(estimator)
     out = Writer()
+    encode = encode_search if type(estimator) is MDAClassifierCV else encode_model
     content = {
-        "estimator": encode_estimator(estimator, out),
+        "estimator": encode(estimator, out),
         "preprocessing": getattr(estimator, "preprocessing_", None),
     }
     # The package is asked by name: a layer does not import what lies above it.
@@ -48,7 +51,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
 
     Returns
     -------
-    estimator : MDA, MDAClassifier or DSCM
+    estimator : MDA, MDAClassifier, MDAClassifierCV or DSCM
         It predicts exactly as the one that was saved.
 
     Raises
@@ -58,11 +61,16 @@ def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
     """
     content, arrays = read_file(path, max_bytes)
     try:
-        estimator = decode_estimator(content["estimator"], Reader(arrays))
+        state = content["estimator"]
+        decode = decode_search if state["kind"] == MDAClassifierCV.__name__ else decode_model
+        estimator = decode(state, Reader(arrays))
         preprocessing = content["preprocessing"]
         if preprocessing is not None and not isinstance(preprocessing, dict):
             raise TypeError("preprocessing is not an object")
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
+    except (
+        *(KeyError, TypeError, ValueError, AttributeError, IndexError),
+        *(OverflowError, RecursionError),
+    ) as error:
         why = " ".join(str(error).split())[:80]
         raise ModelFileError(
             f"{path} is damaged ({why}): copy the model file again or save the model anew."

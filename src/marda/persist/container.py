@@ -22,7 +22,10 @@ from marda.io.atomic import replacing
 
 __all__ = ["FORMAT", "ModelFileError", "read_file", "write_file"]
 
-FORMAT = 1
+#: 2: models that centre, normalise and refine, kernel classifiers, `MDAClassifierCV`.
+FORMAT = 2
+#: Formats that are read.
+READABLE = ("1", "2")
 KIND = "marda-model"
 MAX_HEADER = 256 * 2**20
 MAX_DIMENSIONS = 4
@@ -178,7 +181,7 @@ def _metadata(path: Path, header: dict[str, Any]) -> dict[str, str]:
             f"{metadata.get('marda_version', '?')[:20]}; this marda reads formats up to {FORMAT}: "
             "upgrade marda."
         )
-    if version != str(FORMAT) or "content" not in metadata:
+    if version not in READABLE or "content" not in metadata:
         raise _damaged(path, "its metadata are incomplete")
     return metadata
 

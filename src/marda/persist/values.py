@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from typing import Any
 
@@ -9,9 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda.noise import Dropout, Gaussian, Noise, Poisson
-from marda.persist.container import Arrays, ModelFileError
+from marda.persist.container import MAX_HEADER, Arrays, ModelFileError
 
-__all__ = ["Reader", "Writer", "count", "indices", "one_of"]
+__all__ = ["Reader", "Writer", "count", "indices", "number", "one_of"]
+
+#: Arrays of fewer bytes are stored again rather than compared with others.
+SHARED_BYTES = 4096
 
 
 class Writer:
@@ -19,13 +23,33 @@ class Writer:
 
     def __init__(self) -> None:
         self.arrays: Arrays = {}
+        self._prefix = ""
+        self._seen: dict[tuple[Any, ...], str] = {}
+
+    def within(self, name: str) -> Writer:
+        """A writer of the same arrays, whose names begin with this one."""
+        inner = Writer()
+        inner.arrays, inner._seen = self.arrays, self._seen
+        inner._prefix = f"{self._prefix}{name}."
+        return inner
 
     def put(self, name: str, array: Any) -> dict[str, Any]:
         """Keep an array and return its reference: products depend on its order, to the last bit."""
         array = np.asarray(array)
         columns = array.ndim == 2 and array.flags.f_contiguous and not array.flags.c_contiguous
-        self.arrays[name] = array.T if columns else array
-        return {"array": name, "transposed": True} if columns else {"array": name}
+        stored = self._store(self._prefix + name, array.T if columns else array)
+        return {"array": stored, "transposed": True} if columns else {"array": stored}
+
+    def _store(self, name: str, array: NDArray[Any]) -> str:
+        """Keep an array once: models of the same rows have large parts in common."""
+        if array.nbytes >= SHARED_BYTES:
+            raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+            key = (array.dtype.str, array.shape, hashlib.sha256(raw).digest())
+            if key in self._seen:
+                return self._seen[key]
+            self._seen[key] = name
+        self.arrays[name] = array
+        return name
 
     def value(self, name: str, value: Any) -> Any:
         """A parameter as JSON."""
@@ -44,14 +68,22 @@ class Writer:
         if isinstance(value, dict):
             pairs = [[self.value(name, k), self.value(name, v)] for k, v in value.items()]
             return {"pairs": pairs}
-        if isinstance(value, list | tuple | np.ndarray):
-            array = np.asarray(value)
-            if array.dtype.kind in "fiub":
-                return self.put(f"parameter.{name}", array)
+        if isinstance(value, list | tuple):
+            items = [self.value(name, item) for item in value]
+            return {"tuple" if isinstance(value, tuple) else "list": items}
+        if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+            return self.put(self._free(f"parameter.{name}"), value)
         raise ModelFileError(
             f"{name}={type(value).__name__}(…) cannot be saved: a model file holds numbers, words "
             "and marda's noise objects only. Set it otherwise before fit, or use skops."
         )
+
+    def _free(self, name: str) -> str:
+        """A name that no array has: a grid may hold several arrays of one parameter."""
+        free, n = name, 1
+        while self._prefix + free in self.arrays:
+            free, n = f"{name}.{n}", n + 1
+        return free
 
     def labels(self, name: str, values: NDArray[Any]) -> Any:
         """Classes or names: numbers as an array, strings as JSON."""
@@ -71,14 +103,17 @@ class Reader:
 
     def get(self, ref: Any, *shape: int | None, kind: str = "f") -> NDArray[Any]:
         """An array of the wanted kind and shape (None: any length)."""
-        array = self.arrays[ref["array"]]
-        array = array.T if ref.get("transposed") else array
+        array = self._array(ref)
         fits = len(shape) == array.ndim and all(
             want in (None, have) for want, have in zip(shape, array.shape, strict=True)
         )
         if array.dtype.kind not in kind or not fits:
             raise ValueError(f"array {ref['array']!r} has an unexpected shape or type")
         return array
+
+    def _array(self, ref: Any) -> NDArray[Any]:
+        array = self.arrays[ref["array"]]
+        return array.T if ref.get("transposed") else array
 
     def value(self, value: Any) -> Any:
         """A parameter."""
@@ -90,9 +125,13 @@ class Reader:
             return float(value["float"])
         if "pairs" in value:
             return {self.value(k): self.value(v) for k, v in value["pairs"]}
+        if "list" in value:
+            return [self.value(item) for item in value["list"]]
+        if "tuple" in value:
+            return tuple(self.value(item) for item in value["tuple"])
         if "noise" in value:
             return self._noise(value)
-        return self.arrays[value["array"]]
+        return self._array(value)
 
     def _noise(self, value: dict[str, Any]) -> Noise:
         if value["noise"] == "dropout":
@@ -109,6 +148,10 @@ class Reader:
             return self.get(value, None, kind="fiub")
         if not all(isinstance(text, str) for text in value["texts"]):
             raise ValueError("names must be text")
+        longest = max(map(len, value["texts"]), default=0)
+        # An array of strings gives every one the room of the longest.
+        if not value["object"] and 4 * longest * len(value["texts"]) > MAX_HEADER:
+            raise ValueError("names are too long")
         return np.array(value["texts"], dtype=object if value["object"] else str)
 
 
@@ -117,6 +160,13 @@ def count(value: Any) -> int:
     if type(value) is not int or value < 0:
         raise ValueError("a count is not a whole number")
     return value
+
+
+def number(value: Any, low: float = -math.inf, high: float = math.inf) -> float:
+    """A finite number within bounds."""
+    if type(value) not in (int, float) or not math.isfinite(value) or not low <= value <= high:
+        raise ValueError("a number is out of range")
+    return float(value)
 
 
 def one_of(value: Any, allowed: tuple[str, ...]) -> str:

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import _safe_indexing, check_random_state, column_or_1d
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from marda._validation import UNLABELED, Labels, check_domains, encode_labels, is_marked
 from marda.estimators._files import OnnxFiles
+from marda.estimators.transformer import FeatureNames
 from marda.selection.auto import fit_auto
 from marda.selection.calibration import calibrate, importance
 from marda.selection.committee import Committee, Member, spread_of
@@ -24,7 +25,7 @@ from marda.selection.scorers import get_criterion
 __all__ = ["MDAClassifierCV"]
 
 
-class MDAClassifierCV(ClassifierMixin, OnnxFiles, BaseEstimator):
+class MDAClassifierCV(ClassifierMixin, OnnxFiles, FeatureNames, BaseEstimator):
     """A classifier for the target that chooses everything by itself.
 
     By default a small committee is fitted whose every number is a rule that reads the rows: noise,
@@ -138,6 +139,9 @@ class MDAClassifierCV(ClassifierMixin, OnnxFiles, BaseEstimator):
             raise ValueError(
                 f"y must have at least 2 classes, got one class: {labels.classes.tolist()}."
             )
+        # Another fit may have left them: of another search, and of the files of `marda adapt`.
+        for name in ("best_index_", "source_skill_", "preprocessing_"):
+            self.__dict__.pop(name, None)
         self.classes_, self.domains_ = labels.classes, np.unique(domain)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         X, labels, domain = _sample(X, labels, domain, self.max_rows, seed)
@@ -149,7 +153,6 @@ class MDAClassifierCV(ClassifierMixin, OnnxFiles, BaseEstimator):
             self.best_params_ = members[0].model.get_params()
             left_out = facts["left_out"]
         else:
-            self.__dict__.pop("source_skill_", None)
             found = search(candidates, X, labels, domain, self.scoring, seed, self._say)
             members, self.candidates_ = [found.member], found.table
             self.best_params_, self.best_index_ = found.parameters, found.index
@@ -225,11 +228,13 @@ class MDAClassifierCV(ClassifierMixin, OnnxFiles, BaseEstimator):
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def _committee_scores(self, X: Any) -> NDArray[np.float64]:
-        return self._committee.scores(self._check_new(X))
+        X = self._check_new(X)
+        return self._committee.scores(X)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities of classes, calibrated on left-out source rows (see `calibration_`)."""
-        return self._committee.probabilities(self._check_new(X))
+        X = self._check_new(X)
+        return self._committee.probabilities(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Classes of rows of the target.
@@ -245,10 +250,31 @@ class MDAClassifierCV(ClassifierMixin, OnnxFiles, BaseEstimator):
         """
         return np.asarray(self.classes_[self._committee_scores(X).argmax(1)])
 
-    def transform(self, X: Any) -> NDArray[Any]:
-        """Denoised rows of the first member: those that its classifier sees."""
+    def transform(self, X: Any, *, sample_domain: Any = None) -> NDArray[Any]:
+        """Denoised rows of the first member: those that its classifier sees.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows of any domain.
+        sample_domain : array of int of shape (n_rows,), default=None
+            Domains of the rows, each of which is centred at its own mean; None: of the target.
+
+        Returns
+        -------
+        H : array of shape (n_rows, n_outputs)
+        """
+        X = self._check_new(X)
+        first = self._committee.members[0]
+        rows = first.view.apply(X)
+        return np.asarray(first.model.transform(rows, sample_domain=sample_domain))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the first member's denoised features: those that they reconstruct."""
         first = self.members_[0]
-        return np.asarray(first.model._features(first.view.apply(self._check_new(X))))
+        names = _check_feature_names_in(self, input_features)
+        seen = names if first.view.columns is None else names[first.view.columns]
+        return np.asarray(first.model.get_feature_names_out(seen))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the rows that carry a label; marked rows are left out."""

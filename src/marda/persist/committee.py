@@ -1,0 +1,106 @@
+"""`MDAClassifierCV` as JSON and arrays, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from marda.estimators import MDAClassifier
+from marda.persist.state import SETTINGS, decode_model, encode_model, encode_shell, make_shell
+from marda.persist.values import Reader, Writer, count, indices, number, one_of
+from marda.selection import MDAClassifierCV
+from marda.selection.committee import Committee, Member
+from marda.selection.views import KINDS, View
+
+__all__ = ["decode_search", "encode_search"]
+
+#: Fitted attributes of plain values: the record of the choice, which predictions do not read.
+RECORD = ("best_params_", "best_index_", "candidates_", "calibration_", "fit_seconds_")
+VIEW_ARRAYS = ("columns", "middle", "spread")
+
+
+def encode_search(estimator: MDAClassifierCV, out: Writer) -> dict[str, Any]:
+    """A fitted `MDAClassifierCV` as JSON; its arrays go to `out`."""
+    committee = estimator._committee
+    state = {
+        **encode_shell(estimator, out),
+        "classes": out.labels("classes", estimator.classes_),
+        "domains": out.put("domains", estimator.domains_),
+        "setting": estimator.setting_,
+        "sharpness": float(committee.sharpness),
+        "record": {
+            name: out.value(name, getattr(estimator, name))
+            for name in RECORD
+            if hasattr(estimator, name)
+        },
+        "members": [
+            _encode_member(member, out.within(f"member{k}"))
+            for k, member in enumerate(committee.members)
+        ],
+    }
+    if hasattr(estimator, "source_skill_"):
+        state["source_skill"] = float(estimator.source_skill_)
+    return state
+
+
+def decode_search(state: dict[str, Any], reader: Reader) -> MDAClassifierCV:
+    """The estimator that `encode_search` described."""
+    estimator: MDAClassifierCV = make_shell(MDAClassifierCV, state, reader)
+    estimator.classes_ = reader.labels(state["classes"])
+    estimator.domains_ = reader.get(state["domains"], None, kind="i")
+    estimator.setting_ = one_of(state["setting"], SETTINGS)
+    for name, value in state["record"].items():
+        setattr(estimator, one_of(name, RECORD), reader.value(value))
+    if "source_skill" in state:
+        estimator.source_skill_ = number(state["source_skill"], 0, 1)
+    members = tuple(_decode_member(one, reader, estimator) for one in state["members"])
+    if not members:
+        raise ValueError("a committee has no members")
+    estimator._committee = Committee(members, number(state["sharpness"], 0))
+    return estimator
+
+
+def _encode_member(member: Member, out: Writer) -> dict[str, Any]:
+    view = member.view
+    return {
+        "name": member.name,
+        "weight": float(member.weight),
+        "spread": float(member.spread),
+        "view": {
+            "kind": view.kind,
+            **{
+                name: out.put(f"view.{name}", getattr(view, name))
+                for name in VIEW_ARRAYS
+                if getattr(view, name) is not None
+            },
+        },
+        "model": encode_model(member.model, out),
+    }
+
+
+def _decode_member(state: dict[str, Any], reader: Reader, estimator: MDAClassifierCV) -> Member:
+    if not isinstance(state["name"], str):
+        raise TypeError("the name of a member is not text")
+    view = _decode_view(state["view"], reader, estimator.n_features_in_)
+    model = decode_model(state["model"], reader)
+    if not isinstance(model, MDAClassifier):
+        raise TypeError("a member is no classifier")
+    width = estimator.n_features_in_ if view.columns is None else len(view.columns)
+    if model.n_features_in_ != width or not np.array_equal(model.classes_, estimator.classes_):
+        raise ValueError("a member does not fit the committee")
+    spread = number(state["spread"], low=np.finfo(np.float64).tiny)
+    return Member(state["name"], view, model, number(state["weight"]), spread)
+
+
+def _decode_view(state: dict[str, Any], reader: Reader, d: int) -> View:
+    kind = one_of(state["kind"], KINDS)
+    columns = None
+    if "columns" in state:
+        columns = indices(reader.get(state["columns"], None, kind="i"), d)
+    if kind != "standard":
+        return View(kind, columns)
+    width = count(d if columns is None else len(columns))
+    return View(
+        kind, columns, reader.get(state["middle"], width), reader.get(state["spread"], width)
+    )
