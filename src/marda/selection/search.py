@@ -248,7 +248,8 @@ class MDAClassifierCV(ClassifierMixin, OnnxFiles, FeatureNames, BaseEstimator):
         -------
         y : array of shape (n_rows,)
         """
-        return np.asarray(self.classes_[self._committee_scores(X).argmax(1)])
+        best = self._committee_scores(X).argmax(1)
+        return np.asarray(self.classes_[best])
 
     def transform(self, X: Any, *, sample_domain: Any = None) -> NDArray[Any]:
         """Denoised rows of the first member: those that its classifier sees.
