@@ -99,7 +99,7 @@ def test_peers_do_what_their_pipelines_do(task, wrap):
     }
     for fitted in found:
         assert fitted.predicted is not None, fitted.message
-        classifier = methods._plain(fitted.spec.classifier)
+        classifier = methods._classifier(fitted.spec.classifier)
         with sklearn.config_context(enable_metadata_routing=True):
             pipe = skada.make_da_pipeline(adapters[fitted.spec.model], classifier)
             pipe.fit(X, y.copy(), sample_domain=domain)

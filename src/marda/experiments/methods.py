@@ -1,6 +1,6 @@
 """Methods beyond the paper's models: marda's own choice, source-only baselines, skada's adapters.
 
-Each is fitted alone, so that its time and its memory are its own.
+Nothing but an adapter is shared, so that a method's time and memory are its own.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,52 +55,75 @@ class _Rows(NamedTuple):
 
 
 def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
-    """Fit and predict one spec after the other."""
+    """Fit and predict one method after the other, an adapter once for all its classifiers."""
     from marda import pack
 
     packed = pack(task.X_source, task.y_source, task.X_target, task.y_visible)
     rows = _Rows(*packed, task.X_test)
     narrow: list[_Rows] = []  # made for the first adapter, used by all
-    for spec in specs:
+    for method, members in groupby(specs, key=lambda spec: spec.model):
+        group = list(members)
         gc.collect()
         reset_peak()
-        yield from attempt([spec], _fit_one(spec, rows, narrow, task.y_test))
+        if method == AUTO:
+            fits = _fit_auto(group, rows, task.y_test)
+        elif method == SOURCE:
+            fits = _fit_source(group, rows)
+        else:
+            fits = _fit_adapter(method, group, rows, narrow)
+        yield from attempt(group, fits)
 
 
-def _fit_one(spec: Spec, rows: _Rows, narrow: list[_Rows], y_test: Any) -> Iterator[Fitted]:
-    """One method; a generator, so that an error shows where it is attempted."""
-    if spec.model not in (AUTO, SOURCE):
-        if not narrow:
-            narrow.append(_narrow(rows))
-        rows = narrow[0]
-    started = time.process_time()  # processor time: comparable on a machine with other work
-    predict, facts = _fit(spec, rows)
-    fitted = time.process_time()
-    predicted = np.asarray(predict(rows.X_test))
-    ended = time.process_time()
-    yield Fitted(
-        spec,
-        predicted,
-        fit_seconds=fitted - started,
-        predict_seconds=ended - fitted,
-        params=facts(rows.X_test, y_test),
-    )
+def _fit_auto(specs: Sequence[Spec], rows: _Rows, y_test: Any) -> Iterator[Fitted]:
+    from marda import MDAClassifierCV
 
-
-def _fit(spec: Spec, rows: _Rows) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Facts]]:
-    """How to predict, and what else to tell of the test rows once labels may be seen."""
-    if spec.model == AUTO:
-        from marda import MDAClassifierCV
-
+    for spec in specs:
         arguments: dict[str, Any] = {"random_state": 0, **dict(spec.overrides)}
-        auto = MDAClassifierCV(**arguments).fit(rows.X, rows.y, sample_domain=rows.domain)
-        return auto.predict, lambda X, y: _calibration(auto, X, y)
-    if spec.model == SOURCE:
-        known = np.flatnonzero(rows.y != -1)  # class numbers start at 0, so pack marks with -1
-        predict = _plain(spec.classifier).fit(rows.X[known], rows.y[known]).predict
-    else:
-        predict = _fit_peer(spec, rows)
-    return predict, lambda X, y: {}
+        started = time.process_time()
+        model = MDAClassifierCV(**arguments).fit(rows.X, rows.y, sample_domain=rows.domain)
+        fitted = _predicted(spec, model.predict, rows.X_test, started)
+        yield replace(fitted, params=_calibration(model, rows.X_test, y_test))
+
+
+def _fit_source(specs: Sequence[Spec], rows: _Rows) -> Iterator[Fitted]:
+    """Classifiers of labelled rows that know nothing of domains."""
+    known = np.flatnonzero(rows.y != -1)  # class numbers start at 0, so pack marks with -1
+    for spec in specs:
+        started = time.process_time()
+        model = _classifier(spec.classifier).fit(rows.X[known], rows.y[known])
+        yield _predicted(spec, model.predict, rows.X_test, started)
+
+
+def _fit_adapter(
+    name: str, specs: Sequence[Spec], rows: _Rows, narrow: list[_Rows]
+) -> Iterator[Fitted]:
+    """Adapt source rows to the target's once; classifiers learn from them, and count its time."""
+    if not narrow:
+        narrow.append(_narrow(rows))
+    X_test = narrow[0].X_test
+    rows = _drawn(narrow[0]) if name == "OT" else narrow[0]
+    adapter = _adapter(name)
+    started = time.process_time()
+    adapted = adapter.fit_transform(rows.X, rows.y, sample_domain=rows.domain)
+    seconds = time.process_time() - started
+    source = rows.domain >= 0
+    if not np.isfinite(adapted[source]).all():
+        raise ValueError(f"{name} gave source rows that are not finite.")
+    X_test = adapter.transform(X_test, sample_domain=np.full(len(X_test), rows.domain.min()))
+    for spec in specs:
+        started = time.process_time() - seconds
+        model = _classifier(spec.classifier).fit(adapted[source], rows.y[source])
+        yield _predicted(spec, model.predict, X_test, started)
+
+
+def _predicted(spec: Spec, predict: Callable[[Any], Any], X_test: Any, started: float) -> Fitted:
+    """Predictions of a model whose fit began at ``started``.
+
+    Processor time: it can be compared on a machine that has other work, too.
+    """
+    fitted = time.process_time()
+    predicted = np.asarray(predict(X_test))
+    return Fitted(spec, predicted, fitted - started, time.process_time() - fitted)
 
 
 def _calibration(model: Any, X: Any, y: Any) -> Facts:
@@ -110,32 +135,14 @@ def _calibration(model: Any, X: Any, y: Any) -> Facts:
     return {"ece": 100 * expected_calibration_error(P, place)}
 
 
-def _plain(name: str) -> Any:
-    """Return a classifier that knows nothing of domains."""
+def _classifier(name: str) -> Any:
+    """scikit-learn's defaults, but for balanced classes of the baseline."""
     from sklearn.linear_model import LogisticRegression, RidgeClassifier
     from sklearn.svm import LinearSVC
 
     if name == "ridge":
         return RidgeClassifier(alpha=1.0, class_weight="balanced", tol=1e-8)
     return LinearSVC() if name == "svm" else LogisticRegression(max_iter=1000)
-
-
-def _fit_peer(spec: Spec, rows: _Rows) -> Callable[[Any], Any]:
-    """Adapt source rows to the target's, fit on them, predict target rows."""
-    if spec.model == "OT":
-        rows = _drawn(rows)
-    adapter = _adapter(spec.model)
-    adapted = adapter.fit_transform(rows.X, rows.y, sample_domain=rows.domain)
-    source = rows.domain >= 0
-    if not np.isfinite(adapted[source]).all():
-        raise ValueError(f"{spec.model} gave source rows that are not finite.")
-    model = _plain(spec.classifier).fit(adapted[source], rows.y[source])
-
-    def predict(X: Any) -> Any:
-        target = np.full(X.shape[0], rows.domain.min())
-        return model.predict(adapter.transform(X, sample_domain=target))
-
-    return predict
 
 
 def _adapter(name: str) -> Any:
