@@ -1,0 +1,110 @@
+"""Denoising and the classifiers on denoised rows, as nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from marda.estimators import DSCM, MDAClassifier
+from marda.estimators.kernel import GaussianRidge
+from marda.onnx.graph import Graph, OnnxError
+from marda.operators.maps import IdentityMap
+
+__all__ = ["add_class_scores"]
+
+
+def add_class_scores(graph: Graph, model: MDAClassifier, X: str) -> str:
+    """Scores of all classes for the rows X."""
+    name = model.classifier
+    if not isinstance(name, str):
+        raise _refusal(type(name).__name__, "marda knows the graphs of its own classifiers only")
+    if name == "nn":
+        raise _refusal(repr(name), "it looks up the nearest of all training rows")
+    if name == "ridge":
+        return _ridge(graph, model, X)
+    features = _features(graph, model, X)
+    if name == "kernel":
+        return _kernel(graph, model.classifier_, features)
+    return _dscm(graph, model.classifier_, features)
+
+
+def _refusal(name: str, why: str) -> OnnxError:
+    return OnnxError(
+        f"classifier={name} has no ONNX graph: {why}. Fit with classifier='ridge', 'kernel' or "
+        "'dscm'."
+    )
+
+
+def _features(graph: Graph, model: MDAClassifier, X: str) -> str:
+    """Denoised rows, as `transform` gives them for rows of the target."""
+    H = _denoised(graph, model, X)
+    center = model._center_of_new_rows()
+    if model.center and center.any():
+        H = graph.add("Sub", H, np.asarray(center, dtype=np.float64)[None])
+    return graph.unit_rows(H) if model.normalize else H
+
+
+def _denoised(graph: Graph, model: MDAClassifier, X: str) -> str:
+    blocks, H = [X], X
+    several = len(model._layers) > 1
+    for layer in model._layers:
+        H = _layer(graph, layer.map, H)
+        if several:
+            kind = {"tanh": "Tanh", "relu": "Relu", "identity": "Identity"}[model.activation]
+            H = graph.add(kind, H)
+        blocks.append(H)
+    return graph.add("Concat", *blocks, axis=1) if several and model.concatenate else H
+
+
+def _layer(graph: Graph, found: Any, H: str) -> str:
+    """X W + offset; rows far from the origin keep their digits."""
+    level = found.offset
+    if found.center.any():
+        H, level = graph.add("Sub", H, found.center[None]), found.at_center
+    if not (isinstance(found.base, IdentityMap) and found.delta.shape[1] == 0):
+        graph.reserve(found.shape, found.dtype, "W, the denoising map,")
+        try:
+            H = graph.add("MatMul", H, found.dense())
+        except MemoryError as error:
+            raise OnnxError(f"the graph holds W as a matrix: {error}") from None
+    return graph.add("Add", H, level[None]) if level.any() else H
+
+
+def _ridge(graph: Graph, model: MDAClassifier, X: str) -> str:
+    """Linear in the rows themselves, or in layers and normalised rows."""
+    if not hasattr(model, "_scores_coef"):
+        product = graph.add("MatMul", _features(graph, model, X), model.Z_)
+        return graph.add("Add", product, model._z0[None])
+    product = graph.add("MatMul", X, np.asarray(model._scores_coef.T, dtype=np.float64))
+    return graph.add("Add", product, np.asarray(model._scores_intercept)[None])
+
+
+def _kernel(graph: Graph, kernel: GaussianRidge, F: str) -> str:
+    """exp(−½‖f − b‖² / σ²) weighted over basis rows b."""
+    basis = graph.constant(kernel.basis_)
+    cross = graph.add("MatMul", F, graph.add("Transpose", basis, perm=[1, 0]))
+    half, axes = np.array([[0.5]]), [1]
+    rows = graph.add("Mul", graph.add("ReduceSumSquare", F, axes=axes, keepdims=1), half)
+    squares = np.einsum("ij,ij->i", kernel.basis_, kernel.basis_).astype(np.float64)
+    exponent = graph.add("Sub", graph.add("Sub", cross, rows), 0.5 * squares[None])
+    exponent = graph.add("Min", exponent, np.zeros((1, 1)))  # rounding
+    K = graph.add("Exp", graph.add("Div", exponent, np.array([[kernel.variance_]])))
+    return graph.add("Add", graph.add("MatMul", K, kernel.coef_), kernel.intercept_[None])
+
+
+def _dscm(graph: Graph, dscm: DSCM, F: str) -> str:
+    """Log Σ_D w_D exp(−½‖x − μ_D,c‖² / τ) of all classes."""
+    middle = dscm.means_.mean(0).astype(np.float64)
+    means = dscm.means_ - middle  # near the origin, squared lengths keep their digits
+    H = graph.add("Sub", F, middle[None])
+    cross = graph.add("MatMul", H, np.asarray(means.T / dscm.temperature_, dtype=np.float64))
+    squares = graph.add("ReduceSumSquare", H, axes=[1], keepdims=1)
+    constant = dscm._log_weights - 0.5 * (means**2).sum(1) / dscm.temperature_
+    own = graph.add("Mul", squares, np.array([[-0.5 / dscm.temperature_]]))
+    exponent = graph.add("Add", graph.add("Add", cross, constant[None]), own)
+    scores = []
+    for c in range(len(dscm.classes_)):
+        mine = graph.add("Gather", exponent, np.flatnonzero(dscm.mean_classes_ == c), axis=1)
+        scores.append(graph.add("ReduceLogSumExp", mine, axes=[1], keepdims=1))
+    return graph.add("Concat", *scores, axis=1)

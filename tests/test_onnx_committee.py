@@ -1,0 +1,125 @@
+"""Kernel classifiers, centred and normalised rows, and committees as ONNX graphs."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from marda import MDAClassifier, MDAClassifierCV
+from marda.onnx import OnnxError, graph
+from marda.persist import load
+from problems import make_case
+from test_onnx import CASE, assert_same, fit, run
+
+WIDE = make_case("US", seed=5, d=9, n_source=60, n_target=50, positive=True)
+
+
+def fit_cv(model, X=WIDE.X, y=WIDE.codes):
+    return model.fit(X, y, sample_domain=WIDE.domain)
+
+
+@pytest.mark.parametrize("classifier", ["ridge", "kernel", "dscm"])
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("options", [{"solver": "primal"}, {"solver": "dual"}, {"n_layers": 2}])
+def test_centred_and_normalised_rows(options, normalize, center, classifier, tmp_path):
+    model = MDAClassifier(
+        "S1D", classifier=classifier, center=center, normalize=normalize, **options
+    )
+    fit(model).to_onnx(tmp_path / "m")
+    assert_same(model, tmp_path / "m", CASE.X)
+
+
+@pytest.mark.parametrize("classifier", ["ridge", "kernel"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_refined_models(n_classes, classifier, tmp_path):
+    case = make_case("US", seed=2, n_classes=n_classes)
+    model = MDAClassifier("S1", classifier=classifier, refine=(2, 4), normalize=True)
+    model.fit(case.X, case.codes, sample_domain=case.domain).to_onnx(tmp_path / "m")
+    assert_same(model, tmp_path / "m", case.X)
+
+
+def test_empty_rows_stay_empty(tmp_path):
+    case = CASE._replace(X=CASE.X * (np.arange(64) % 8 > 0)[:, None])
+    model = MDAClassifier("BL", classifier="kernel", normalize=True)
+    model.fit(case.X, case.codes, sample_domain=case.domain).to_onnx(tmp_path / "m")
+    assert_same(model, tmp_path / "m", case.X)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_committee(n_classes, sparse, tmp_path):
+    """Rows with many zeros have members on unit and root rows; others on unit or standard ones."""
+    case = make_case("US", seed=5, d=9, n_classes=n_classes, n_source=60, n_target=50)
+    X = np.maximum(np.round(case.X - 1), 0) if sparse else case.X
+    model = MDAClassifierCV(random_state=0).fit(X, case.codes, sample_domain=case.domain)
+    assert len(model.members_) == (3 if sparse else 2)
+    model.to_onnx(tmp_path / "m")
+    assert_same(model, tmp_path / "m", X)
+    # Scores agree, and so do labels, on rows that the model has not seen.
+    assert_same(model, tmp_path / "m", X[::-1] * 1.5)
+
+
+def test_the_committee_looks_at_its_own_columns(monkeypatch, tmp_path):
+    monkeypatch.setattr("marda.selection.auto.MAX_FEATURES", 5)
+    model = fit_cv(MDAClassifierCV(random_state=0))
+    assert len(model.members_[0].view.columns) == 5
+    model.to_onnx(tmp_path / "m")
+    assert_same(model, tmp_path / "m", WIDE.X)
+
+
+@pytest.mark.parametrize("inputs", ["raw", "unit", "sqrt", "standard"])
+def test_every_view_of_a_search(inputs, tmp_path):
+    X = WIDE.X - 1  # roots of negative numbers keep their sign
+    grid = {"method": ["BL", "S1"], "inputs": [inputs], "classifier": ["dscm"]}
+    model = fit_cv(MDAClassifierCV(grid, random_state=0), X)
+    model.to_onnx(tmp_path / "m")
+    assert_same(model, tmp_path / "m", X)
+
+
+def test_float32_models_stay_within_their_precision(tmp_path):
+    X = WIDE.X.astype(np.float32)
+    model = fit_cv(MDAClassifierCV(random_state=0), X)
+    model.to_onnx(tmp_path / "m")
+    label, scores, _ = run(tmp_path / "m", X)
+    np.testing.assert_allclose(scores, model.decision_function(X.astype(float)), atol=1e-5)
+    assert label.tolist() == model.predict(X.astype(float)).tolist()
+    wide = fit_cv(MDAClassifierCV(random_state=0))
+    wide.to_onnx(tmp_path / "wide")
+    assert os.path.getsize(tmp_path / "m") < 0.8 * os.path.getsize(tmp_path / "wide")
+
+
+def test_a_loaded_committee_has_the_same_graph(tmp_path):
+    fit_cv(MDAClassifierCV(random_state=0)).save(tmp_path / "m.marda")
+    again = load(tmp_path / "m.marda")
+    again.to_onnx(tmp_path / "m.onnx")
+    assert_same(again, tmp_path / "m.onnx", WIDE.X)
+
+
+@pytest.mark.parametrize(
+    ("classifier", "words"),
+    [
+        ("nn", "'nn' has no ONNX graph: it looks up"),
+        (LogisticRegression(C=0.01), "LogisticRegression"),
+    ],
+)
+def test_a_member_without_a_graph_is_refused(classifier, words, tmp_path):
+    model = fit_cv(MDAClassifierCV({"classifier": [classifier]}, random_state=0))
+    with pytest.raises(OnnxError, match=words):
+        model.to_onnx(tmp_path / "m")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_wide_map_is_refused_before_it_is_made(monkeypatch, tmp_path):
+    model = fit(MDAClassifier("S1", classifier="kernel", solver="dual"))
+    monkeypatch.setattr(graph, "MAX_BYTES", 6 * 6 * 8 - 1)
+    with pytest.raises(OnnxError, match=r"W, the denoising map, is a dense 6×6 matrix.*n_pivots"):
+        model.to_onnx(tmp_path / "m")
+    monkeypatch.undo()
+    monkeypatch.setenv("MARDA_MEMORY", "500B")
+    with pytest.raises(OnnxError, match=r"the graph holds W as a matrix: .*MARDA_MEMORY"):
+        model.to_onnx(tmp_path / "m")
+    assert os.listdir(tmp_path) == []
