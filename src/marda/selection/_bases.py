@@ -1,0 +1,195 @@
+"""Second moments of labelled rows in the eigenbasis of the noise path, r×r (math.md §7).
+
+With K = D^-½ S D^-½ = V Λ Vᵀ a row x has the coordinates b = VᵀD^-½(x − m). In them all rows have
+the Gram Λ and, where noise acts on all rows, the variance I. What a class predictor needs of the
+labelled rows are three r×r matrices:
+
+    G_l = Σ w b bᵀ (about their own mean),   E_l = Vᵀ(D_l/D)V,   C = (VᵀDV)⁻¹,
+
+C being the norm of a predictor Z that is known by u = VᵀD^½Z alone: min ‖Z‖² = uᵀCu.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from marda._linalg import add_gram, mirror_lower
+from marda.moments import Moments
+from marda.operators.linear import (
+    CholeskyFactor,
+    DenseGram,
+    DiagonalPlusGram,
+    Factor,
+    RowGram,
+    WoodburyFactor,
+)
+from marda.operators.rows import Rows
+from marda.selection.path import noise_path
+
+__all__ = ["Basis", "FullBasis", "Labelled", "ThinBasis"]
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+PREDICTOR = "the class predictor's matrix"
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """The labelled rows: where they are, what they weigh, their mean and Σ w x² a feature."""
+
+    index: NDArray[np.int64]
+    weights: Vector
+    center: Vector  # zeros without a bias
+    squares: Vector
+
+
+class Basis(ABC):
+    """Rows in the eigenbasis of the noise path.
+
+    Attributes
+    ----------
+    values : array of shape (r,)
+        Λ.
+    labelled, variance, penalty : arrays of shape (r, r)
+        G_l, E_l and C, in the order that LAPACK likes.
+    """
+
+    values: Vector
+    labelled: Matrix
+    variance: Matrix
+    penalty: Matrix
+
+    def __init__(self, rows: Rows, known: Labelled):
+        self.rows, self.known = rows, known
+
+    @abstractmethod
+    def noise(self, squares: Vector) -> Matrix:
+        """Vᵀ diag(squares / D) V: noise variance in coordinates."""
+
+    @abstractmethod
+    def inputs(self, F: Matrix) -> Matrix:
+        """VᵀD^-½F: coordinates of rows, given as columns."""
+
+    @abstractmethod
+    def coef(self, A: Matrix) -> Matrix:
+        """D^-½V A: weights of features."""
+
+    @abstractmethod
+    def scores(self, A: Matrix, rows: Any) -> Matrix:
+        """(X − 1mᵀ) D^-½V A on some of the rows."""
+
+    @abstractmethod
+    def plain(self, p: float, ridge_class: float) -> Factor:
+        """q²S_l + pq D_l + δI on the features themselves: the predictor's matrix for W = I."""
+
+    def _plain_system(self, gram: Any, p: float, ridge_class: float) -> DiagonalPlusGram:
+        d = self.rows.shape[1]
+        diagonal = p * (1 - p) * self.known.squares + ridge_class
+        return DiagonalPlusGram(diagonal, np.full(d, 1 - p), gram, np.zeros((0, d)))
+
+
+class FullBasis(Basis):
+    """At least as many rows as features: d×d matrices, from moments with Grams."""
+
+    def __init__(self, rows: Rows, known: Labelled, moments: Moments, class_weights: Vector):
+        super().__init__(rows, known)
+        path = noise_path(moments, fit_intercept=rows.center is not None)
+        inverse, V = path._inverse, path._basis
+        self.values = path._values
+        # D^-½V
+        self._outward = np.asfortranarray(inverse[:, None] * V)
+        if np.all(class_weights == 1):
+            self._scatter = moments.scatter(known.center, class_weights)
+        else:  # moments would need a Gram a class
+            self._scatter = Rows(rows.X[known.index], known.center).gram(known.weights)
+        Y = self._outward
+        self.labelled = (Y.T @ (self._scatter @ Y)).T
+        self.variance = self.noise(known.squares)
+        if len(self.values) == np.count_nonzero(inverse):
+            self.penalty = _gram(Y)  # V is square: (VᵀDV)⁻¹ = VᵀD⁻¹V
+        else:
+            self.penalty = CholeskyFactor(_gram(path._root[:, None] * V)).inverse()
+
+    def noise(self, squares: Vector) -> Matrix:
+        """Vᵀ diag(squares / D) V."""
+        return _gram(np.sqrt(squares)[:, None] * self._outward)
+
+    def inputs(self, F: Matrix) -> Matrix:
+        """VᵀD^-½F."""
+        return self._outward.T @ F
+
+    def coef(self, A: Matrix) -> Matrix:
+        """D^-½V A."""
+        return self._outward @ A
+
+    def scores(self, A: Matrix, rows: Any) -> Matrix:
+        """(X − 1mᵀ) D^-½V A on some of the rows."""
+        return Rows(self.rows.X[rows], self.rows.center).dot(self.coef(A))
+
+    def plain(self, p: float, ridge_class: float) -> Factor:
+        """q²S_l + pq D_l + δI, d×d."""
+        system = self._plain_system(DenseGram(self._scatter), p, ridge_class)
+        return CholeskyFactor(system.dense(), PREDICTOR)
+
+
+class ThinBasis(Basis):
+    """Fewer rows than features: n×n kernels. V = D^-½XᵀU Λ^-½ is never formed."""
+
+    def __init__(self, rows: Rows, known: Labelled, squares: Vector):
+        super().__init__(rows, known)
+        # An empty column is reconstructed by nothing and helps to reconstruct nothing.
+        self._inverse = np.divide(1.0, squares, out=np.zeros_like(squares), where=squares > 0)
+        values, U = eigh(
+            rows.kernel(self._inverse), overwrite_a=True, check_finite=False, driver="evd"
+        )
+        keep = values > max(rows.shape) * np.finfo(float).eps * values[-1]
+        self.values, self._U = values[keep], np.ascontiguousarray(U[:, keep])
+        root = np.sqrt(self.values)
+        self._B = self._U * root
+        B = self._B[known.index]
+        if rows.center is not None:
+            B = B - known.weights @ B / known.weights.sum()
+        self.labelled = _gram(np.sqrt(known.weights)[:, None] * B)
+        self.variance = self.noise(known.squares)
+        norms = self._U.T @ rows.kernel(np.ones(rows.shape[1])) @ self._U
+        self.penalty = CholeskyFactor(norms, "the rows' kernel").inverse() * root * root[:, None]
+
+    def noise(self, squares: Vector) -> Matrix:
+        """Vᵀ diag(squares / D) V."""
+        root = np.sqrt(self.values)
+        turned = self._U.T @ self.rows.kernel(squares * self._inverse**2) @ self._U
+        return np.asarray((turned / root / root[:, None]).T)
+
+    def inputs(self, F: Matrix) -> Matrix:
+        """VᵀD^-½F."""
+        moved = self.rows.dot(self._inverse[:, None] * F)
+        return (self._U.T @ moved) / np.sqrt(self.values)[:, None]
+
+    def coef(self, A: Matrix) -> Matrix:
+        """D^-½V A."""
+        inner = self._U @ (A / np.sqrt(self.values)[:, None])
+        return self._inverse[:, None] * self.rows.tdot(inner)
+
+    def scores(self, A: Matrix, rows: Any) -> Matrix:
+        """(X − 1mᵀ) D^-½V A on some of the rows."""
+        return self._B[rows] @ A
+
+    def plain(self, p: float, ridge_class: float) -> Factor:
+        """q²S_l + pq D_l + δI, through the kernel of the labelled rows."""
+        known = self.known
+        labelled = Rows(self.rows.X[known.index], known.center)
+        weights = None if np.all(known.weights == 1) else known.weights
+        gram = RowGram(labelled, weights)
+        return WoodburyFactor(self._plain_system(gram, p, ridge_class), PREDICTOR)
+
+
+def _gram(A: Matrix) -> Matrix:
+    """AᵀA, for half the flops of a product."""
+    size = A.shape[1]
+    return mirror_lower(add_gram(np.zeros((size, size), order="F"), A.T))

@@ -1,0 +1,214 @@
+"""T of S1, S1M and S1D on the noise path: W = D^-½ V T VᵀD^½ (math.md §5, §7).
+
+S1 is diagonal, T = diag(g) with g = qΛ / (q²Λ + pq + ω). The domain terms have few directions (one
+a source), so S1M and S1D are a diagonal plus τκᵀ with one column a direction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marda.moments import Moments
+from marda.noise import Dropout
+from marda.operators.linear import CholeskyFactor
+from marda.selection._bases import Basis
+from marda.terms import domain_discrepancy, domain_targets
+
+__all__ = ["LowRank", "PathMaps", "Point"]
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+TOLERANCE = 0.01
+
+
+class Point(NamedTuple):
+    """One candidate: its method, and its numbers as (★) has them."""
+
+    method: str
+    noise: float
+    ridge: float  # ω of the penalty ω·D
+    ridge_class: float  # δ
+    weight: float  # γ, of M or of the domain predictor
+
+    @property
+    def gains_key(self) -> tuple[float, float]:
+        """Candidates of one noise level with the same key have the same g."""
+        return self.ridge, self.weight if self.method == "S1M" else 0.0
+
+
+class LowRank(NamedTuple):
+    """τκᵀ, the part of T that is not diagonal: r×k each."""
+
+    tau: Matrix
+    kappa: Matrix
+
+
+@dataclass(frozen=True)
+class _Domain:
+    """U of the domain predictor z_D = U diag(s)Eᵀ in coordinates, one column a direction."""
+
+    outputs: Matrix  # VᵀD^½U
+    inputs: Matrix  # VᵀD^-½U
+    strengths: Vector  # a s²
+    push: Matrix  # a T zᵀU for q = 1: what (★) adds to R
+
+
+class PathMaps:
+    """The maps of all candidates that share rows, class weights, bias, α and scaling.
+
+    Parameters
+    ----------
+    basis : Basis
+        The eigenbasis.
+    moments : Moments
+        Sums of the rows.
+    center : array of shape (d,), or None
+        m, where there is a bias.
+    class_weights : array of shape (n_classes,)
+        Weights of labelled rows.
+    ridge_domain : float
+        α.
+    scaling : {"balanced", "paper", "relative"}
+        What ridges and weights are measured in, as in `marda.problem.Problem`.
+    """
+
+    def __init__(
+        self,
+        basis: Basis,
+        moments: Moments,
+        center: Vector | None,
+        class_weights: Vector,
+        ridge_domain: float,
+        scaling: str,
+    ):
+        self.basis, self.moments, self.center = basis, moments, center
+        self.ridge_domain, self.scaling = ridge_domain, scaling
+        self.has_target = bool((moments.domains < 0).any())
+        self._all = self._diagonals(np.ones(len(moments.counts)))
+        self._labelled = self._diagonals(moments.group_weights(class_weights))
+
+    def _diagonals(self, weights: Vector) -> tuple[Vector, Vector]:
+        """Σ w (x − m)² and Σ w x² a feature."""
+        n, total, squares = self.moments.weighted(weights)
+        if self.center is None:
+            return squares, squares
+        c = self.center
+        return np.maximum(squares - 2 * c * total + n * c**2, 0), squares
+
+    def point(
+        self, method: str, noise: float, ridge: float, ridge_class: float, weight: float
+    ) -> Point:
+        """A candidate from the parameters of `MDAClassifier`; without target rows it is S1."""
+        if method in ("S1M", "S1D") and not self.has_target:
+            method = "S1"
+        if self.scaling == "relative":
+            ridge *= _corrupted(self._all, noise).mean()
+            ridge_class *= _corrupted(self._labelled, noise).mean()
+        if method == "S1M":
+            weight *= self._mmd_unit(noise)
+        squares = self._all[1]
+        return Point(method, noise, ridge / squares[squares > 0].mean(), ridge_class, weight)
+
+    def _mmd_unit(self, noise: float) -> float:
+        """What M is multiplied by, but for γ (math.md §3)."""
+        if self.scaling == "relative":
+            rows, variance, _ = self._discrepancy
+            q = 1 - noise
+            trace = q**2 * (rows**2).sum() + noise * q * variance.sum()
+            return float(_corrupted(self._all, noise).sum() / max(trace, np.finfo(float).tiny))
+        return float(self.moments.n_rows) if self.scaling == "balanced" else 1.0
+
+    def gains(self, point: Point) -> tuple[Vector, Vector]:
+        """Diagonals of G and of T; the variance of S1M's means belongs to G."""
+        p, q, values = point.noise, 1 - point.noise, self.basis.values
+        h = q**2 * values + p * q + point.ridge
+        if point.method == "S1M":
+            h += p * q * point.weight * self._means_noise[0]
+        return h, q * values / h
+
+    def dense(self, point: Point, h: Vector) -> Matrix | None:
+        """T of S1M where the noise of the means is too far from a multiple of D to be called one.
+
+        In coordinates that noise is pq Vᵀ(D_M/D)V with D_M = D_s/N_s² + D_t/N_t²: a multiple of I
+        if N_s = N_t, and O(1/N) in any case. As long as its spread, γ included, is below
+        `TOLERANCE` of G's diagonal it is taken as the multiple that has its trace.
+        """
+        if point.method != "S1M":
+            return None
+        pq = point.noise * (1 - point.noise)
+        mean, spread = self._means_noise
+        if point.weight * pq * spread <= TOLERANCE * h.min():
+            return None
+        E = np.sqrt(point.weight) * (1 - point.noise) * self._discrepancy[2]
+        G = (point.weight * pq) * self.basis.noise(self._discrepancy[1]) + E @ E.T
+        G[np.diag_indices_from(G)] += h - point.weight * pq * mean
+        return CholeskyFactor(G).inverse() * ((1 - point.noise) * self.basis.values)
+
+    def low_rank(self, point: Point, h: Vector, g: Vector) -> LowRank | None:
+        """τκᵀ of S1M and S1D."""
+        q = 1 - point.noise
+        if point.method == "S1M":
+            # G = h + EEᵀ, by Sherman–Morrison–Woodbury
+            E = np.sqrt(point.weight) * q * self._discrepancy[2]
+            scaled = E / h[:, None]
+            core = np.eye(E.shape[1]) + E.T @ scaled
+            return LowRank(-np.linalg.solve(core, scaled.T).T, g[:, None] * E)
+        if point.method == "S1D":
+            # (★U), each column of U on its own: (G + sQ)Δ = a T zᵀU − sQ W₀U
+            domain = self._domain
+            sQ = np.outer(
+                q**2 * self.basis.values + point.noise * q, point.weight * domain.strengths
+            )
+            right = point.weight * q * domain.push - sQ * (g[:, None] * domain.outputs)
+            return LowRank(right / (h[:, None] + sQ), domain.inputs)
+        return None
+
+    @cached_property
+    def _discrepancy(self) -> tuple[Matrix, Vector, Matrix]:
+        """Differences v of means, D_s/N_s² + D_t/N_t² (noise leaves pq times it), and VᵀD^-½v."""
+        half = domain_discrepancy(self.moments, Dropout(0.5), "exact")  # q = ½, pq = ¼
+        rows = 2 * half.rows
+        return rows, 4 * half.diagonal, self.basis.inputs(rows.T)
+
+    @cached_property
+    def _means_noise(self) -> tuple[float, float]:
+        """Mean and spread of D_M/D, each feature counted as much as it varies."""
+        variance, squares = self._discrepancy[1], self._all[1]
+        mean = variance.sum() / squares.sum()
+        filled = squares > 0
+        square = (variance[filled] ** 2 / squares[filled]).sum() / squares.sum()
+        return float(mean), float(np.sqrt(max(square - mean**2, 0.0)))
+
+    @cached_property
+    def _domain(self) -> _Domain:
+        """z_D in coordinates, (Λ + αC)u = Bᵀy_D, and its orthonormal directions."""
+        basis, moments = self.basis, self.moments
+        targets = domain_targets(moments)
+        center = np.zeros(moments.n_features) if self.center is None else self.center
+        sums = moments.sums + moments.counts[:, None] * (moments.shift - center)
+        right = basis.inputs(np.column_stack([sums.T @ targets.labels, sums.sum(0)]))
+        relative = self.scaling == "relative"
+        K = self.ridge_domain * (self._all[0].mean() if relative else 1.0) * basis.penalty
+        K[np.diag_indices_from(K)] += basis.values
+        u = CholeskyFactor(K, "the domain predictor's matrix").solve(right[:, :-1])
+        Cu = basis.penalty @ u
+        squared, E = np.linalg.eigh(u.T @ Cu)  # zᵀz
+        weight = targets.weight * (u.shape[1] / squared.sum() if relative else 1.0)
+        keep = squared > 1e-13 * squared[-1]
+        squared, E = squared[keep], E[:, keep] / np.sqrt(squared[keep])
+        push = np.zeros((len(u), len(squared)))
+        if self.center is None:  # with a bias what is wanted moves the bias row alone
+            push = weight * np.outer(right[:, -1], (targets.wanted @ E) * squared)
+        return _Domain(u @ E, Cu @ E, weight * squared, push)
+
+
+def _corrupted(diagonals: tuple[Vector, Vector], noise: float) -> Vector:
+    """The diagonal of Q about the mean: q² Σ w (x − m)² + pq Σ w x²."""
+    q = 1 - noise
+    scatter, squares = diagonals
+    return np.asarray(q**2 * scatter + noise * q * squares)

@@ -1,0 +1,262 @@
+"""Scores of many candidates from one eigendecomposition, against fits of their own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+
+from marda import MDAClassifier
+from marda._validation import Labels
+from marda.noise import Gaussian
+from marda.selection import _bases, candidates, path
+from marda.selection._path_maps import TOLERANCE
+from marda.selection.candidates import PathCandidates, on_path
+from problems import make_case, relative
+
+EXACT = ("BL", "MCF", "S1", "S1D")
+
+
+class Data(NamedTuple):
+    X: np.ndarray
+    codes: np.ndarray
+    domain: np.ndarray
+
+    @property
+    def labels(self):
+        return Labels(np.arange(3), self.codes)
+
+
+def rows(setting="US", *, wide=False, n_target=30, one_scale=False, **options):
+    """Three classes of different sizes; with one_scale all features have the same Σx²."""
+    case = make_case(
+        setting, d=70 if wide else 8, n_source=30, n_target=n_target, seed=3, **options
+    )
+    rare = np.flatnonzero(case.codes == 2)[::2][:4]
+    case = case.take(np.setdiff1d(np.arange(len(case.X)), rare))
+    X = case.X
+    if one_scale:
+        X = 3 * X / np.sqrt((X**2).sum(0))
+    return Data(X, case.codes, case.domain)
+
+
+def grid(*methods, ridge=0.0, weights=(0.5, 4.0)):
+    return [
+        {"method": m, "noise": p, "ridge_class": c, "domain_loss_weight": w, "ridge": ridge}
+        for m in methods
+        for p in (0.2, 0.7)
+        for c in (0.1, 3.0)
+        for w in weights
+    ]
+
+
+def fitted_scores(data, parameters, where=slice(None), **shared):
+    model = MDAClassifier(**parameters, **shared, solver="primal")
+    model.fit(data.X, data.codes, sample_domain=data.domain)
+    return data.X[where] @ model._scores_coef.T + model._scores_intercept
+
+
+def errors(data, many, given=None, **shared):
+    """Relative differences of scores, of a candidate each."""
+    X = data.X if given is None else given
+    path_scores = PathCandidates(X, data.labels, data.domain, **shared).scores(many, slice(4, None))
+    return [
+        relative(ours, fitted_scores(data, one, slice(4, None), **shared))
+        for one, ours in zip(many, path_scores, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("wide", [True, False])
+@pytest.mark.parametrize("setting", ["US", "SS", "SUP"])
+def test_scores_are_those_of_fits(setting, wide, fit_intercept, class_weight):
+    shared = {"fit_intercept": fit_intercept, "class_weight": class_weight, "ridge_domain": 0.7}
+    assert max(errors(rows(setting, wide=wide), grid(*EXACT), **shared)) < 1e-7
+
+
+@pytest.mark.parametrize("scaling", ["balanced", "paper", "relative"])
+@pytest.mark.parametrize("wide", [True, False])
+def test_a_ridge_and_every_scaling_on_features_of_one_scale(wide, scaling):
+    """There the path's penalty ω·D is ω·I."""
+    data = rows(wide=wide, one_scale=True)
+    assert max(errors(data, grid(*EXACT, ridge=0.3), scaling=scaling)) < 1e-8
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_several_sources(fit_intercept):
+    data = rows(sources=2)
+    assert max(errors(data, grid("S1D"), fit_intercept=fit_intercept)) < 1e-9
+    assert max(errors(data, grid("S1M"), fit_intercept=fit_intercept)) < TOLERANCE
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_sparse_and_float32_rows(wide):
+    data = rows(wide=wide)
+    assert max(errors(data, grid(*EXACT), sp.csr_array(data.X))) < 1e-7
+    single = data._replace(X=data.X.astype(np.float32))
+    double = data._replace(X=single.X.astype(np.float64))
+    assert max(errors(double, grid(*EXACT), single.X)) < 1e-3
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_S1M_is_exact_for_domains_of_one_size(wide):
+    data = rows(wide=wide, n_target=26)  # as many as are left of the source
+    assert (data.domain < 0).sum() == (data.domain >= 0).sum()
+    assert max(errors(data, grid("S1M"))) < 1e-9
+
+
+@pytest.mark.parametrize("scaling", ["balanced", "paper", "relative"])
+@pytest.mark.parametrize("wide", [True, False])
+def test_S1M_keeps_its_tolerance_for_domains_of_other_sizes(wide, scaling):
+    data = rows(wide=wide, n_target=90, one_scale=True)
+    weights = (0.01, 1.0, 100.0)  # the first within it by a multiple of D, the last far from it
+    found = errors(data, grid("S1M", ridge=0.3, weights=weights), scaling=scaling)
+    assert max(found) < TOLERANCE
+    assert max(found) > 1e-6  # something was left out
+    if scaling == "balanced":
+        assert max(found[2::3]) < 1e-9  # where it would have mattered, nothing
+
+
+def test_constant_and_empty_columns():
+    data = rows()
+    data.X[:, 3] = 2.0  # without variance, and yet not empty: V is not square
+    data.X[:, 5] = 0.0
+    kept = data._replace(X=np.delete(data.X, 5, axis=1))
+    ours = PathCandidates(data.X, data.labels, data.domain).scores(grid(*EXACT))
+    for one, scores in zip(grid(*EXACT), ours, strict=True):
+        assert relative(scores, fitted_scores(kept, one)) < 1e-9
+
+
+def test_without_target_rows_the_domain_terms_vanish():
+    data = rows("SUP")
+    one_source = np.ones(len(data.X), dtype=np.int64)
+    many = [{"method": m, "ridge": 0} for m in ("S1", "S1M", "S1D")]
+    S1, S1M, S1D = PathCandidates(data.X, data.labels, one_source).scores(many)
+    np.testing.assert_array_equal(S1, S1M)
+    np.testing.assert_array_equal(S1, S1D)
+    assert relative(S1, fitted_scores(data._replace(domain=None), many[0])) < 1e-9
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_coefs_give_the_scores_of_any_rows(wide):
+    data = rows(wide=wide)
+    engine = PathCandidates(data.X, data.labels, data.domain)
+    many = grid(*EXACT, "S1M")
+    for (coef, intercept), scores in zip(engine.coefs(many), engine.scores(many), strict=True):
+        assert relative(data.X @ coef + intercept, scores) < 1e-9
+
+
+def test_order_repeats_and_blocks_do_not_matter(monkeypatch):
+    data = rows()
+    engine = PathCandidates(data.X, data.labels, data.domain)
+    many = grid(*EXACT, "S1M")
+    together = list(engine.scores(many))
+    monkeypatch.setattr(candidates, "BLOCK_BYTES", 1)
+    shuffled = [7, 3, 3, 30, 0, 15]
+    again = engine.scores([many[k] for k in shuffled], np.array([5, 1]))
+    for k, scores in zip(shuffled, again, strict=True):
+        assert relative(scores, together[k][[5, 1]]) < 1e-12
+
+
+def fifty():
+    """5 noise levels × (S1, S1M, S1D) × 3 ridges, and 5 MCF."""
+    levels = (0.1, 0.3, 0.5, 0.7, 0.9)
+    many = [
+        {"method": m, "noise": p, "ridge_class": c}
+        for m in ("S1", "S1M", "S1D")
+        for p in levels
+        for c in (0.1, 1.0, 10.0)
+    ]
+    return many + [{"method": "MCF", "noise": p} for p in levels]
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_fifty_candidates_share_their_factorisations(wide, monkeypatch):
+    """Separate fits would take 150: G, K and, of S1D, the domain predictor's."""
+    calls = Counter()
+
+    def count(module, name):
+        real = getattr(module, name)
+
+        def counted(*args, **kwargs):
+            calls[name] += 1
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(module, name, counted)
+
+    count(_bases if wide else path, "eigh")
+    count(candidates, "CholeskyFactor")
+    data = rows(wide=wide, n_target=26)
+    list(PathCandidates(data.X, data.labels, data.domain).scores(fifty()))
+    assert calls["eigh"] == 1
+    assert calls["CholeskyFactor"] == 30  # S1 and S1D: 15, S1M: 15; MCF has its own 5
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({}, True),
+        ({"method": "BL"}, True),
+        ({"method": "S1M", "noise": np.float32(0.3), "scaling": "relative"}, True),
+        ({"method": "S1D", "marginalization": "paper"}, True),
+        ({"method": "S1M", "marginalization": "paper"}, False),
+        ({"method": "S1C"}, False),
+        ({"method": "J12"}, False),
+        ({"noise": [0.5, 0.1]}, False),
+        ({"noise": Gaussian(0.1)}, False),
+        ({"classifier": "nn"}, False),
+        ({"classifier": LogisticRegression()}, False),
+        ({"n_layers": 2}, False),
+        ({"n_pivots": 3}, False),
+        ({"refine": 2}, False),
+        ({"center": True}, False),
+        ({"normalize": True}, False),
+    ],
+)
+def test_on_path(parameters, expected):
+    assert on_path(parameters) is expected
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"method": "J12"}, "not on the noise path: fit an MDAClassifier"),
+        ({"class_weight": "balanced"}, "all candidates share class_weight=None, got 'balanced'"),
+        ({"noise": 1.0}, r"in \[0, 1\), got 1"),
+        ({"ridge": -1.0}, "ridge must be at least 0"),
+        ({"ridge_class": -1.0}, "ridge_class must be at least 0"),
+        ({"domain_loss_weight": -1.0}, "domain_loss_weight must be at least 0"),
+    ],
+)
+def test_bad_candidates(parameters, message):
+    data = rows()
+    engine = PathCandidates(data.X, data.labels, data.domain)
+    with pytest.raises(ValueError, match=message):
+        list(engine.scores([parameters]))
+
+
+def test_bad_settings(monkeypatch):
+    data = rows()
+    with pytest.raises(ValueError, match="scaling must be one of"):
+        PathCandidates(data.X, data.labels, data.domain, scaling="none")
+    monkeypatch.setenv("MARDA_MEMORY", "1KB")
+    with pytest.raises(ValueError, match=r"takes about .* kB, and 1 kB are free"):
+        PathCandidates(data.X, data.labels, data.domain)
+
+
+def test_no_candidates():
+    data = rows()
+    assert list(PathCandidates(data.X, data.labels, data.domain).scores([])) == []
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_the_callers_rows_are_unchanged(wide):
+    data = rows(wide=wide)
+    held = data.X.copy()
+    list(PathCandidates(data.X, data.labels, data.domain).scores(fifty()))
+    np.testing.assert_array_equal(data.X, held)
