@@ -22,6 +22,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from marda import MDA, MDAClassifier, noise_path, paper_settings
 from marda._linalg import add_gram
 from marda.bench.data import dense_problem, sparse_problem
+from marda.bench.search import search
 from marda.bench.table import oc10
 from marda.experiments.memory import peak_mb
 from marda.operators.cost import Workload, costs
@@ -277,7 +278,8 @@ def peers(n: int = 1000, d: int = 2048) -> Figures:
 
 
 CASES: dict[str, Callable[..., Figures]] = {
-    f.__name__: f for f in (alternation, joint, blas_share, floor, dual, path, memory, peers, oc10)
+    f.__name__: f
+    for f in (alternation, joint, blas_share, floor, dual, path, search, memory, peers, oc10)
 }
 
 warnings.filterwarnings("ignore", message="the alternation of")

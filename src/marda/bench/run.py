@@ -44,6 +44,7 @@ PLAN = [
     Claim("S1D by the dual, 1,000 × 4,096", "dual", {"method": "S1D"}, PRIMAL, at_least=4),
     Claim("J12 by the dual, 1,000 × 4,096", "dual", {"method": "J12"}, PRIMAL, at_least=4),
     Claim("noise path, 20 levels, d=2,000", "path", {}, "one S1 fit", at_most=5),
+    Claim("search of 50 candidates, 2,000 × 1,000", "search", {}, "one separate fit", at_most=8),
     Claim(
         "J12C, 600 × 50,000 dense float32",
         "memory",
@@ -70,6 +71,7 @@ QUICK = [
     Claim("S1 fit, d=200", "floor", {"d": 200}, "the unavoidable products alone"),
     Claim("S1D by the dual", "dual", {"method": "S1D", "n": 60, "d": 240}, PRIMAL),
     Claim("noise path, d=150", "path", {"d": 150, "levels": 5, "columns": 3}, "one S1 fit"),
+    Claim("search of 50 candidates, d=60", "search", {"n": 120, "d": 60}, "one separate fit"),
     Claim(
         "J12C, dense float32",
         "memory",
