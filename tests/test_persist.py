@@ -325,11 +325,20 @@ def test_the_layout_is_safetensors(saved):
     np.testing.assert_array_equal(arrays["layer0.offset"], load(saved).offset_)
 
 
-@pytest.mark.parametrize("classifier", ["ridge", "nn", "dscm"])
-def test_skops_round_trips_the_estimators(classifier, tmp_path):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"classifier": "ridge"},
+        {"classifier": "nn"},
+        {"classifier": "dscm"},
+        {"classifier": "kernel", "center": True, "normalize": True, "refine": (2, 3)},
+        {"ridge_class": "auto", "normalize": True, "refine": "auto"},
+    ],
+)
+def test_skops_round_trips_the_estimators(options, tmp_path):
     skops = pytest.importorskip("skops.io")
     for X in (CASE.X, sp.csr_array(CASE.X)):
-        model = fit(MDAClassifier("S1D", classifier=classifier, solver="dual"), X)
+        model = fit(MDAClassifier("S1D", solver="dual", **options), X)
         skops.dump(model, tmp_path / "m.skops")
         names = skops.get_untrusted_types(file=tmp_path / "m.skops")
         assert all(name.split(".")[0] in ("marda", "sklearn", "scipy", "numpy") for name in names)
