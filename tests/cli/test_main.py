@@ -8,7 +8,17 @@ import pytest
 
 from marda import cli
 
-COMMANDS = ("demo", "adapt", "predict", "compare", "moments", "reproduce", "data", "bench")
+COMMANDS = (
+    "demo",
+    "adapt",
+    "predict",
+    "compare",
+    "moments",
+    "reproduce",
+    "report",
+    "data",
+    "bench",
+)
 
 
 def run_cli(*args, **environment):

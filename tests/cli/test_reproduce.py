@@ -1,4 +1,5 @@
 import csv
+import sys
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_prints_and_writes_everything(faked, tmp_path, capsys):
     ):
         assert words in out
     assert {p.name for p in tmp_path.iterdir()} == {
-        "results.sqlite", "tables.md", "tables.csv", "tables.tex", "rows.csv",
+        "results.sqlite", "tables.md", "tables.csv", "tables.tex", "rows.csv", "report.html",
     }  # fmt: skip
     with open(tmp_path / "rows.csv", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -109,7 +110,9 @@ def test_auto_next_to_the_alternatives(faked, tmp_path, capsys):
         "108 rows computed, 0 from the store, 0 failed",
     ):
         assert words in out
-    assert {p.name for p in tmp_path.iterdir()} == {"results.sqlite", "auto.md", "auto.csv"}
+    assert {p.name for p in tmp_path.iterdir()} == {
+        "results.sqlite", "auto.md", "auto.csv", "report.html",
+    }  # fmt: skip
     assert "| CORAL svm |" in (tmp_path / "auto.md").read_text()
     with open(tmp_path / "auto.csv", newline="") as file:
         assert len(list(csv.DictReader(file))) == 108
@@ -144,3 +147,14 @@ def test_real_rows_of_amt(tmp_path, capsys):
     # From the formulas of math.md written out in dense numpy.
     assert figures["BL"] == pytest.approx(80.898, abs=0.03)
     assert figures["S1"] == pytest.approx(79.671, abs=0.03)
+
+
+def test_without_the_charts_the_tables_are_written_all_the_same(
+    faked, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "altair", None)
+    assert cli.main([*CALL, "--out", str(tmp_path)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "no report.html: a report needs altair, which is not installed" in out
+    assert (tmp_path / "tables.md").exists()
+    assert not (tmp_path / "report.html").exists()

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from marda.cli import adapt, bench, compare, data, demo, moments, predict, reproduce
+from marda.cli import adapt, bench, compare, data, demo, moments, predict, report, reproduce
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 
@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     commands = main_parser.add_subparsers(
         title="commands", metavar="COMMAND ...", parser_class=_Parser
     )
-    for command in (demo, adapt, predict, compare, reproduce, data, moments, bench):
+    for command in (demo, adapt, predict, compare, reproduce, report, data, moments, bench):
         command.register(commands)
     return main_parser
 

@@ -88,10 +88,11 @@ def run(args: argparse.Namespace) -> int:
         print_table(table)
     print_section("The paper's findings, checked on our rows", findings_lines(outcome.findings))
     print_section("Where the time went", time_text(outcome.rows, outcome.report))
+    written = [*outcome.files, *_report(args.out, outcome)]
     if outcome.failures:
         reasons = sorted({f.message for f in outcome.failures})
         print_section(f"{len(outcome.failures)} rows failed (run again to retry)", reasons)
-    print_section("Written", [str(path) for path in outcome.files])
+    print_section("Written", [str(line) for line in written])
     return 1 if outcome.failures else 0
 
 
@@ -128,11 +129,30 @@ def _run_contest(args: argparse.Namespace) -> int:
     print_section("Goals and harm", standings.checks(outcome.boards))
     print_section("Notes", outcome.notes)
     print_section("Where the time went", time_text(outcome.rows, outcome.report))
+    written = [*outcome.files, *_report(args.out, outcome)]
     if outcome.failures:
         title = f"{len(outcome.failures)} rows failed (run again to retry)"
         print_section(title, failure_lines(outcome.failures))
-    print_section("Written", [str(path) for path in outcome.files])
+    print_section("Written", [str(line) for line in written])
     return 1 if outcome.failures else 0
+
+
+def _report(folder: Path, outcome: Any) -> list[str | Path]:
+    """Write the page beside the tables; without its extra, say how to get it."""
+    from marda.experiments.files import write_text
+    from marda.experiments.stored import from_outcome
+    from marda.io import InputError
+    from marda.report import require
+
+    if not outcome.rows:
+        return []
+    try:
+        require()
+    except InputError as error:  # hours of computing are not lost for want of a page
+        return [f"no report.html: {error} Then: marda report {folder} --out report.html"]
+    from marda.report.reproduced import reproduced_page
+
+    return [write_text(folder / "report.html", reproduced_page(from_outcome(outcome)))]
 
 
 def _tuple(values: list[str] | None) -> tuple[str, ...] | None:

@@ -118,6 +118,14 @@ def table_names(table: str) -> tuple[TableName, ...]:
     return (table,)
 
 
+def belongs(spec: Spec, table: TableName) -> bool:
+    """Whether a row of ``spec`` can stand in ``table``."""
+    task = spec.task
+    tied = table not in ("off31", "surf") or task.benchmark in _TABLE_BENCHMARKS[table]
+    sampled = (task.protocol == "sampled") == (table == "surf")
+    return tied and sampled and task.setting == _TABLE_SETTING[table]
+
+
 def plan_table(
     table: TableName,
     *,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from marda.diagnostics import Diagnosis
+from marda.experiments.memory import peak_mb
 from marda.report import charts
 from marda.report.html import Cells, Chart, Number, Section, facts, paragraph, points, table
 from marda.report.page import Verdict, page
@@ -68,7 +69,10 @@ def adapted_page(result: Adapted) -> str:
     ]
     if evidence.losses:
         sections.append(convergence(evidence.losses))
-    sections += [times(result.times, result.seconds), _settings(result.model, result.notes)]
+    sections += [
+        times(result.times, result.seconds, peak_mb()),
+        _settings(result.model, result.notes),
+    ]
     return page(
         kind="adapt",
         title=f"From {source} to {target}",

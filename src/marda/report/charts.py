@@ -54,6 +54,7 @@ def _config() -> Spec:
             "domainColor": "var(--line)",
             "tickColor": "var(--line)",
             "labelLimit": 150,
+            "titlePadding": 8,
         },
         "legend": {
             "labelColor": "var(--ink)",
@@ -362,13 +363,18 @@ def paper_against_ours(rows: Sequence[tuple[str, str, float, float]]) -> Spec:
     equal = (
         alt.Chart(_data([{"paper": low, "ours": low}, {"paper": high, "ours": high}]))
         .mark_line(color="var(--line-strong)", strokeDash=[4, 4], strokeWidth=1.5)
-        .encode(x="paper:Q", y="ours:Q")
+        .encode(x=alt.X("paper:Q", scale=scale), y=alt.Y("ours:Q", scale=scale))
     )
     dots = (
         alt.Chart(data)
         .mark_point(filled=True, size=60, opacity=0.75)
         .encode(
-            x=alt.X("paper:Q", title="paper, accuracy in percent", scale=scale),
+            x=alt.X(
+                "paper:Q",
+                title="paper, accuracy in percent",
+                scale=scale,
+                axis=alt.Axis(tickCount=6),
+            ),
             y=alt.Y("ours:Q", title="ours, accuracy in percent", scale=scale),
             color=_colour("of", blocks, CLASS_COLOURS[: len(blocks)], columns=1, labelLimit=300),
             shape=alt.Shape("of:N", scale=alt.Scale(domain=blocks)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from marda.diagnostics import Interval
+from marda.experiments.memory import peak_mb
 from marda.report import charts
 from marda.report.adapted import CHECKS
 from marda.report.html import Cells, Chart, Number, Section, paragraph, points, table
@@ -60,7 +61,7 @@ def compared_page(result: Compared) -> str:
     for method, details in zip(result.results, result.details, strict=True):
         if details.evidence.losses:
             sections.append(convergence(details.evidence.losses, f"Convergence of {method.method}"))
-    sections.append(times(result.times, result.seconds))
+    sections.append(times(result.times, result.seconds, peak_mb()))
     if result.notes:
         sections.append(Section("Notes", (points(list(dict.fromkeys(result.notes))),)))
     return page(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from marda.diagnostics import Interval
 from marda.experiments.demo import DemoResult, Look, PairResult
 from marda.experiments.demo_text import INTRO, LEGEND, heading, unseen, verdict, word_lists
+from marda.experiments.memory import peak_mb
 from marda.report import charts
 from marda.report.adapted import CHECKS, distance_sections
 from marda.report.html import Cells, Chart, Number, Section, facts, paragraph, table
@@ -45,7 +46,10 @@ def demo_page(result: DemoResult) -> str:
         _predictions(first, look),
     ]
     methods = [(s.method.label, s.method.says) for s in first.scores]
-    sections += [Section("The methods", (facts(methods),)), times(result.times, result.seconds)]
+    sections += [
+        Section("The methods", (facts(methods),)),
+        times(result.times, result.seconds, peak_mb()),
+    ]
     return page(
         kind="demo",
         title="Does adaptation help?",

@@ -35,7 +35,7 @@ class Chart:
     name : str
         What it shows, in one sentence: the caption, and the name for screen readers.
     rows : str
-        The same figures as a table (HTML).
+        The same figures as a table (HTML); empty where one follows the chart anyway.
     small : bool
         Whether half the width of the page is enough.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from html import escape
@@ -85,6 +85,7 @@ def page(
         Sources and licences.
     """
     charts: dict[str, dict[str, Any]] = {}
+    sections = _distinct(sections)
     body = "\n".join(_section(section, charts) for section in sections)
     links = "".join(f'<li><a href="#{s.anchor}">{escape(s.title)}</a></li>' for s in sections)
     made = datetime.now(UTC).strftime("%d %B %Y, %H:%M UTC").lstrip("0")
@@ -111,6 +112,16 @@ def page(
         name, _, after = piece.partition("}}")
         head += parts[name] + after
     return head
+
+
+def _distinct(sections: Sequence[Section]) -> list[Section]:
+    """Every title once, since it is also the name of its place on the page."""
+    seen: dict[str, int] = {}
+    kept = []
+    for section in sections:
+        seen[section.anchor] = n = seen.get(section.anchor, 0) + 1
+        kept.append(section if n == 1 else replace(section, title=f"{section.title} ({n})"))
+    return kept
 
 
 def json_in_html(value: Any) -> str:
@@ -140,10 +151,12 @@ def _figure(chart: Chart, charts: dict[str, dict[str, Any]]) -> str:
     name = f"chart-{len(charts) + 1}"
     charts[name] = chart.spec
     kind = ' class="small"' if chart.small else ""
+    more = f"<details><summary>The figures as a table</summary>{chart.rows}</details>"
+    more = more if chart.rows else ""
     return (
         f"<figure{kind}><figcaption>{escape(chart.name)}</figcaption>"
         f'<div class="chart" role="img" aria-label="{escape(chart.name)}"><div id="{name}"></div>'
-        f"</div><details><summary>The figures as a table</summary>{chart.rows}</details></figure>"
+        f"</div>{more}</figure>"
     )
 
 

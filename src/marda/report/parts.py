@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from marda._memory import format_bytes
 from marda.diagnostics import Evidence, Gap, Interval, Picture
-from marda.experiments.memory import peak_mb
 from marda.experiments.timing import seconds_text
 from marda.report import charts
 from marda.report.html import Cells, Chart, Number, Section, paragraph, points, table
@@ -287,9 +286,8 @@ def convergence(losses: Sequence[float], title: str = "Convergence") -> Section:
     )
 
 
-def times(steps: Sequence[tuple[str, float]], total: float) -> Section:
-    """Where the time went, and how much memory it took."""
-    peak = peak_mb()
+def times(steps: Sequence[tuple[str, float]], total: float, peak: float | None) -> Section:
+    """Where the time went, and how much memory (MB) it took."""
     memory = "" if peak is None else f", and at most {format_bytes(peak * 2**20)} of memory"
     parts: list[str | Chart] = [paragraph(f"{seconds_text(total)} in all{memory}.")]
     shown = [(what, seconds) for what, seconds in steps if seconds >= 0.005]

@@ -1,0 +1,40 @@
+"""``marda report``: a page from stored results."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from marda.cli._common import add_command
+
+
+def register(commands: Any) -> None:
+    """Add the command."""
+    parser = add_command(
+        commands,
+        "report",
+        run,
+        "one HTML page from the results that marda reproduce stored",
+        usage="DIR --out H",
+        example="marda report marda-results --out report.html",
+    )
+    add = parser.add_argument
+    add("folder", type=Path, metavar="DIR", help="the --out folder of marda reproduce")
+    add("--out", type=Path, required=True, metavar="H", help="the page to write")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, write, and say where."""
+    from marda.experiments.files import write_text
+    from marda.experiments.stored import read_stored
+    from marda.report import require
+    from marda.workflow.data import check_names
+
+    require()
+    from marda.report.reproduced import reproduced_page
+
+    check_names((args.folder / "results.sqlite",), {"--out": args.out})
+    results = read_stored(args.folder)
+    print(f"{len(results.rows)} rows; written: {write_text(args.out, reproduced_page(results))}")
+    return 0

@@ -1,0 +1,72 @@
+"""``marda report`` as a user calls it."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from marda import cli
+from marda.experiments.plan import plan_table
+from marda.experiments.specs import Unit
+from marda.experiments.store import Store
+
+from .fakes import good
+
+pytest.importorskip("altair")
+
+
+@pytest.fixture
+def results(tmp_path):
+    """A folder as ``marda reproduce`` leaves it."""
+    folder = tmp_path / "results"
+    with Store(folder / "results.sqlite") as store:
+        specs = plan_table("us", benchmarks=["amt"], models=["BL", "S1", "S1D"])
+        for row in good(Unit(specs), None):
+            store.add(row)
+    return folder
+
+
+def test_page_from_stored_results(results, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    assert cli.main(["report", str(results), "--out", str(page)]) == 0
+    assert capsys.readouterr().out == f"108 rows; written: {page}\n"
+    text = page.read_text(encoding="utf-8")
+    assert "Table 2: unsupervised adaptation (US)" in text
+    assert "Task by task: AMT, US" in text
+    assert len(text) < 3_000_000
+
+
+@pytest.mark.parametrize(
+    ("folder", "out", "words"),
+    [
+        ("results", "none/page.html", "there is no folder"),
+        ("results", "results", "is a folder"),
+        ("results", "results/results.sqlite", "would replace an input file"),
+        ("none", "page.html", "holds no results.sqlite: name the --out folder of marda reproduce"),
+        ("foreign", "page.html", "is not a result store"),
+        ("empty", "page.html", "holds no finished row"),
+    ],
+)
+def test_wrong_calls_leave_one_line_and_no_file(results, tmp_path, capsys, folder, out, words):
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "results.sqlite").write_text("not a store" * 100)
+    Store(tmp_path / "empty" / "results.sqlite").close()
+    before = set(tmp_path.rglob("*"))
+    assert cli.main(["report", str(tmp_path / folder), "--out", str(tmp_path / out)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert err.count("\n") == 1
+    assert set(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("command", [["report", "results"], ["demo"]])
+def test_missing_extra_is_told_before_the_work(command, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    assert cli.main([*command, "--out", "page.html"]) == 2
+    err = capsys.readouterr().err
+    assert "a report needs vl_convert, which is not installed: pip install 'marda[report]'" in err
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
