@@ -39,7 +39,7 @@ def adapt_scaled(args: argparse.Namespace, progress: Progress) -> Any:
         raise InputError(
             f"the following arguments are required: {', '.join(lost)} (see marda adapt --help)"
         )
-    from marda.workflow.streaming import Cluster, adapt_streaming, checkpoint_of, too_large
+    from marda.workflow.streaming import Cluster, adapt_streaming, too_large
 
     options, outputs = read_options(args), _outputs(args)
     cluster = Cluster(args.scheduler) if args.scheduler or args.cluster else None
@@ -48,10 +48,6 @@ def adapt_scaled(args: argparse.Namespace, progress: Progress) -> Any:
         reason = too_large(args.source, args.target, options, args.memory)
         if reason is None:
             return None
-        checkpoint = checkpoint_of(outputs)
-        if checkpoint is not None:
-            reason += f" Killed and started again, it continues from {checkpoint}."
-        print(f"marda adapt: {reason}", file=sys.stderr)
     _refuse_report(args, "rows are not held in memory here")
     return adapt_streaming(
         args.source,
@@ -61,6 +57,7 @@ def adapt_scaled(args: argparse.Namespace, progress: Progress) -> Any:
         memory=args.memory,
         cluster=cluster,
         reason=reason,
+        announce=lambda sentence: print(f"marda adapt: {sentence}", file=sys.stderr),
         progress=progress,
         **_parameters(args),
     )

@@ -31,8 +31,8 @@ __all__ = [
     "start_local",
 ]
 
-#: Seconds to wait for a scheduler.
-CONNECT_TIMEOUT = 10.0
+#: Seconds to wait for a scheduler; one that runs answers in a fraction of one.
+CONNECT_TIMEOUT = 5.0
 LANES_PER_THREAD = 2
 SPLIT_EVERY = 4
 

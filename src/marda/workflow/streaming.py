@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import glob
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from marda.io import InputError
 from marda.moments import Moments
 from marda.moments.parquet import ROLES, ParquetRows
 from marda.moments.streams import Part, moments_of_parts
+from marda.terms import parse_method
 from marda.workflow.budget import is_parquet, memory_budget, rows_size
 from marda.workflow.data import PathLike, Progress, ReadOptions, silent
 from marda.workflow.outputs import Outputs
@@ -91,6 +92,10 @@ class Cluster:
             yield client
 
 
+def _quiet(sentence: str) -> None:
+    """No announcement."""
+
+
 def adapt_streaming(
     source: PathLike,
     target: PathLike,
@@ -101,6 +106,7 @@ def adapt_streaming(
     cluster: Cluster | None = None,
     method: str | None = None,
     reason: str | None = None,
+    announce: Callable[[str], None] = _quiet,
     progress: Progress = silent,
     **parameters: Any,
 ) -> AdaptedFromStatistics:
@@ -125,6 +131,8 @@ def adapt_streaming(
         Of `MDAClassifier`; None: `chosen_method`.
     reason : str, default=None
         A note: why rows are read in batches.
+    announce : callable
+        Called with `reason` and the name of the checkpoint before the long pass.
     progress : callable
         Called with the share of the work done and what comes next.
     **parameters
@@ -136,40 +144,36 @@ def adapt_streaming(
         if not is_parquet(path, options.format):
             raise InputError(f"{path} is not Parquet, which alone is read in batches: convert it.")
     classifier, notes = model_for(method, None, **parameters)
-    progress(0.0, "reading labels")
-    with _read_errors():
-        features, ignored = feature_columns(source, target, options)
-        labels, labelled_target = survey_labels(source, target, options.label)
-        classifier.set_params(unlabeled=labels.mark)
-        parts = []
-        for role, path in (("source", source), ("target", target)):
-            rows = ParquetRows.open(
-                # Workers may run in another folder.
-                [path if cluster is None else Path(path).resolve()],
-                label=options.label if role == "source" or labelled_target else None,
-                features=features,
-                memory=memory_budget(memory),
-                double=True,  # as rows in memory: the same model, however it was reached
-                relabel=labels,
-            )
-            parts.append(Part(rows, ROLES[role], role))
-    n_source, n_target = (part.rows.n_rows() for part in parts)
-    again = n_target if outputs.out is not None else 0
-    share = 0.98 * (n_source + n_target) / (n_source + n_target + again)
-    told: list[str] = [] if reason is None else [reason]
     checkpoint = None if cluster is not None else checkpoint_of(outputs)
-    with _read_errors():
-        if cluster is not None:
-            moments = _on_workers(cluster, parts, labels.mark, progress)
+    told: list[str] = []
+
+    def tell(sentence: str) -> None:
+        told.append(sentence)
+        announce(sentence)
+
+    with ExitStack() as stack, _read_errors():
+        client = None if cluster is None else stack.enter_context(cluster.client())
+        progress(0.0, "reading labels")
+        parts, mark, ignored = _parts(source, target, options, memory, classifier.method)
+        classifier.set_params(unlabeled=mark)
+        n_source, n_target = (part.rows.n_rows() for part in parts)
+        again = n_target if outputs.out is not None else 0
+        share = 0.98 * (n_source + n_target) / (n_source + n_target + again)
+        if reason is not None:
+            tell(reason)
+        if client is not None:
+            moments = _on_workers(client, parts, mark, progress)
         else:
+            if checkpoint is not None and not checkpoint.exists():
+                announce(f"killed and started again, this continues from {checkpoint}.")
             moments = moments_of_parts(
                 parts,
-                unlabeled=labels.mark,
+                unlabeled=mark,
                 checkpoint=checkpoint,
                 progress=lambda done, total: progress(
                     share * done / total, f"{done:,} of {total:,} rows"
                 ),
-                tell=told.append,
+                tell=tell,
             )
     result = fit_statistics(
         moments,
@@ -189,24 +193,46 @@ def adapt_streaming(
     )
 
 
-def _on_workers(cluster: Cluster, parts: list[Part], mark: Any, progress: Progress) -> Moments:
+def _parts(
+    source: PathLike, target: PathLike, options: ReadOptions, memory: str | None, method: str
+) -> tuple[list[Part], Any, tuple[str, ...]]:
+    """Rows of both sides, the mark of unlabelled rows, and notes; after all quick checks."""
+    features, notes = feature_columns(source, target, options)
+    labels, labelled_target = survey_labels(source, target, options.label)
+    if parse_method(method).class_mmd and not labelled_target:
+        raise InputError(
+            f"{method} needs labelled target rows, and {target} has none: label a few, or use a "
+            "method without C (such as S1M, S1D)."
+        )
+    parts = []
+    for role, path in (("source", source), ("target", target)):
+        rows = ParquetRows.open(
+            [path],
+            label=options.label if role == "source" or labelled_target else None,
+            features=features,
+            memory=memory_budget(memory),
+            double=True,  # as rows in memory: the same model, however it was reached
+            relabel=labels,
+        )
+        parts.append(Part(rows, ROLES[role], role))
+    return parts, labels.mark, notes
+
+
+def _on_workers(client: Any, parts: list[Part], mark: Any, progress: Progress) -> Moments:
     from marda.moments.dask import part_on_workers
 
-    with cluster.client() as client:
-        n = len(client.nthreads())
-        total: Moments | None = None
-        for part in parts:
-            progress(0.0 if total is None else 0.4, f"{part.name} rows on {n} workers")
-            try:
-                held = part_on_workers(part, unlabeled=mark)
-            except ValueError as error:
-                if "no such file" in str(error):  # it was there when this process opened it
-                    raise InputError(f"{error} The workers must see the same files.") from None
-                raise
-            total = held if total is None else total + held
-    if total is None:
-        raise ValueError("no parts were given.")
-    return total
+    held: list[Moments] = []
+    for part in parts:
+        progress(0.4 * len(held), f"{part.name} rows on {len(client.nthreads())} workers")
+        # Workers may run in another folder.
+        rows = replace(part.rows, paths=tuple(path.resolve() for path in part.rows.paths))
+        try:
+            held.append(part_on_workers(replace(part, rows=rows), unlabeled=mark))
+        except ValueError as error:
+            if "no such file" in str(error):  # it was there when this process opened it
+                raise InputError(f"{error} The workers must see the same files.") from None
+            raise
+    return held[0] + held[1]
 
 
 @contextmanager

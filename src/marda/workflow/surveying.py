@@ -62,7 +62,7 @@ def feature_columns(
         if wanted:
             raise InputError(
                 f"{name} needs all rows in memory, and these are read in batches: prepare the "
-                "columns beforehand, or allow more with --memory."
+                "columns beforehand, or allow more memory with --memory."
             )
     ours, theirs = column_types(source), column_types(target)
     if options.label not in ours:
@@ -89,7 +89,7 @@ def feature_columns(
                 raise InputError(
                     f"{path}: column {name!r} holds {types[name]}, and columns that are read in "
                     f"batches must hold numbers: leave it out with --drop {name!r}, turn it into "
-                    "numbers, or allow more with --memory."
+                    "numbers, or allow more memory with --memory."
                 )
     extra = [name for name in theirs if name not in {*features, *left_out}]
     shown = ", ".join(repr(name) for name in extra[:3])
@@ -98,10 +98,10 @@ def feature_columns(
 
 
 def survey_labels(source: PathLike, target: PathLike, label: str) -> tuple[Labels, bool]:
-    """How labels are read, and whether the target has the column; the rules of `read_labels`."""
-    has_target = label in column_types(target)
+    """How labels are read, and whether any target row has one; the rules of `read_labels`."""
     ours = _values(source, label)
-    theirs: Counter[Any] = _values(target, label) if has_target else Counter({None: 1})
+    given = label in column_types(target)
+    theirs: Counter[Any] = _values(target, label) if given else Counter({None: 1})
     tables = [_distinct(path, label, held) for path, held in ((source, ours), (target, theirs))]
     numbers = [as_numbers(table[label]) for table in tables]
     known = numbers[0]
@@ -114,10 +114,11 @@ def survey_labels(source: PathLike, target: PathLike, label: str) -> tuple[Label
             f"{source}: {rows} no label in column {label!r}: fill them or leave the rows out; only "
             "target rows may be empty."
         )
-    classes = read_labels(tables[0], tables[1], label)[0]
+    classes, found = read_labels(tables[0], tables[1], label)
+    some = bool((~is_missing(found)).any())
     if classes.dtype.kind == "O":
-        return Labels(True, None), has_target
-    return Labels(False, -1 if not (classes == -1).any() else int(classes.min()) - 1), has_target
+        return Labels(True, None), some
+    return Labels(False, -1 if not (classes == -1).any() else int(classes.min()) - 1), some
 
 
 def _values(path: PathLike, label: str) -> Counter[Any]:
