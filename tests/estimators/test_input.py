@@ -187,7 +187,7 @@ def test_parameters(cls, options, message):
 @pytest.mark.parametrize("classifier", ["svm", LinearRegression(), None])
 def test_classifier(classifier):
     with pytest.raises(
-        ValueError, match="classifier must be 'ridge', 'nn', 'dscm' or a scikit-learn"
+        ValueError, match="classifier must be 'ridge', 'kernel', 'nn', 'dscm' or a scikit-learn"
     ):
         fit(MDAClassifier(classifier=classifier))
 

@@ -9,19 +9,22 @@
   left-out rows of itself (κ).
 - Where the length of a row says something, which κ shows, columns are standardised instead and
   rows keep their length.
+- Where the domains seem to differ in class shares rather than in position, which neighbours with
+  torn labels show, neither centring nor self-labelling is safe, and a member does without.
 - A plain source-only model speaks with weight 1 − κ: the less the source knows, the less its
   self-labelling is trusted.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marda._validation import UNLABELED, Labels
+from marda.criteria.neighbours import Neighbours, label_agreement, nearest_neighbours
 from marda.estimators import MDAClassifier
 from marda.selection.committee import Member, spread_of
 from marda.selection.views import View, column_energy, make_view, share_of_zeros
@@ -32,6 +35,9 @@ NOISE_BOUNDS = 0.5, 0.9
 MAX_FEATURES = 5000
 #: κ must be this much higher for rows to keep their length.
 LENGTH_MATTERS = 0.02
+NEIGHBOURS = 10
+#: Neighbours must agree more by this many standard errors for a plainer model to be taken.
+TOLERANCE = 2.0
 
 
 def noise_rule(X: Any) -> float:
@@ -54,30 +60,33 @@ def member_parameters(noise: float, *, normalize: bool = True) -> dict[str, Any]
     }
 
 
+PARAMETERS = tuple(member_parameters(0.5))
+
+
 def fit_auto(
     X: Any, labels: Labels, domain: NDArray[np.int64], class_weight: Any, seed: int, say: Any
 ) -> tuple[list[Member], dict[str, Any]]:
     """Members with their weights, and what calibration needs of them."""
     data = _Data(X, labels, domain, class_weight, seed)
-    noise = noise_rule(X)
-    columns = _columns(X)
+    noise, columns = noise_rule(X), _columns(X)
     kinds = ["unit", "sqrt"] if share_of_zeros(X) > 0.5 else ["unit"]
+    near = data.neighbours(make_view("unit", X, columns))
     members = []
     for kind in kinds:
-        view, normalize = make_view(kind, X, columns), True
+        view = make_view(kind, X, columns)
+        say(f"adapting on {kind} rows")
+        member = data.member(view, member_parameters(noise), 1 / len(kinds))
         if len(kinds) == 1:
             standard = make_view("standard", X, columns)
-            gain = data.skill(standard, noise, normalize=False)
-            if gain > data.skill(view, noise, normalize=True) + LENGTH_MATTERS:
-                view, normalize = standard, False
-        say(f"adapting on {view.kind} rows")
-        model = data.fit(view, member_parameters(noise, normalize=normalize))
-        members.append(data.member(f"adapted, {view.kind} rows", view, model, 1 / len(kinds)))
+            kept = member_parameters(noise, normalize=False)
+            still = data.member(standard, {**kept, "refine": 0}, 1.0)
+            if still.model.source_skill_ > member.model.source_skill_ + LENGTH_MATTERS:
+                say("adapting on standard rows: their length tells classes apart")
+                member = data.member(standard, kept, 1.0)
+        members.append(data.safer(member, near, say))
     kappa = float(np.mean([m.model.source_skill_ for m in members]))
     say("fitting the source-only model")
-    # It sees all columns: there may be many that only the source tells apart.
-    view = make_view("standard" if members[0].view.kind == "standard" else "unit", X)
-    members.append(data.member("source only", view, data.fit_source(view), 1 - kappa))
+    members.append(data.source_only(members[0].view.kind, 1 - kappa))
     left_out = [m.model._left_out for m in members[:-1]]
     return members, {"source_skill": kappa, "left_out": left_out}
 
@@ -98,26 +107,58 @@ class _Data:
     domain: NDArray[np.int64]
     class_weight: Any
     seed: int
+    #: Factorisations of a view, which its models share.
+    problems: dict[str, dict[Any, Any]] = field(default_factory=dict)
 
-    def fit(self, view: View, parameters: dict[str, Any]) -> MDAClassifier:
-        """A model of all rows."""
+    def member(self, view: View, parameters: dict[str, Any], weight: float) -> Member:
+        """A fitted model of all rows; its scores are in units of their spread on the target."""
         model = MDAClassifier(**parameters, class_weight=self.class_weight, random_state=self.seed)
-        return model._fit_checked(view.apply(self.X), self.labels, self.domain)
+        model._problems = self.problems.setdefault(view.kind, {})
+        model._fit_checked(view.apply(self.X), self.labels, self.domain)
+        model._problems = None
+        return self._member(f"adapted, {view.kind} rows", view, model, weight)
 
-    def fit_source(self, view: View) -> MDAClassifier:
-        """The plain ridge of labelled rows."""
+    def source_only(self, kind: str, weight: float) -> Member:
+        """The plain ridge of labelled rows, on all columns: some only the source may need."""
+        view = make_view("standard" if kind == "standard" else "unit", self.X)
         known = self.labels.codes != UNLABELED
-        model = MDAClassifier("BL", class_weight=self.class_weight)
         labels = self.labels._replace(codes=self.labels.codes[known])
-        return model._fit_checked(view.apply(self.X[known]), labels, self.domain[known])
+        model = MDAClassifier("BL", class_weight=self.class_weight)
+        model._fit_checked(view.apply(self.X[known]), labels, self.domain[known])
+        return self._member("source only", view, model, weight)
 
-    def skill(self, view: View, noise: float, *, normalize: bool) -> float:
-        """κ of a view, without self-labelling."""
-        parameters = {**member_parameters(noise, normalize=normalize), "refine": 0}
-        return float(self.fit(view, parameters).source_skill_)
+    def _member(self, name: str, view: View, model: MDAClassifier, weight: float) -> Member:
+        spread = spread_of(model._class_scores(view.apply(self._target)))
+        return Member(name, view, model, weight, spread)
 
-    def member(self, name: str, view: View, model: MDAClassifier, weight: float) -> Member:
-        """A member whose scores are in units of their spread over target rows."""
+    def neighbours(self, view: View) -> Neighbours | None:
+        """Target rows that lie next to each other; None if there are too few."""
+        if (self.domain < 0).sum() <= 2 * NEIGHBOURS:
+            return None
+        return nearest_neighbours(view.apply(self._target), NEIGHBOURS, random_state=self.seed)
+
+    def safer(self, member: Member, near: Neighbours | None, say: Any) -> Member:
+        """The member, or the same without centring and self-labelling if its labels are torn.
+
+        Centring takes a difference of class shares for one of position: the target's larger class
+        is then cut in two, and neighbours get different labels. A model that is not centred does
+        not cut it.
+        """
+        if near is None:
+            return member
+        plain = {k: v for k, v in member.model.get_params().items() if k in PARAMETERS}
+        still = self.member(member.view, {**plain, "center": False, "refine": 0}, member.weight)
+        ours, theirs = (label_agreement(near, self._labels_of(m)) for m in (member, still))
+        if theirs.value <= ours.value + TOLERANCE * max(ours.standard_error, theirs.standard_error):
+            return member
+        say("not centring: the domains seem to differ in class shares, not in position")
+        return still
+
+    def _labels_of(self, member: Member) -> NDArray[np.int64]:
+        return np.asarray(member.scores(self._target).argmax(1))
+
+    @property
+    def _target(self) -> Any:
+        """Target rows; all rows if there is no target."""
         target = self.domain < 0
-        seen = self.X[target] if target.any() else self.X
-        return Member(name, view, model, weight, spread_of(model._class_scores(view.apply(seen))))
+        return self.X[target] if target.any() else self.X

@@ -1,0 +1,94 @@
+"""Centred and normalised denoised rows, and ridges and weights that are fractions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from estimators.helpers import classifier, fitted, scores
+from marda import MDA, MDAClassifier
+from problems import make_case, relative
+
+METHODS = ("BL", "MCF", "S1", "S1M", "S1D", "J12", "J12D")
+
+
+def test_every_domain_is_centred_at_its_own_mean():
+    case = make_case(sources=2)
+    plain = fitted(MDA("S1D"), case).transform(case.X)
+    model = fitted(MDA("S1D", center=True), case)
+    H = model.transform(case.X, sample_domain=case.domain)
+    for d in np.unique(case.domain):
+        rows = case.domain == d
+        np.testing.assert_allclose(H[rows].mean(0), 0, atol=1e-10)
+        np.testing.assert_allclose(H[rows], plain[rows] - plain[rows].mean(0), atol=1e-9)
+    target = case.domain < 0
+    np.testing.assert_allclose(model.transform(case.X[target]), H[target], atol=1e-12)
+    both = MDA("S1D", center=True).fit_transform(case.X, case.codes, sample_domain=case.domain)
+    np.testing.assert_allclose(both, H, atol=1e-12)
+    with pytest.raises(ValueError, match="a domain that fit has not seen"):
+        model.transform(case.X, sample_domain=np.full(len(case.X), 7))
+
+
+def test_several_targets_have_one_center():
+    case = make_case()
+    domain = case.domain.copy()
+    domain[-10:] = -2
+    model = MDA("S1", center=True).fit(case.X, case.codes, sample_domain=domain)
+    H = model.transform(case.X, sample_domain=domain)
+    np.testing.assert_allclose(H[domain < 0].mean(0), 0, atol=1e-10)
+    assert np.abs(H[domain == -2].mean(0)).max() > 1e-3
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_unit_length(layers):
+    case = make_case()
+    model = fitted(MDA("S1", normalize=True, n_layers=layers), case)
+    np.testing.assert_allclose(np.linalg.norm(model.transform(case.X), axis=1), 1)
+    centred = fitted(MDA("S1", center=True, n_layers=layers), case)
+    H = centred.transform(case.X, sample_domain=case.domain)
+    both = fitted(MDA("S1", center=True, normalize=True, n_layers=layers), case)
+    want = H / np.linalg.norm(H, axis=1, keepdims=True)
+    np.testing.assert_allclose(both.transform(case.X, sample_domain=case.domain), want, atol=1e-10)
+
+
+def test_scores_of_centred_rows_are_linear_and_of_normalised_rows_not():
+    case = make_case()
+    model = fitted(MDAClassifier("S1", center=True), case)
+    want = model.transform(case.X) @ model.Z_ + model._z0
+    np.testing.assert_allclose(scores(model, case.X), want, atol=1e-9)
+    np.testing.assert_allclose(
+        case.X @ model.coef_.T + model.intercept_, scores(model, case.X), atol=1e-9
+    )
+    normalised = fitted(MDAClassifier("S1", normalize=True), case)
+    with pytest.raises(AttributeError, match="normalised rows are not linear"):
+        _ = normalised.coef_
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("setting", ["US", "SS"])
+def test_relative_scaling_does_not_see_units(method, setting):
+    case = make_case(setting, n_classes=2)
+    base, scaled = (
+        fitted(classifier(method, scaling="relative"), case, case.X * factor)
+        for factor in (1.0, 1e3)
+    )
+    assert relative(scores(scaled, case.X * 1e3), scores(base, case.X)) < 1e-6
+
+
+@pytest.mark.parametrize("method", METHODS[2:])
+def test_other_scalings_do(method):
+    case = make_case("US", n_classes=2)
+    base, scaled = (
+        fitted(classifier(method, ridge=1.0), case, case.X * factor) for factor in (1.0, 1e-2)
+    )
+    assert relative(scores(scaled, case.X * 1e-2), scores(base, case.X)) > 1e-3
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("solver", ["dual", "cg"])
+def test_relative_scaling_is_the_same_by_every_route(method, solver):
+    case = make_case("US", n_classes=2)
+    one, other = (
+        fitted(classifier(method, scaling="relative", solver=s), case) for s in ("primal", solver)
+    )
+    assert relative(scores(other, case.X), scores(one, case.X)) < 1e-6

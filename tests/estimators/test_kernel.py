@@ -1,0 +1,108 @@
+"""Ridge on subsets of rows: the stationary point of the written loss, leave-one-out, landmarks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from marda.estimators import kernel
+from marda.estimators.kernel import GaussianRidge, RidgeOnRows, RidgeSolution, signs
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    codes = np.arange(60) % 3
+    F = rng.normal(size=(60, 8)) + 2 * np.eye(3, 8)[codes]
+    weights = rng.uniform(0.5, 2.0, 40)
+    chosen = rng.permutation(60)[:40]
+    return F, codes, chosen, weights
+
+
+def written_gaussian(F, G, variance):
+    distances = ((F[:, None] - G[None]) ** 2).sum(2)
+    return np.exp(-distances / (2 * variance))
+
+
+def weighted_loss(K, Y, weights, ridge, dual, b):
+    residual = Y - K @ dual - b
+    return (weights[:, None] * residual**2).sum() + ridge * np.sum(dual * (K @ dual))
+
+
+@pytest.mark.parametrize("gaussian", [True, False])
+@pytest.mark.parametrize("wide", [True, False])
+def test_the_solution_is_a_minimum_of_the_written_loss(rows, gaussian, wide):
+    F, codes, chosen, weights = rows
+    if wide:  # fewer rows than features: the Gram of rows
+        F = np.hstack([F, np.random.default_rng(1).normal(size=(60, 80))])
+    on_rows = RidgeOnRows(F, gaussian=gaussian)
+    Y = signs(codes[chosen], 3)
+    solution, scores = on_rows.fit(chosen, Y, weights, 0.7)
+    K = written_gaussian(F, F[chosen], F.var(0).sum()) if gaussian else F @ F[chosen].T
+    # Any dual vector with these scores will do: the loss depends on it through K alone.
+    dual = np.linalg.lstsq(K, scores - solution.intercept, rcond=None)[0]
+    np.testing.assert_allclose(K @ dual + solution.intercept, scores, rtol=1e-6, atol=1e-8)
+    inner = K[chosen]
+    best = weighted_loss(inner, Y, weights, 0.7, dual, solution.intercept)
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        other = dual + 1e-3 * rng.normal(size=dual.shape)
+        shifted = solution.intercept + 1e-3 * rng.normal(size=3)
+        assert weighted_loss(inner, Y, weights, 0.7, other, solution.intercept) > best
+        assert weighted_loss(inner, Y, weights, 0.7, dual, shifted) > best
+
+
+@pytest.mark.parametrize("gaussian", [True, False])
+@pytest.mark.parametrize("landmarks", [True, False])
+def test_leave_one_out_is_a_fit_without_the_row(rows, gaussian, landmarks, monkeypatch):
+    F, codes, chosen, weights = rows
+    if landmarks and gaussian:
+        monkeypatch.setattr(kernel, "MAX_EXACT", 10)
+        monkeypatch.setattr(kernel, "LANDMARKS", 30)
+    on_rows = RidgeOnRows(F, gaussian=gaussian)
+    Y = signs(codes[chosen], 3)
+    quick = on_rows.leave_one_out(chosen, Y, weights, 0.5)
+    for k in (0, 7, 39):
+        rest = np.arange(40) != k
+        _, scores = on_rows.fit(chosen[rest], Y[rest], weights[rest], 0.5)
+        np.testing.assert_allclose(quick[k], scores[chosen[k]], rtol=1e-6, atol=1e-8)
+
+
+def test_landmarks_come_close_to_the_exact_kernel(monkeypatch):
+    rng = np.random.default_rng(0)
+    codes = np.arange(400) % 2
+    F = rng.normal(size=(400, 5)) + 1.5 * codes[:, None]
+    everyone, weights, Y = np.arange(400), np.ones(400), signs(codes, 2)
+    exact = RidgeOnRows(F, gaussian=True).fit(everyone, Y, weights, 0.3)[1]
+    monkeypatch.setattr(kernel, "MAX_EXACT", 100)
+    monkeypatch.setattr(kernel, "LANDMARKS", 200)
+    near = RidgeOnRows(F, gaussian=True, seed=0).fit(everyone, Y, weights, 0.3)[1]
+    assert np.corrcoef(exact[:, 0], near[:, 0])[0, 1] > 0.99
+    assert np.mean(exact.argmax(1) == near.argmax(1)) > 0.97
+
+
+def test_a_frozen_classifier_scores_as_the_fit_did(rows):
+    F, codes, chosen, weights = rows
+    on_rows = RidgeOnRows(F, gaussian=True)
+    solution, scores = on_rows.fit(chosen, signs(codes[chosen], 3), weights, 0.3)
+    frozen = GaussianRidge.of(np.array(["a", "b", "c"]), on_rows, solution)
+    np.testing.assert_allclose(frozen.decision_function(F), scores, rtol=1e-8, atol=1e-10)
+    assert len(frozen.basis_) == 40  # rows without a weight are not kept
+    np.testing.assert_array_equal(frozen.predict(F), np.array(["a", "b", "c"])[scores.argmax(1)])
+    np.testing.assert_allclose(frozen.predict_proba(F).sum(1), 1)
+
+
+def test_solutions_add_up_in_units_of_their_spread(rows):
+    F, codes, chosen, weights = rows
+    on_rows = RidgeOnRows(F, gaussian=False)
+    solution, scores = on_rows.fit(chosen, signs(codes[chosen], 3), weights, 0.3)
+    twice = solution.standardised(2.0) + solution.standardised(2.0)
+    centred = scores - scores.mean(1, keepdims=True)
+    np.testing.assert_allclose(F @ twice.coef + twice.intercept, centred, atol=1e-10)
+    assert isinstance(twice, RidgeSolution)
+
+
+def test_equal_rows_have_a_kernel():
+    on_rows = RidgeOnRows(np.ones((6, 2)), gaussian=True)
+    scores = on_rows.fit(np.arange(6), signs(np.arange(6) % 2, 2), np.ones(6), 0.3)[1]
+    np.testing.assert_allclose(scores, 0, atol=1e-12)
