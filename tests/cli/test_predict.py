@@ -6,9 +6,10 @@ import json
 import os
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from marda import DSCM, MDA, cli
+from marda import DSCM, MDA, MDAClassifierCV, cli, load, pack
 
 COLUMNS = "id,reading1,reading2,reading3,reading4,reading5,reading6"
 
@@ -67,6 +68,32 @@ def test_columns_in_any_order(files, tmp_path, capsys):
     assert a[0] == "n1"
     assert b[0] == "1"
     assert a[1:] == b[1:]
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_model_that_chose_by_itself(named, tmp_path, monkeypatch, capsys):
+    """A committee saved from Python, on a table (columns by name) or on a matrix."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    y = np.array(["no", "yes"], dtype=object)[np.arange(60) % 2]
+    Xs, Xt = (rng.normal((y == "yes")[:, None] + shift, 0.6, (60, 3)) for shift in (0, 1))
+    X, labels, domain = pack(Xs, y, Xt)
+    rows = pd.DataFrame(X, columns=["a", "b", "c"]) if named else X
+    model = MDAClassifierCV(random_state=0).fit(rows, labels, sample_domain=domain)
+    model.save("auto.marda")
+    if named:
+        pd.DataFrame(Xt[:, ::-1], columns=["c", "b", "a"]).to_csv("new.csv", index=False)
+    else:
+        np.savez("new.npz", X=Xt)
+    new = "new.csv" if named else "new.npz"
+    assert call("--model", "auto.marda", "--input", new, "--out", "p.csv") == 0
+    told = pd.read_csv("p.csv")
+    again = load("auto.marda")
+    seen = rows[60:]
+    assert told["prediction"].tolist() == again.predict(seen).tolist()
+    P = told[["probability_no", "probability_yes"]].to_numpy()
+    np.testing.assert_allclose(P, model.predict_proba(seen), atol=1e-6)
+    assert "60 rows" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

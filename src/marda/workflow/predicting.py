@@ -15,6 +15,7 @@ from marda.io.binary import pyarrow
 from marda.io.formats import parquet_files
 from marda.io.steps import Matrix, Number
 from marda.persist import load
+from marda.selection import MDAClassifierCV
 from marda.workflow.adapting import class_codes
 from marda.workflow.data import PathLike, Progress, input_errors, silent
 
@@ -22,6 +23,8 @@ __all__ = ["Predicted", "load_model", "predict", "predict_rows"]
 
 BATCH_BYTES = 32 * 2**20
 MAX_BATCH_ROWS = 50_000
+
+Classifier = MDAClassifier | MDAClassifierCV
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,13 @@ class Predicted:
         }
 
 
-def load_model(path: PathLike) -> tuple[MDAClassifier, Preprocessing]:
+def load_model(path: PathLike) -> tuple[Classifier, Preprocessing]:
     """A classifier and what turns tables into its rows.
 
     A model saved from Python takes its columns by name if it was fitted on a table, else a matrix.
     """
     model = load(path)
-    if not isinstance(model, MDAClassifier):
+    if not isinstance(model, Classifier):
         raise InputError(
             f"{path} holds {type(model).__name__}, which marda predict does not serve."
         )
@@ -98,7 +101,7 @@ def predict(
 
 
 def predict_rows(
-    classifier: MDAClassifier,
+    classifier: Classifier,
     chosen: Preprocessing,
     input: PathLike,
     out: PathLike,
