@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from marda.criteria import Neighbours, label_agreement, nearest_neighbours, neighbour_agreement
+from marda.criteria import (
+    Neighbours,
+    label_agreement,
+    nearest_neighbours,
+    neighbour_agreement,
+    neighbours,
+)
 
 
 def clusters(n=120, seed=0):
@@ -70,6 +78,19 @@ def test_many_rows_are_sampled_once_and_labels_follow():
     again = nearest_neighbours(F, 5, max_rows=200)
     np.testing.assert_array_equal(found.rows, again.rows)
     assert isinstance(found, Neighbours)
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array])
+def test_distances_are_never_held_at_once(wrap, monkeypatch):
+    monkeypatch.setattr(neighbours, "BLOCK_MEMORY", 1)
+    F = wrap(np.random.default_rng(0).normal(size=(3000, 3)))
+    tracemalloc.start()
+    try:
+        nearest_neighbours(F, 5)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 3000**2  # bytes: an eighth of the whole matrix
 
 
 @pytest.mark.parametrize("k", [0, 120])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import sklearn
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
@@ -15,6 +16,8 @@ __all__ = [
     "nearest_neighbours",
     "neighbour_agreement",
 ]
+
+BLOCK_MEMORY = 32  # MiB of distances at a time
 
 
 class Neighbours(NamedTuple):
@@ -63,10 +66,11 @@ def nearest_neighbours(
         raise ValueError(
             f"k={k} neighbours need more than {k} rows, got {len(rows)}: lower k (at least 1)."
         )
-    # Without rows of its own, kneighbors leaves each row out of its neighbours; its distances
-    # are reduced block by block.
     search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(F)
-    return Neighbours(rows, np.asarray(search.kneighbors(return_distance=False)))
+    # Without rows of its own, kneighbors leaves each row out of its neighbours. Distances are
+    # taken in blocks: of dense rows always, of sparse rows within this memory.
+    with sklearn.config_context(working_memory=BLOCK_MEMORY):
+        return Neighbours(rows, np.asarray(search.kneighbors(return_distance=False)))
 
 
 def label_agreement(neighbours: Neighbours, labels: Any) -> Agreement:

@@ -8,12 +8,10 @@ held-out rows and hands `sample_domain` over by metadata routing
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.metadata_routing import MetadataRequest
 
 from marda.criteria import (
     density_ratio,
@@ -25,7 +23,8 @@ from marda.criteria import (
     proxy_a_distance,
     soft_neighbourhood_density,
 )
-from marda.selection._fitted import Fitted, Rows, split_rows
+from marda.selection._fitted import Fitted, Rows
+from marda.selection._scorer import Criterion, Scorer
 
 __all__ = [
     "CRITERIA",
@@ -42,61 +41,7 @@ __all__ = [
 ]
 
 
-class Criterion(Protocol):
-    """What every scorer here is, and what a search may be given instead.
-
-    `estimator` is fitted; `y` is read for source rows only; `sample_domain` is at least 0 for
-    source rows and below 0 for target rows. The result is a finite number, higher is better.
-    """
-
-    def __call__(
-        self, estimator: Any, X: Any, y: Any = None, *, sample_domain: Any = None
-    ) -> float:
-        """Score a fitted estimator on rows of source and target."""
-        ...
-
-
-class _Scorer(BaseEstimator):
-    """Parameters, routing and the split of rows by domain."""
-
-    #: Whether labelled source rows are needed.
-    _reads_source = False
-
-    def get_metadata_routing(self) -> MetadataRequest:
-        """Every scorer asks for `sample_domain`."""
-        request = MetadataRequest(owner=type(self).__name__)
-        request.score.add_request(param="sample_domain", alias=True)
-        return request
-
-    def __call__(
-        self, estimator: Any, X: Any, y: Any = None, *, sample_domain: Any = None
-    ) -> float:
-        """Score a fitted estimator; higher is better.
-
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted classifier or pipeline.
-        X : array, sparse matrix or table of shape (n_rows, n_features)
-            Rows of all domains.
-        y : array of shape (n_rows,), default=None
-            Labels; those of target rows are never read.
-        sample_domain : array of int of shape (n_rows,)
-            At least 0 for a source, below 0 for a target.
-
-        Returns
-        -------
-        float
-        """
-        name = type(self).__name__
-        source, target = split_rows(name, X, y, sample_domain, labels=self._reads_source)
-        return float(self._score(Fitted(estimator, name), source, target)) + 0.0  # no "-0.0"
-
-    def _score(self, model: Fitted, source: Rows, target: Rows) -> float:
-        raise NotImplementedError
-
-
-class PredictionEntropyScorer(_Scorer):
+class PredictionEntropyScorer(Scorer):
     """Minus the mean entropy of target predictions.
 
     High for confident predictions, right or wrong.
@@ -106,7 +51,7 @@ class PredictionEntropyScorer(_Scorer):
         return -entropy(model.probabilities(target))
 
 
-class MutualInformationScorer(_Scorer):
+class MutualInformationScorer(Scorer):
     """Mutual information of target rows and predicted classes.
 
     High for predictions that are confident row by row and balanced over classes.
@@ -116,7 +61,7 @@ class MutualInformationScorer(_Scorer):
         return mutual_information(model.probabilities(target))
 
 
-class SoftNeighbourhoodDensityScorer(_Scorer):
+class SoftNeighbourhoodDensityScorer(Scorer):
     """Soft neighbourhood density of target predictions (Saito et al., 2021).
 
     Parameters
@@ -145,7 +90,7 @@ class SoftNeighbourhoodDensityScorer(_Scorer):
         )
 
 
-class _SourceRiskScorer(_Scorer):
+class _SourceRiskScorer(Scorer):
     """A risk on held-out source rows, weighted to the target."""
 
     _reads_source = True
@@ -210,7 +155,7 @@ class DeepEmbeddedScorer(_SourceRiskScorer):
         return -dev_risk(*self._losses_and_weights(model, source, target))
 
 
-class ReverseValidationScorer(_Scorer):
+class ReverseValidationScorer(Scorer):
     """Balanced accuracy on source rows of the same model, fitted the other way round.
 
     A clone learns from target rows with their predicted labels and treats source rows as the
@@ -229,7 +174,7 @@ class ReverseValidationScorer(_Scorer):
         return float(np.mean([(back[source.y == c] == c).mean() for c in np.unique(source.y)]))
 
 
-class ProxyADistanceScorer(_Scorer):
+class ProxyADistanceScorer(Scorer):
     """Minus the proxy A-distance between source and target in the estimator's features.
 
     Parameters
@@ -246,7 +191,7 @@ class ProxyADistanceScorer(_Scorer):
         return -proxy_a_distance(Fs, Ft, seed=self.seed)
 
 
-class NeighbourAgreementScorer(_Scorer):
+class NeighbourAgreementScorer(Scorer):
     """Do a target row's nearest neighbours in the input get its predicted label?
 
     Corrected for class shares: 0 is chance (and one class for every row), 1 full agreement.
@@ -278,7 +223,7 @@ class NeighbourAgreementScorer(_Scorer):
 
 
 #: Names that `get_criterion` (and every `scoring` of marda) knows.
-CRITERIA: dict[str, type[_Scorer]] = {
+CRITERIA: dict[str, type[Scorer]] = {
     "entropy": PredictionEntropyScorer,
     "mutual_information": MutualInformationScorer,
     "snd": SoftNeighbourhoodDensityScorer,
