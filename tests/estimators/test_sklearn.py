@@ -27,6 +27,7 @@ ESTIMATORS = [
     MDA("S1M", noise=0.0, fit_intercept=False, n_layers=2),
     MDAClassifier(solver="dual"),
     MDAClassifier("J12", solver="dual"),
+    MDAClassifier(classifier="kernel", center=True, normalize=True, refine=2),
 ]
 
 
