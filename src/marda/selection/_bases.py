@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -104,17 +105,28 @@ class FullBasis(Basis):
         self.values = path._values
         # D^-½V
         self._outward = np.asfortranarray(inverse[:, None] * V)
-        if np.all(class_weights == 1):
-            self._scatter = moments.scatter(known.center, class_weights)
-        else:  # moments would need a Gram a class
-            self._scatter = Rows(rows.X[known.index], known.center).gram(known.weights)
-        Y = self._outward
-        self.labelled = (Y.T @ (self._scatter @ Y)).T
+        self._sums = moments, class_weights
+        Y, n_labelled = self._outward, len(known.index)
+        if 3 * n_labelled < 4 * rows.shape[1]:  # flops of two products of rows, and of matrices
+            B = Rows(rows.X[known.index], known.center).dot(Y)
+            self.labelled = _gram(np.sqrt(known.weights)[:, None] * B)
+        else:
+            self.labelled = (Y.T @ (self._scatter @ Y)).T
         self.variance = self.noise(known.squares)
         if len(self.values) == np.count_nonzero(inverse):
             self.penalty = _gram(Y)  # V is square: (VᵀDV)⁻¹ = VᵀD⁻¹V
         else:
             self.penalty = CholeskyFactor(_gram(path._root[:, None] * V)).inverse()
+
+    @cached_property
+    def _scatter(self) -> Matrix:
+        """S_l, about the mean of the labelled rows."""
+        moments, class_weights = self._sums
+        if np.all(class_weights == 1):
+            return moments.scatter(self.known.center, class_weights)
+        # moments would need a Gram a class
+        labelled = Rows(self.rows.X[self.known.index], self.known.center)
+        return labelled.gram(self.known.weights)
 
     def noise(self, squares: Vector) -> Matrix:
         """Vᵀ diag(squares / D) V."""

@@ -23,7 +23,7 @@ __all__ = ["LowRank", "PathMaps", "Point"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
-TOLERANCE = 0.01
+TOLERANCE = 0.01  # of the noise of rows, for what S1M may leave out
 
 
 class Point(NamedTuple):
@@ -34,11 +34,13 @@ class Point(NamedTuple):
     ridge: float  # ω of the penalty ω·D
     ridge_class: float  # δ
     weight: float  # γ, of M or of the domain predictor
+    means: float = 0.0  # noise of S1M's means in units of the noise of rows, if a multiple of it
+    dense: bool = False  # that it is none, and T a full matrix
 
     @property
-    def gains_key(self) -> tuple[float, float]:
-        """Candidates of one noise level with the same key have the same g."""
-        return self.ridge, self.weight if self.method == "S1M" else 0.0
+    def gains_key(self) -> tuple[float, float, float]:
+        """Candidates of one noise level with the same key have the same g, or the same T."""
+        return self.ridge, self.means, self.weight if self.dense else 0.0
 
 
 class LowRank(NamedTuple):
@@ -109,10 +111,18 @@ class PathMaps:
         if self.scaling == "relative":
             ridge *= _corrupted(self._all, noise).mean()
             ridge_class *= _corrupted(self._labelled, noise).mean()
-        if method == "S1M":
-            weight *= self._mmd_unit(noise)
         squares = self._all[1]
-        return Point(method, noise, ridge / squares[squares > 0].mean(), ridge_class, weight)
+        ridge /= squares[squares > 0].mean()
+        if method != "S1M":
+            return Point(method, noise, ridge, ridge_class, weight)
+        # Noise leaves pq Vᵀ(D_M/D)V in the means, D_M = D_s/N_s² + D_t/N_t²: a multiple of the pq I
+        # of the rows if N_s = N_t, and O(1/N) of it in any case.
+        weight *= self._mmd_unit(noise)
+        mean, spread = (weight * part for part in self._means_noise)
+        if np.hypot(mean, spread) <= TOLERANCE:
+            return Point(method, noise, ridge, ridge_class, weight)
+        dense = spread > TOLERANCE * (1 + mean)
+        return Point(method, noise, ridge, ridge_class, weight, mean * (not dense), dense)
 
     def _mmd_unit(self, noise: float) -> float:
         """What M is multiplied by, but for γ (math.md §3)."""
@@ -124,30 +134,18 @@ class PathMaps:
         return float(self.moments.n_rows) if self.scaling == "balanced" else 1.0
 
     def gains(self, point: Point) -> tuple[Vector, Vector]:
-        """Diagonals of G and of T; the variance of S1M's means belongs to G."""
+        """Diagonals of G and of T = G⁻¹P, but for the domain terms."""
         p, q, values = point.noise, 1 - point.noise, self.basis.values
-        h = q**2 * values + p * q + point.ridge
-        if point.method == "S1M":
-            h += p * q * point.weight * self._means_noise[0]
+        h = q**2 * values + p * q * (1 + point.means) + point.ridge
         return h, q * values / h
 
-    def dense(self, point: Point, h: Vector) -> Matrix | None:
-        """T of S1M where the noise of the means is too far from a multiple of D to be called one.
-
-        In coordinates that noise is pq Vᵀ(D_M/D)V with D_M = D_s/N_s² + D_t/N_t²: a multiple of I
-        if N_s = N_t, and O(1/N) in any case. As long as its spread, γ included, is below
-        `TOLERANCE` of G's diagonal it is taken as the multiple that has its trace.
-        """
-        if point.method != "S1M":
-            return None
-        pq = point.noise * (1 - point.noise)
-        mean, spread = self._means_noise
-        if point.weight * pq * spread <= TOLERANCE * h.min():
-            return None
-        E = np.sqrt(point.weight) * (1 - point.noise) * self._discrepancy[2]
-        G = (point.weight * pq) * self.basis.noise(self._discrepancy[1]) + E @ E.T
-        G[np.diag_indices_from(G)] += h - point.weight * pq * mean
-        return CholeskyFactor(G).inverse() * ((1 - point.noise) * self.basis.values)
+    def dense(self, point: Point, h: Vector) -> Matrix:
+        """T of S1M where the noise of the means is no multiple of the rows'."""
+        p, q = point.noise, 1 - point.noise
+        E = np.sqrt(point.weight) * q * self._discrepancy[2]
+        G = (point.weight * p * q) * self.basis.noise(self._discrepancy[1]) + E @ E.T
+        G[np.diag_indices_from(G)] += h
+        return CholeskyFactor(G).inverse() * (q * self.basis.values)
 
     def low_rank(self, point: Point, h: Vector, g: Vector) -> LowRank | None:
         """τκᵀ of S1M and S1D."""

@@ -6,7 +6,7 @@ equation (WᵀQ_lW + δI)Z = WᵀE[X_l]ᵀY becomes, for u = VᵀD^½Z,
     (TᵀA T + δC) u = q Tᵀ B_lᵀY,    A = q²G_l + pq E_l,    scores = B T u + z₀,
 
 with the r×r matrices of `_bases.py` and T = diag(g) + τκᵀ of `_path_maps.py`. One Cholesky of
-gAg + δC serves S1 and every S1D of the same noise, ridge and δ: τκᵀ changes it by a low rank.
+gAg + δC serves all S1, S1M and S1D of the same noise, ridge and δ: τκᵀ changes it by a low rank.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ __all__ = ["PathCandidates", "on_path", "path_bytes"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
+DEFAULTS = MDAClassifier().get_params(deep=False)
 PLAIN = ("BL", "MCF")
 METHODS = (*PLAIN, "S1", "S1M", "S1D")
 SCALINGS = ("balanced", "paper", "relative")
@@ -56,7 +57,7 @@ def on_path(params: Mapping[str, Any]) -> bool:
         True for BL, MCF, S1, S1M and S1D with one layer, the ridge classifier, one dropout
         probability and no step that the noise path does not have.
     """
-    full = {**MDAClassifier().get_params(deep=False), **params}
+    full = {**DEFAULTS, **params}
     noise = full["noise"]
     return (
         full["method"] in METHODS
@@ -90,9 +91,8 @@ class PathCandidates:
 
     Everything equals `MDAClassifier` with the same parameters, but for two things: `ridge` is
     spread over the features in proportion to their scale (ω·D·d/tr D in place of ω·I; equal for
-    ridge=0 and for features of one scale), and the variance that noise leaves in S1M's difference
-    of means (O(1/n) of the noise itself) is taken as a multiple of D of the same trace (equal if
-    the domains are of one size).
+    ridge=0 and for features of one scale), and what noise leaves in S1M's means (O(1/n) of the
+    noise of rows) is left out where it is below 1 % of that.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ class PathCandidates:
                     f"all candidates share {name}={self.shared[name]!r}, got {params[name]!r}: "
                     "make other PathCandidates for it."
                 )
-        full = {**MDAClassifier().get_params(deep=False), **params}
+        full = {**DEFAULTS, **params}
         method, noise = full["method"], float(full["noise"])
         Dropout(noise)  # checks the range
         return self._maps.point(
@@ -253,7 +253,7 @@ class PathCandidates:
             for _, group in groupby(level, lambda c: c.gains_key):
                 same_gains = list(group)
                 h, g = self._maps.gains(same_gains[0])
-                T = self._maps.dense(same_gains[0], h)
+                T = self._maps.dense(same_gains[0], h) if same_gains[0].dense else None
                 if T is None:
                     TAT = g[:, None] * A
                     TAT *= g
