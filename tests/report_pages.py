@@ -1,0 +1,122 @@
+"""A small page of every kind, from real results; some of them with hostile names."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from marda.experiments import demo, findings, standings
+from marda.experiments.contest import plan_contest
+from marda.experiments.plan import plan_table
+from marda.experiments.rows import ResultRow, failed, stamp
+from marda.experiments.specs import spec_hash
+from marda.experiments.stored import Stored
+from marda.experiments.tables import build
+from marda.workflow import ReadOptions, adapt, compare
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+CLASSES = ("<b>dry", "wet & cold")
+
+
+def made(spec, **changes):
+    """A row whose figure follows from its spec alone."""
+    figure = 50 + int(spec_hash(spec), 16) % 500 / 10
+    values = {"accuracy": figure, "balanced_accuracy": figure, "fit_seconds": 0.5, "peak_mb": 10.0}
+    return stamp(ResultRow(spec, "done", **{**values, **changes}))
+
+
+def hostile_files(folder: Path) -> tuple[Path, Path]:
+    """Two CSV files whose columns and labels are markup, and whose rows give warnings."""
+    rng = np.random.default_rng(0)
+    for name, n, shift in (("source.csv", 60, 0.0), ("target.csv", 50, 1.5)):
+        y = np.arange(n) % 2
+        X = np.column_stack([rng.normal(y + shift, 0.5), 1e6 * rng.normal(size=n), 9 * shift + y])
+        lines = [",".join([*map(str, x), CLASSES[k]]) for x, k in zip(X.tolist(), y, strict=True)]
+        header = f'"{HOSTILE}",large,number,y'
+        (folder / name).write_text("\n".join([header, *lines]) + "\n")
+    target = (folder / "target.csv").read_text()
+    for label in CLASSES:
+        target = target.replace(f",{label}\n", ",\n")
+    (folder / "target.csv").write_text(target)
+    return folder / "source.csv", folder / "target.csv"
+
+
+def _page(work, source, target, options, **parameters) -> str:
+    """The text that a command would write."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "page.html"
+        if source is None:
+            source, target = hostile_files(Path(folder))
+        page = _adapted if work is adapt else _compared
+        work(source, target, options, report=(path, page), **parameters)
+        return path.read_text(encoding="utf-8")
+
+
+def _adapted(result):
+    from marda.report.adapted import adapted_page
+
+    return adapted_page(result)
+
+
+def _compared(result):
+    from marda.report.compared import compared_page
+
+    return compared_page(result)
+
+
+SAMPLE = ReadOptions("y", id="id")
+
+
+def _demo() -> str:
+    from marda.report.demo import demo_page
+
+    pairs = [("editorials", "tweets")]
+    return demo_page(demo.run_demo(pairs, methods=demo.METHODS[:2], n_features=150))
+
+
+def _reproduced() -> str:
+    from marda.report.reproduced import reproduced_page
+
+    plans = {
+        "us": plan_table("us", benchmarks=["amt"]),
+        "sup": plan_table("sup", benchmarks=["oc10"], models=["BL", "S1", "S1D"], draws=2),
+        "off31": plan_table("off31", models=["BL", "S1D"]),
+    }
+    rows = [made(spec) for specs in plans.values() for spec in specs]
+    rows[0] = made(rows[0].spec, message=f"a warning with {HOSTILE}")
+    tables = tuple(build(name, specs, rows) for name, specs in plans.items())
+    failures = tuple(failed(plans["us"][:2], f"no luck {HOSTILE}"))
+    return reproduced_page(Stored(tables, (), findings.check(rows), tuple(rows), failures))
+
+
+def _auto() -> str:
+    from marda.report.reproduced import reproduced_page
+
+    specs = plan_contest("us", benchmarks=["amt"], draws=1)
+    rows = tuple(made(spec) for spec in specs)
+    boards = standings.boards(specs, rows)
+    return reproduced_page(Stored((), boards, (), rows, (), tuple(standings.notes(specs))))
+
+
+KINDS = {
+    "adapt": lambda: _page(adapt, None, None, ReadOptions("y")),
+    "adapt-labelled": lambda: _page(
+        adapt, "sample:source", "sample:labelled", SAMPLE, method="J12D"
+    ),
+    "compare": lambda: _page(compare, "sample:source", "sample:labelled", SAMPLE),
+    "compare-unlabelled": lambda: _page(
+        compare, None, None, ReadOptions("y"), methods=("BL", "J12M")
+    ),
+    "demo": _demo,
+    "reproduce": _reproduced,
+    "reproduce-auto": _auto,
+}
+
+
+@cache
+def page_of(kind: str) -> str:
+    """The text of one page, made once."""
+    return KINDS[kind]()
