@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
 from marda import MDAClassifier, MDAClassifierCV
@@ -111,6 +112,20 @@ def test_a_member_without_a_graph_is_refused(classifier, words, tmp_path):
     with pytest.raises(OnnxError, match=words):
         model.to_onnx(tmp_path / "m")
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("options", [{}, {"n_pivots": 60}, {"n_layers": 2}, {"normalize": True}])
+def test_training_rows_stand_for_a_wide_map(options, sparse, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.poisson(0.3, (64, 300)) + 0.2 * CASE.X[:, :1]
+    X = np.where(rng.random(X.shape) < 0.5, 0, X)
+    model = MDAClassifier("S1MD", classifier="dscm", solver="dual", **options)
+    model.fit(sp.csr_array(X) if sparse else X, CASE.codes, sample_domain=CASE.domain)
+    model.to_onnx(tmp_path / "m")
+    assert_same(model, tmp_path / "m", X)
+    width = options.get("n_pivots", 300)
+    assert (width == 60) or os.path.getsize(tmp_path / "m") < 8 * 300 * width
 
 
 def test_a_wide_map_is_refused_before_it_is_made(monkeypatch, tmp_path):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from marda.estimators import DSCM, MDAClassifier
 from marda.estimators.kernel import GaussianRidge
 from marda.onnx.graph import Graph, OnnxError
-from marda.operators.maps import IdentityMap
+from marda.onnx.maps import add_map
 
 __all__ = ["add_class_scores"]
 
@@ -49,26 +47,12 @@ def _denoised(graph: Graph, model: MDAClassifier, X: str) -> str:
     blocks, H = [X], X
     several = len(model._layers) > 1
     for layer in model._layers:
-        H = _layer(graph, layer.map, H)
+        H = add_map(graph, layer.map, H)
         if several:
             kind = {"tanh": "Tanh", "relu": "Relu", "identity": "Identity"}[model.activation]
             H = graph.add(kind, H)
         blocks.append(H)
     return graph.add("Concat", *blocks, axis=1) if several and model.concatenate else H
-
-
-def _layer(graph: Graph, found: Any, H: str) -> str:
-    """X W + offset; rows far from the origin keep their digits."""
-    level = found.offset
-    if found.center.any():
-        H, level = graph.add("Sub", H, found.center[None]), found.at_center
-    if not (isinstance(found.base, IdentityMap) and found.delta.shape[1] == 0):
-        graph.reserve(found.shape, found.dtype, "W, the denoising map,")
-        try:
-            H = graph.add("MatMul", H, found.dense())
-        except MemoryError as error:
-            raise OnnxError(f"the graph holds W as a matrix: {error}") from None
-    return graph.add("Add", H, level[None]) if level.any() else H
 
 
 def _ridge(graph: Graph, model: MDAClassifier, X: str) -> str:
