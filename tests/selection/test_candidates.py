@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from marda import MDAClassifier
 from marda._validation import Labels
+from marda.bench.data import dense_problem
 from marda.noise import Gaussian
 from marda.selection import _bases, candidates, path
 from marda.selection._path_maps import TOLERANCE
@@ -262,3 +264,29 @@ def test_the_callers_rows_are_unchanged(wide):
     held = data.X.copy()
     list(PathCandidates(data.X, data.labels, data.domain).scores(fifty()))
     np.testing.assert_array_equal(data.X, held)
+
+
+@pytest.mark.slow
+def test_fifty_candidates_cost_less_than_seven_fits():
+    """So that with a refit of the best they cost less than eight; by CPU time, which others' work
+    on the machine changes least.
+    """
+    X, codes, domain = dense_problem(2000, 1000)
+    labels = Labels(np.unique(codes[codes >= 0]), codes)
+
+    def seconds(job):
+        start = time.process_time()
+        job()
+        return time.process_time() - start
+
+    target = np.flatnonzero(domain < 0)
+    many = fifty()
+    fits = [
+        seconds(lambda one=one: MDAClassifier(**one).fit(X, codes, sample_domain=domain))
+        for one in many[::7]
+    ]
+    searches = [
+        seconds(lambda: list(PathCandidates(X, labels, domain).scores(many, target)))
+        for _ in range(3)
+    ]
+    assert min(searches) < 7 * np.median(fits)
