@@ -13,7 +13,7 @@ TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 $(VENV)/.core: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -e '.[cli]'
+	$(BIN)/python -m pip install --quiet -e '.[cli,report]'
 	touch $@
 
 $(VENV)/.test: $(VENV)/.core
