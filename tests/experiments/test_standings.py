@@ -99,6 +99,28 @@ def test_draws_are_averaged_before_tasks():
     assert board.line("auto") is None  # a draw is missing
 
 
+def test_labels_are_compared_with_the_same_tasks_without_them():
+    tasks = ["amazon-dslr", "dslr-amazon"]
+    specs = plan_contest("ss", benchmarks=["off31"], tasks=tasks)
+    found = boards(specs, rows_of(specs))
+    assert len(standings.checks(found)) == 1  # nothing to compare with
+    without = plan_contest(benchmarks=["off31"], tasks=tasks, methods=["auto"])
+    line = standings.checks(found, rows_of(without, amazon_dslr=70.0))[0]
+    assert line.startswith("- [x] yes: ")
+    assert line.endswith("labelled target rows help on average (75.0 without, 80.0 with)")
+    line = standings.checks(found, rows_of(without, amazon_dslr=90.1))[0]
+    assert line.startswith("- [ ] no: ")
+
+
+def test_rows_prepared_otherwise_have_a_board_of_their_own():
+    both = [
+        *plan_contest(benchmarks=["amt"], methods=["auto"]),
+        *plan_contest(benchmarks=["amt"], methods=["auto"], preprocessing="paper"),
+    ]
+    names = [board.name for board in boards(both, rows_of(both))]
+    assert names == ["AMT, US", "AMT, US, paper"]
+
+
 def test_formats_and_notes():
     found = boards(SPECS, rows_of())
     grid = standings.board_grid(found[0])

@@ -44,6 +44,7 @@ class Board:
 
     benchmark: str
     setting: str
+    preprocessing: str
     pairs: tuple[str, ...]
     lines: tuple[Line, ...]
 
@@ -56,8 +57,14 @@ class Board:
     def heading(self) -> str:
         """Data set, tasks and what the figures are."""
         words = self.entry.measure.replace("_", " ")
-        label = BENCHMARKS[self.benchmark].label
-        return f"{label}, {self.setting}, {len(self.pairs)} tasks, {words} in percent"
+        return f"{self.name}, {len(self.pairs)} tasks, {words} in percent"
+
+    @property
+    def name(self) -> str:
+        """Data set and setting, and how rows were prepared if not as the contest does."""
+        label = f"{BENCHMARKS[self.benchmark].label}, {self.setting}"
+        own = self.preprocessing == self.entry.preprocessing
+        return label if own else f"{label}, {self.preprocessing}"
 
     @property
     def whole(self) -> bool:
@@ -89,14 +96,20 @@ class Board:
 def boards(specs: Sequence[Spec], rows: Sequence[ResultRow]) -> tuple[Board, ...]:
     """One board a data set and setting, methods in the order they were planned."""
     by_key = {row.spec.key: row for row in rows}
-    places = dict.fromkeys((spec.task.benchmark, spec.task.setting) for spec in specs)
-    return tuple(
-        _board(*place, [s for s in specs if (s.task.benchmark, s.task.setting) == place], by_key)
-        for place in places
-    )
+    places: defaultdict[tuple[str, str, str], list[Spec]] = defaultdict(list)
+    for spec in specs:
+        task = spec.task
+        places[task.benchmark, task.setting, task.preprocessing].append(spec)
+    return tuple(_board(*place, found, by_key) for place, found in places.items())
 
 
-def _board(name: str, setting: str, specs: Sequence[Spec], by_key: dict[str, ResultRow]) -> Board:
+def _board(
+    name: str,
+    setting: str,
+    preprocessing: str,
+    specs: Sequence[Spec],
+    by_key: dict[str, ResultRow],
+) -> Board:
     pairs = tuple(dict.fromkeys(spec.task.pair for spec in specs))
     groups: defaultdict[tuple[str, Role], list[Spec]] = defaultdict(list)
     for spec in specs:
@@ -116,7 +129,7 @@ def _board(name: str, setting: str, specs: Sequence[Spec], by_key: dict[str, Res
                 else None,
             )
         )
-    return Board(name, setting, pairs, tuple(lines))
+    return Board(name, setting, preprocessing, pairs, tuple(lines))
 
 
 def _label(spec: Spec) -> str:
@@ -176,7 +189,7 @@ def summary_grid(found: Sequence[Board]) -> list[list[str]]:
         goal = f"{board.entry.goal:.1f}" if board.whole and board.setting == "US" else "–"
         grid.append(
             [
-                f"{BENCHMARKS[board.benchmark].label}, {board.setting}",
+                board.name,
                 _text(auto.mean if auto else None),
                 _text(auto.ece if auto else None),
                 goal,
@@ -189,25 +202,48 @@ def summary_grid(found: Sequence[Board]) -> list[list[str]]:
     return grid
 
 
-def checks(found: Sequence[Board]) -> list[str]:
-    """Goals and the no-harm rule as a checklist."""
+def checks(found: Sequence[Board], every: Sequence[ResultRow] = ()) -> list[str]:
+    """Goals, the no-harm rule and the use of target labels, as a checklist.
+
+    ``every`` may hold US rows of earlier calls, which SS is compared with.
+    """
     lines = []
     for board in found:
-        label = f"{BENCHMARKS[board.benchmark].label}, {board.setting}"
         auto = board.line("auto")
-        if auto is not None and auto.mean is not None and board.whole and board.setting == "US":
+        if auto is not None and auto.mean is not None and board.setting == "SS":
+            before = _same_without_labels(board, auto, every)
+            if before is not None:
+                lines.append(
+                    f"{_mark(auto.mean >= before)}: {board.name}: labelled target rows help on "
+                    f"average ({before:.1f} without, {auto.mean:.1f} with)"
+                )
+        elif auto is not None and auto.mean is not None and board.whole:
             lines.append(
-                f"{_mark(auto.mean >= board.entry.goal)}: {label}: auto {auto.mean:.1f}, "
+                f"{_mark(auto.mean >= board.entry.goal)}: {board.name}: auto {auto.mean:.1f}, "
                 f"goal {board.entry.goal:.1f}"
             )
         gaps = board.harm()
         if gaps:
             bad = [f"{pair} {gap:+.1f}" for pair, gap in gaps if gap < -HARM]
             lines.append(
-                f"{_mark(not bad)}: {label}: no harm (auto at least source-only − {HARM:.1f} on "
-                f"every task){': ' + ', '.join(bad) if bad else ''}"
+                f"{_mark(not bad)}: {board.name}: no harm (auto at least source-only − {HARM:.1f} "
+                f"on every task){': ' + ', '.join(bad) if bad else ''}"
             )
     return lines
+
+
+def _same_without_labels(board: Board, auto: Line, every: Sequence[ResultRow]) -> float | None:
+    """Mean of auto in US on the tasks of an SS board; None unless all of them are there."""
+    found = {
+        row.spec.task.pair: getattr(row, board.entry.measure)
+        for row in every
+        if role_of(row.spec) == "auto" and _label(row.spec) == auto.label
+        if (row.spec.task.benchmark, row.spec.task.setting, row.spec.task.preprocessing)
+        == (board.benchmark, "US", board.preprocessing)
+    }
+    if not found.keys() >= set(board.pairs):
+        return None
+    return fmean(found[pair] for pair in board.pairs)
 
 
 def notes(specs: Sequence[Spec]) -> list[str]:

@@ -51,6 +51,8 @@ class ContestOutcome:
     """What came out."""
 
     boards: tuple[Board, ...]
+    checks: tuple[str, ...]
+    """Goals, harm, and whether labels helped."""
     notes: tuple[str, ...]
     report: RunReport
     rows: tuple[ResultRow, ...]
@@ -84,12 +86,13 @@ def contest(
     )
     found = standings.boards(specs, done.rows)
     told = tuple(standings.notes(specs))
-    text = _markdown(found, told, done.failures, time_text(done.rows, done.report))
+    checked = tuple(standings.checks(found, done.every))
+    text = _markdown(found, checked, told, done.failures, time_text(done.rows, done.report))
     files = (
         write_text(out / "auto.md", text),
         write_text(out / "auto.csv", rows_csv(done.rows)),
     )
-    return ContestOutcome(found, told, done.report, done.rows, done.failures, files)
+    return ContestOutcome(found, checked, told, done.report, done.rows, done.failures, files)
 
 
 def failure_lines(failures: Sequence[ResultRow]) -> list[str]:
@@ -112,13 +115,14 @@ def _some(names: Iterable[str]) -> str:
 
 def _markdown(
     found: Sequence[Board],
+    checked: Sequence[str],
     notes: Sequence[str],
     failures: Sequence[ResultRow],
     times: Sequence[str],
 ) -> str:
     lines = ["# auto next to the alternatives", ""]
     lines += [*standings.to_markdown(standings.summary_grid(found)), ""]
-    lines += [*standings.checks(found), ""]
+    lines += [*checked, ""]
     for board in found:
         lines += [f"## {board.heading}", ""]
         lines += [*standings.to_markdown(standings.board_grid(board)), ""]
