@@ -28,18 +28,14 @@ def blas_threads() -> int | None:
 
 
 def machine() -> dict[str, Any]:
-    """The machine, its BLAS with the number of threads, and the versions."""
+    """The machine, its BLAS and the versions; threads may differ from case to case."""
     versions = {}
     for name in ("marda", "numpy", "scipy", "scikit-learn", "skada"):
         try:
             versions[name] = version(name)
         except PackageNotFoundError:
             versions[name] = "missing"
-    blas = {
-        f"{i['internal_api']} {i['version']} ({i.get('architecture', '?')}, "
-        f"{i['num_threads']} threads)"
-        for i in _blas()
-    }
+    blas = {f"{i['internal_api']} {i['version']} ({i.get('architecture', '?')})" for i in _blas()}
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",

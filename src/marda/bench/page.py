@@ -26,7 +26,8 @@ def _detail(figures: dict[str, Any]) -> str:
         if key in ("ratio", "features", "rows", "method", "levels", "by_task"):
             continue
         if isinstance(value, float):
-            shown = f"{value:.1e}" if key.startswith("difference") else f"{value:.3g}"
+            form = ".1e" if key.startswith("difference") else ",.0f" if value >= 1000 else ".3g"
+            shown = f"{value:{form}}"
         else:
             shown = str(value)
         name = key.replace("_", " ")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from marda.bench.machine import machine
+from marda.bench.machine import blas_threads, machine
 from marda.datasets import Dataset
 
 __all__ = ["oc10"]
@@ -80,7 +80,8 @@ def oc10(tasks: int = 12, keep: str | None = None) -> dict[str, Any]:
 
     data = datasets.load("oc10-squeezenet", os.environ.get("MARDA_DATA") or None)
     path = None if keep is None else Path(keep)
-    where = {k: v for k, v in machine().items() if k != "date"}
+    where = {**machine(), "threads": blas_threads()}
+    del where["date"]
     kept = _kept(path, where)
     for pair in PAIRS[:tasks]:
         if pair in kept:
