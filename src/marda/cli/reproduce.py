@@ -126,7 +126,8 @@ def _run_contest(args: argparse.Namespace) -> int:
         print_section(board.heading, standings.to_plain(standings.board_grid(board)))
     summary = standings.to_plain(standings.summary_grid(outcome.boards))
     print_section("auto next to the alternatives, means over tasks", summary)
-    print_section("Goals and harm", outcome.checks)
+    if outcome.checks:
+        print_section("Goals and harm", outcome.checks)
     print_section("Notes", outcome.notes)
     print_section("Where the time went", time_text(outcome.rows, outcome.report))
     written = [*outcome.files, *_report(args.out, outcome)]
