@@ -89,6 +89,37 @@ def test_a_ridge_and_every_scaling_on_features_of_one_scale(wide, scaling):
     assert max(errors(data, grid(*EXACT, ridge=0.3), scaling=scaling)) < 1e-8
 
 
+def stretched(**options):
+    """Features of very different scales, as the counts of words have."""
+    data = rows(**options)
+    return data._replace(X=data.X * np.logspace(-1.2, 0.8, data.X.shape[1]))
+
+
+def close(data, many):
+    engine = PathCandidates(data.X, data.labels, data.domain)
+    return [engine.close(one) for one in many]
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_ridge_on_features_of_many_scales(fit_intercept):
+    """A large one is ω·I itself; one that hardly counts is a multiple of D."""
+    data, methods = stretched(), ("S1", "S1M", "S1D")
+    large, small = grid(*methods, ridge=5.0), grid(*methods, ridge=0.01)
+    assert max(errors(data, large, fit_intercept=fit_intercept)) < 1e-9
+    found = errors(data, small, fit_intercept=fit_intercept)
+    assert 1e-9 < max(found) < TOLERANCE
+    assert all(close(data, large + small))
+
+
+def test_a_ridge_on_fewer_rows_than_features_may_not_be_close():
+    data = stretched(wide=True)
+    large, small = grid("S1", "S1D", ridge=50.0), grid("S1", "S1D", ridge=0.01)
+    assert not any(close(data, large))
+    assert max(errors(data, large)) > TOLERANCE
+    assert all(close(data, small + grid("MCF", ridge=50.0)))
+    assert max(errors(data, small)) < TOLERANCE
+
+
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_several_sources(fit_intercept):
     data = rows(sources=2)

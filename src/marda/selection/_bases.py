@@ -59,12 +59,16 @@ class Basis(ABC):
         Λ.
     labelled, variance, penalty : arrays of shape (r, r)
         G_l, E_l and C, in the order that LAPACK likes.
+    square : bool
+        Whether r is the number of features that are not empty: any diagonal can then be written
+        in the basis.
     """
 
     values: Vector
     labelled: Matrix
     variance: Matrix
     penalty: Matrix
+    square: bool = False
 
     def __init__(self, rows: Rows, known: Labelled):
         self.rows, self.known = rows, known
@@ -113,8 +117,9 @@ class FullBasis(Basis):
         else:
             self.labelled = (Y.T @ (self._scatter @ Y)).T
         self.variance = self.noise(known.squares)
-        if len(self.values) == np.count_nonzero(inverse):
-            self.penalty = _gram(Y)  # V is square: (VᵀDV)⁻¹ = VᵀD⁻¹V
+        self.square = len(self.values) == np.count_nonzero(inverse)
+        if self.square:
+            self.penalty = _gram(Y)  # (VᵀDV)⁻¹ = VᵀD⁻¹V
         else:
             self.penalty = CholeskyFactor(_gram(path._root[:, None] * V)).inverse()
 

@@ -1,7 +1,9 @@
 """T of S1, S1M and S1D on the noise path: W = D^-½ V T VᵀD^½ (math.md §5, §7).
 
-S1 is diagonal, T = diag(g) with g = qΛ / (q²Λ + pq + ω). The domain terms have few directions (one
-a source), so S1M and S1D are a diagonal plus τκᵀ with one column a direction.
+S1 is diagonal, T₀ = diag(g) with g = qΛ / (q²Λ + pq + ω), as long as D measures all that is added
+to the rows' Gram. Two things it does not measure: a ridge ω·I, and the noise that is left in the
+means of S1M. Where they differ from a multiple of D by less than `TOLERANCE` they are taken as one.
+The domain terms have few directions (one a source): S1M and S1D are T₀ + τκᵀ.
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ from marda.moments import Moments
 from marda.noise import Dropout
 from marda.operators.linear import CholeskyFactor
 from marda.selection._bases import Basis
+from marda.selection._denoisers import DenseDenoiser, DiagonalDenoiser, PathDenoiser
 from marda.terms import domain_discrepancy, domain_targets
 
 __all__ = ["LowRank", "PathMaps", "Point"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
-TOLERANCE = 0.01  # of the noise of rows, for what S1M may leave out
+TOLERANCE = 0.02  # of the noise of rows
 
 
 class Point(NamedTuple):
@@ -34,13 +37,14 @@ class Point(NamedTuple):
     ridge: float  # ω of the penalty ω·D
     ridge_class: float  # δ
     weight: float  # γ, of M or of the domain predictor
-    means: float = 0.0  # noise of S1M's means in units of the noise of rows, if a multiple of it
-    dense: bool = False  # that it is none, and T a full matrix
+    means: float = 0.0  # noise of S1M's means, in units of the noise of rows
+    ridge_apart: float = 0.0  # ω of the penalty ω·I, where that is no multiple of D
+    means_apart: float = 0.0  # γ, where the noise of the means is none
 
     @property
-    def gains_key(self) -> tuple[float, float, float]:
-        """Candidates of one noise level with the same key have the same g, or the same T."""
-        return self.ridge, self.means, self.weight if self.dense else 0.0
+    def denoiser_key(self) -> tuple[float, ...]:
+        """Candidates of one noise level with the same key have the same T₀."""
+        return self.ridge, self.means, self.ridge_apart, self.means_apart
 
 
 class LowRank(NamedTuple):
@@ -93,6 +97,7 @@ class PathMaps:
         self.has_target = bool((moments.domains < 0).any())
         self._all = self._diagonals(np.ones(len(moments.counts)))
         self._labelled = self._diagonals(moments.group_weights(class_weights))
+        self._scale = float(self._all[1][self._all[1] > 0].mean())
 
     def _diagonals(self, weights: Vector) -> tuple[Vector, Vector]:
         """Σ w (x − m)² and Σ w x² a feature."""
@@ -111,18 +116,32 @@ class PathMaps:
         if self.scaling == "relative":
             ridge *= _corrupted(self._all, noise).mean()
             ridge_class *= _corrupted(self._labelled, noise).mean()
-        squares = self._all[1]
-        ridge /= squares[squares > 0].mean()
+        point = Point(method, noise, ridge / self._scale, ridge_class, weight)
+        if self._apart(point) and self.basis.square:
+            point = point._replace(ridge=0.0, ridge_apart=ridge)
         if method != "S1M":
-            return Point(method, noise, ridge, ridge_class, weight)
+            return point
         # Noise leaves pq Vᵀ(D_M/D)V in the means, D_M = D_s/N_s² + D_t/N_t²: a multiple of the pq I
         # of the rows if N_s = N_t, and O(1/N) of it in any case.
         weight *= self._mmd_unit(noise)
         mean, spread = (weight * part for part in self._means_noise)
         if np.hypot(mean, spread) <= TOLERANCE:
-            return Point(method, noise, ridge, ridge_class, weight)
-        dense = spread > TOLERANCE * (1 + mean)
-        return Point(method, noise, ridge, ridge_class, weight, mean * (not dense), dense)
+            return point._replace(weight=weight)
+        if spread > TOLERANCE * (1 + mean) or point.ridge_apart:
+            return point._replace(weight=weight, means_apart=weight)
+        return point._replace(weight=weight, means=mean)
+
+    def close(self, point: Point) -> bool:
+        """Whether the scores are those of a fit within `TOLERANCE`, about."""
+        return point.method in ("BL", "MCF") or not self._apart(point)
+
+    def _apart(self, point: Point) -> bool:
+        """Whether the penalty ω·D stands for an ω·I that differs from it too much."""
+        squares = self._all[1]
+        ratio = self._scale / squares[squares > 0]  # ω·I over ω·D; each counts as much as it varies
+        spread = np.sqrt(max(ratio.mean() - 1, 0.0))
+        noise = point.noise * (1 - point.noise)
+        return bool(point.ridge * spread > TOLERANCE * (noise + point.ridge))
 
     def _mmd_unit(self, noise: float) -> float:
         """What M is multiplied by, but for γ (math.md §3)."""
@@ -133,37 +152,34 @@ class PathMaps:
             return float(_corrupted(self._all, noise).sum() / max(trace, np.finfo(float).tiny))
         return float(self.moments.n_rows) if self.scaling == "balanced" else 1.0
 
-    def gains(self, point: Point) -> tuple[Vector, Vector]:
-        """Diagonals of G and of T = G⁻¹P, but for the domain terms."""
+    def denoiser(self, point: Point) -> PathDenoiser:
+        """T₀ = G⁻¹P, without the directions of the domain terms."""
         p, q, values = point.noise, 1 - point.noise, self.basis.values
         h = q**2 * values + p * q * (1 + point.means) + point.ridge
-        return h, q * values / h
-
-    def dense(self, point: Point, h: Vector) -> Matrix:
-        """T of S1M where the noise of the means is no multiple of the rows'."""
-        p, q = point.noise, 1 - point.noise
-        E = np.sqrt(point.weight) * q * self._discrepancy[2]
-        G = (point.weight * p * q) * self.basis.noise(self._discrepancy[1]) + E @ E.T
+        if not point.ridge_apart and not point.means_apart:
+            return DiagonalDenoiser(h, q * values)
+        G = point.ridge_apart * self.basis.noise(np.ones(self.moments.n_features))
+        if point.means_apart:
+            G += (point.means_apart * p * q) * self.basis.noise(self._discrepancy[1])
         G[np.diag_indices_from(G)] += h
-        return CholeskyFactor(G).inverse() * (q * self.basis.values)
+        return DenseDenoiser(G, q * values)
 
-    def low_rank(self, point: Point, h: Vector, g: Vector) -> LowRank | None:
+    def low_rank(self, point: Point, denoiser: PathDenoiser) -> LowRank | None:
         """τκᵀ of S1M and S1D."""
         q = 1 - point.noise
         if point.method == "S1M":
-            # G = h + EEᵀ, by Sherman–Morrison–Woodbury
+            # G + EEᵀ, by Sherman–Morrison–Woodbury
             E = np.sqrt(point.weight) * q * self._discrepancy[2]
-            scaled = E / h[:, None]
-            core = np.eye(E.shape[1]) + E.T @ scaled
-            return LowRank(-np.linalg.solve(core, scaled.T).T, g[:, None] * E)
+            solved = denoiser.solve(E)
+            core = np.eye(E.shape[1]) + E.T @ solved
+            return LowRank(-np.linalg.solve(core, solved.T).T, denoiser.tdot(E))
         if point.method == "S1D":
             # (★U), each column of U on its own: (G + sQ)Δ = a T zᵀU − sQ W₀U
             domain = self._domain
-            sQ = np.outer(
-                q**2 * self.basis.values + point.noise * q, point.weight * domain.strengths
-            )
-            right = point.weight * q * domain.push - sQ * (g[:, None] * domain.outputs)
-            return LowRank(right / (h[:, None] + sQ), domain.inputs)
+            Q = q**2 * self.basis.values + point.noise * q
+            sQ = np.outer(Q, point.weight * domain.strengths)
+            right = point.weight * q * domain.push - sQ * denoiser.dot(domain.outputs)
+            return LowRank(denoiser.solve_shifted(sQ, right), domain.inputs)
         return None
 
     @cached_property

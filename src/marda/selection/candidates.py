@@ -5,8 +5,8 @@ equation (WᵀQ_lW + δI)Z = WᵀE[X_l]ᵀY becomes, for u = VᵀD^½Z,
 
     (TᵀA T + δC) u = q Tᵀ B_lᵀY,    A = q²G_l + pq E_l,    scores = B T u + z₀,
 
-with the r×r matrices of `_bases.py` and T = diag(g) + τκᵀ of `_path_maps.py`. One Cholesky of
-gAg + δC serves all S1, S1M and S1D of the same noise, ridge and δ: τκᵀ changes it by a low rank.
+with the r×r matrices of `_bases.py` and T = T₀ + τκᵀ of `_path_maps.py`. One Cholesky of
+T₀ᵀA T₀ + δC serves all S1, S1M and S1D of one noise, ω and δ: τκᵀ changes it by a low rank.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from marda.noise import Dropout
 from marda.operators.linear import CholeskyFactor
 from marda.operators.rows import Rows
 from marda.selection._bases import PREDICTOR, Basis, FullBasis, Labelled, ThinBasis
+from marda.selection._denoisers import PathDenoiser
 from marda.selection._path_maps import LowRank, PathMaps, Point
 from marda.terms import label_products
 
@@ -89,10 +90,11 @@ class _Predictor:
 class PathCandidates:
     """Scores of candidates that share rows, class weights, intercept, α and scaling.
 
-    Everything equals `MDAClassifier` with the same parameters, but for two things: `ridge` is
-    spread over the features in proportion to their scale (ω·D·d/tr D in place of ω·I; equal for
-    ridge=0 and for features of one scale), and what noise leaves in S1M's means (O(1/n) of the
-    noise of rows) is left out where it is below 1 % of that.
+    Scores equal those of `MDAClassifier` with the same parameters, but for two things that D, which
+    measures the noise, does not measure: a ridge (ω·I is no multiple of D) and what noise leaves
+    in S1M's means (O(1/n) of the noise of rows). Below 2 % of the noise of rows each is taken
+    as the multiple of D of the same trace, above it as it is, for the price of about half a fit
+    a noise level. With fewer rows than features the ridge is always taken so: see `close`.
 
     Parameters
     ----------
@@ -213,6 +215,22 @@ class PathCandidates:
         for one in self._solve(candidates):
             yield one.weights if one.plain else self._basis.coef(one.weights), one.intercept
 
+    def close(self, params: Mapping[str, Any]) -> bool:
+        """Whether a candidate's scores are those of its own fit, within 2 % or so.
+
+        Parameters
+        ----------
+        params : mapping
+            As in `scores`.
+
+        Returns
+        -------
+        bool
+            False for a large ridge on features of different scales, where there are fewer rows than
+            features: the path spreads the ridge over the features in proportion to their scale.
+        """
+        return self._maps.close(self._parse(params))
+
     def _parse(self, params: Mapping[str, Any]) -> Point:
         """A candidate's numbers, checked."""
         if not on_path(params):
@@ -239,36 +257,28 @@ class PathCandidates:
     # Solving ----------------------------------------------------------------------------------
 
     def _solve(self, candidates: Sequence[Mapping[str, Any]]) -> list[_Predictor]:
-        """One A a noise level, one gAg a diagonal g, one Cholesky a ridge δ."""
+        """One A a noise level, one T₀ᵀA T₀ a ridge ω, one Cholesky a ridge δ."""
         points = [self._parse(params) for params in candidates]
         found = {point: self._plain(point) for point in points if point.method in PLAIN}
         denoising = sorted(
             {point for point in points if point.method not in PLAIN},
-            key=lambda c: (c.noise, c.gains_key, c.ridge_class),
+            key=lambda c: (c.noise, c.denoiser_key, c.ridge_class),
         )
         for p, level in groupby(denoising, lambda c: c.noise):
             q = 1 - p
             A = q**2 * self._basis.labelled
             A += (p * q) * self._basis.variance
-            for _, group in groupby(level, lambda c: c.gains_key):
-                same_gains = list(group)
-                h, g = self._maps.gains(same_gains[0])
-                T = self._maps.dense(same_gains[0], h) if same_gains[0].dense else None
-                if T is None:
-                    TAT = g[:, None] * A
-                    TAT *= g
-                else:
-                    TAT = (T.T @ (A @ T)).T
-                for ridge_class, same in groupby(same_gains, lambda c: c.ridge_class):
+            for _, group in groupby(level, lambda c: c.denoiser_key):
+                alike = list(group)
+                denoiser = self._maps.denoiser(alike[0])
+                inner = denoiser.sandwich(A)
+                for ridge_class, same in groupby(alike, lambda c: c.ridge_class):
                     K = ridge_class * self._basis.penalty
-                    K += TAT
+                    K += inner
                     factor = CholeskyFactor(K, PREDICTOR)
                     for point in same:
-                        if T is None:
-                            low = self._maps.low_rank(point, h, g)
-                            weights = self._predict(factor, A, g, low, q)
-                        else:
-                            weights = T @ factor.solve(q * T.T @ self._right)
+                        low = self._maps.low_rank(point, denoiser)
+                        weights = self._predict(factor, A, denoiser, low, q)
                         intercept = self._wanted - q * self._at_labelled @ weights
                         found[point] = _Predictor(weights, intercept, plain=False)
         return [found[point] for point in points]
@@ -280,23 +290,28 @@ class PathCandidates:
         return _Predictor(Z, self._wanted - q * self._basis.known.center @ Z, plain=True)
 
     def _predict(
-        self, factor: CholeskyFactor, A: Matrix, g: Vector, low: LowRank | None, q: float
+        self,
+        factor: CholeskyFactor,
+        A: Matrix,
+        denoiser: PathDenoiser,
+        low: LowRank | None,
+        q: float,
     ) -> Matrix:
-        """T u for the factor of gAg + δC; τκᵀ changes it by a matrix of rank 2k (math.md §5.4)."""
-        right = q * g[:, None] * self._right
+        """T u from the factor of T₀ᵀA T₀ + δC, which τκᵀ changes by rank 2k (math.md §5.4)."""
+        right = q * denoiser.tdot(self._right)
         if low is None:
-            return g[:, None] * factor.solve(right)
+            return denoiser.dot(factor.solve(right))
         tau, kappa = low.tau, low.kappa
         right += q * kappa @ (tau.T @ self._right)
         A_tau = A @ tau
-        sides = np.hstack([kappa, g[:, None] * A_tau])
+        sides = np.hstack([kappa, denoiser.tdot(A_tau)])
         eye = np.eye(tau.shape[1])
         middle_inverse = np.block([[np.zeros_like(eye), eye], [eye, -tau.T @ A_tau]])
         solved = factor.solve(np.hstack([right, sides]))
         u, K_sides = solved[:, : right.shape[1]], solved[:, right.shape[1] :]
         core = middle_inverse + sides.T @ K_sides
         u = u - K_sides @ np.linalg.solve(core, sides.T @ u)
-        return g[:, None] * u + tau @ (kappa.T @ u)
+        return denoiser.dot(u) + tau @ (kappa.T @ u)
 
 
 def _columns(product: Callable[[Matrix], Matrix], weights: list[Matrix]) -> Iterator[Matrix]:
