@@ -207,11 +207,13 @@ class GaussianRidge:
 
     def _scores(self, F: Matrix) -> NDArray[np.float64]:
         out = np.empty((len(F), len(self.classes_)))
-        step = max(1, 2**24 // max(1, len(self.basis_)))
+        # Large weights of both signs nearly cancel: in float32, four digits would be left.
+        basis, coef = (a.astype(np.float64, copy=False) for a in (self.basis_, self.coef_))
+        step = max(1, 2**24 // max(1, len(basis)))
         for start in range(0, len(F), step):
             part = slice(start, start + step)
-            K = _gaussian(F[part], self.basis_, self.variance_)
-            out[part] = K @ self.coef_ + self.intercept_
+            K = _gaussian(F[part].astype(np.float64, copy=False), basis, self.variance_)
+            out[part] = K @ coef + self.intercept_
         return out
 
     def decision_function(self, F: Matrix) -> NDArray[np.float64]:

@@ -70,7 +70,7 @@ def _kernel(graph: Graph, kernel: GaussianRidge, F: str) -> str:
     cross = graph.add("MatMul", F, graph.add("Transpose", basis, perm=[1, 0]))
     half, axes = np.array([[0.5]]), [1]
     rows = graph.add("Mul", graph.add("ReduceSumSquare", F, axes=axes, keepdims=1), half)
-    squares = np.einsum("ij,ij->i", kernel.basis_, kernel.basis_).astype(np.float64)
+    squares = np.einsum("ij,ij->i", kernel.basis_, kernel.basis_, dtype=np.float64)
     exponent = graph.add("Sub", graph.add("Sub", cross, rows), 0.5 * squares[None])
     exponent = graph.add("Min", exponent, np.zeros((1, 1)))  # rounding
     K = graph.add("Exp", graph.add("Div", exponent, np.array([[kernel.variance_]])))
