@@ -13,7 +13,7 @@ import marda
 README = Path(__file__).parent.parent / "README.md"
 
 
-@pytest.mark.parametrize("name", ["MDA", "MDAClassifier", "pack"])
+@pytest.mark.parametrize("name", ["MDA", "MDAClassifier", "MDAClassifierCV", "pack"])
 def test_docstring_examples(name):
     finder = doctest.DocTestFinder(recurse=False)
     found = finder.find(getattr(marda, name), name, globs=dict(vars(marda)))
@@ -24,7 +24,7 @@ def test_docstring_examples(name):
     assert runner.failures == 0
 
 
-@pytest.mark.parametrize("name", ["MDA", "MDAClassifier", "DSCM"])
+@pytest.mark.parametrize("name", ["MDA", "MDAClassifier", "MDAClassifierCV", "DSCM"])
 def test_every_parameter_is_described(name):
     cls = getattr(marda, name)
     assert "parameters}" not in cls.__doc__  # the shared text was filled in
