@@ -366,5 +366,5 @@ def start_local(n_workers: int | None = None, *, memory: str | int = "auto") -> 
         threads_per_worker=1,
         processes=True,
         memory_limit=memory,
-        dashboard_address=None,
+        dashboard_address=":0",  # a free port: the usual one may be taken by another cluster
     )

@@ -1,0 +1,61 @@
+"""`marda adapt` on files larger than its memory: the peak of a fresh process stays bounded."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+D, GROUP = 128, 50_000
+# VmHWM where there is one: ru_maxrss of a new process also counts the one that started it.
+CODE = """
+import json, sys
+from marda import cli
+from marda.experiments.memory import peak_mb
+print(json.dumps({"code": cli.main(sys.argv[1:]), "mb": peak_mb()}))
+"""
+
+
+def write(path, n_rows, group, label):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    writer = None
+    for start in range(0, n_rows, GROUP):
+        y = rng.integers(0, 2, min(GROUP, n_rows - start))
+        X = rng.standard_normal((D, len(y))) + y
+        columns = {f"f{k}": row for k, row in enumerate(X)} | ({"y": y} if label else {})
+        table = pa.table(columns)
+        writer = writer or pq.ParquetWriter(path, table.schema, use_dictionary=False)
+        writer.write_table(table, row_group_size=group)
+    writer.close()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no resource module")
+def test_rows_of_a_gigabyte_in_less_than_half_of_it(tmp_path):
+    n = {"s": 600_000, "t": 400_000}  # 1.02 GB of numbers
+    for name, rows in n.items():
+        write(tmp_path / f"{name}.parquet", rows, GROUP, name == "s")
+    files = ["--source", "s.parquet", "--target", "t.parquet", "--label", "y", "--json"]
+    written = ["--out", "p.parquet", "--model", "m.marda", "--memory", "100MB"]
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, "adapt", *files, *written],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told, measured = map(json.loads, done.stdout.splitlines())
+    assert measured["code"] == 0
+    assert told["rows"] == {"source": n["s"], "target": n["t"], "labelled_target": 0}
+    assert sum(told["predicted"].values()) == n["t"]
+    print(f"peak {measured['mb']:.0f} MB, {told['seconds']} s")
+    assert measured["mb"] < 500
