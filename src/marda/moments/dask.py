@@ -8,6 +8,7 @@ again what was lost, from the rows, and no row can count twice.
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
 from collections.abc import Callable, Sequence
@@ -367,4 +368,5 @@ def start_local(n_workers: int | None = None, *, memory: str | int = "auto") -> 
         processes=True,
         memory_limit=memory,
         dashboard_address=":0",  # a free port: the usual one may be taken by another cluster
+        silence_logs=logging.ERROR,  # that a worker was slow to end is no news
     )
