@@ -158,9 +158,9 @@ class PathMaps:
         h = q**2 * values + p * q * (1 + point.means) + point.ridge
         if not point.ridge_apart and not point.means_apart:
             return DiagonalDenoiser(h, q * values)
-        G = point.ridge_apart * self.basis.noise(np.ones(self.moments.n_features))
+        G = point.ridge_apart * self.basis.penalty  # VᵀD⁻¹V, as the basis is square
         if point.means_apart:
-            G += (point.means_apart * p * q) * self.basis.noise(self._discrepancy[1])
+            G += (point.means_apart * p * q) * self._means_matrix
         G[np.diag_indices_from(G)] += h
         return DenseDenoiser(G, q * values)
 
@@ -188,6 +188,11 @@ class PathMaps:
         half = domain_discrepancy(self.moments, Dropout(0.5), "exact")  # q = ½, pq = ¼
         rows = 2 * half.rows
         return rows, 4 * half.diagonal, self.basis.inputs(rows.T)
+
+    @cached_property
+    def _means_matrix(self) -> Matrix:
+        """Vᵀ(D_M/D)V."""
+        return self.basis.noise(self._discrepancy[1])
 
     @cached_property
     def _means_noise(self) -> tuple[float, float]:

@@ -272,13 +272,15 @@ class PathCandidates:
                 alike = list(group)
                 denoiser = self._maps.denoiser(alike[0])
                 inner = denoiser.sandwich(A)
+                terms = {(c.method, c.weight): c for c in alike}
+                low = {key: self._maps.low_rank(c, denoiser) for key, c in terms.items()}
                 for ridge_class, same in groupby(alike, lambda c: c.ridge_class):
                     K = ridge_class * self._basis.penalty
                     K += inner
                     factor = CholeskyFactor(K, PREDICTOR)
                     for point in same:
-                        low = self._maps.low_rank(point, denoiser)
-                        weights = self._predict(factor, A, denoiser, low, q)
+                        part = low[point.method, point.weight]
+                        weights = self._predict(factor, A, denoiser, part, q)
                         intercept = self._wanted - q * self._at_labelled @ weights
                         found[point] = _Predictor(weights, intercept, plain=False)
         return [found[point] for point in points]
