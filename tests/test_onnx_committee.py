@@ -10,8 +10,10 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
 from marda import MDAClassifier, MDAClassifierCV
+from marda.io import Preprocessing, read_batches
 from marda.onnx import OnnxError, graph
 from marda.persist import load
+from marda.workflow import ReadOptions, adapt
 from problems import make_case
 from test_onnx import CASE, assert_same, fit, run
 
@@ -98,6 +100,25 @@ def test_a_loaded_committee_has_the_same_graph(tmp_path):
     again = load(tmp_path / "m.marda")
     again.to_onnx(tmp_path / "m.onnx")
     assert_same(again, tmp_path / "m.onnx", WIDE.X)
+
+
+def test_preprocessing_comes_before_the_views(tmp_path):
+    """A committee on scaled columns, with gaps filled: the graph takes the rows of the file."""
+    gaps = WIDE.X * np.geomspace(1, 1000, 9) + 5
+    gaps[3, 1] = gaps[7, 0] = np.nan
+    np.savez(tmp_path / "s.npz", X=gaps[:60], y=WIDE.codes[:60])
+    np.savez(tmp_path / "t.npz", X=gaps[60:])
+    options = ReadOptions("y", missing="impute", scale="standard")
+    state = adapt(tmp_path / "s.npz", tmp_path / "t.npz", options).model.preprocessing_
+    chosen = Preprocessing.from_json(state)
+    parts = [next(read_batches(tmp_path / f"{k}.npz", columns=chosen.columns)) for k in "st"]
+    rows = np.vstack([chosen.transform(part) for part in parts])
+    model = fit_cv(MDAClassifierCV(random_state=0), rows)
+    model.preprocessing_ = state
+    model.to_onnx(tmp_path / "m")
+    label, scores, _ = run(tmp_path / "m", gaps)
+    np.testing.assert_allclose(scores, model.decision_function(rows), atol=1e-9)
+    assert label.tolist() == model.predict(rows).tolist()
 
 
 @pytest.mark.parametrize(
