@@ -97,7 +97,7 @@ def table(
     body = "".join(f"<tr>{''.join(_cell(c, k) for k, c in enumerate(row))}</tr>" for row in rows)
     # A wide table scrolls by itself: a keyboard must be able to reach it, and to know what it is.
     return (
-        f'<div class="scroll" role="region" aria-label="{escape(caption)}" tabindex="0">'
+        f'<div class="scroll" role="group" aria-label="{escape(caption)}" tabindex="0">'
         f"<table><caption>{escape(caption)}</caption>"
         f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
     )

@@ -155,8 +155,8 @@ def _figure(chart: Chart, charts: dict[str, dict[str, Any]]) -> str:
     more = more if chart.rows else ""
     return (
         f"<figure{kind}><figcaption>{escape(chart.name)}</figcaption>"
-        f'<div class="chart" role="img" aria-label="{escape(chart.name)}"><div id="{name}"></div>'
-        f"</div>{more}</figure>"
+        f'<div class="chart" role="img" aria-label="{escape(chart.name)}">'
+        f'<div id="{name}" aria-hidden="true"></div></div>{more}</figure>'
     )
 
 

@@ -1,0 +1,172 @@
+"""Every kind of report in a real browser, from the disk."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from report_pages import KINDS, page_of
+
+from .conftest import SCREENSHOTS, Page
+
+pytestmark = pytest.mark.browser
+pytest.importorskip("altair")
+
+
+@pytest.fixture(params=KINDS)
+def page(request, browser, tmp_path_factory):
+    """A page that lies in a file."""
+    path = tmp_path_factory.mktemp("pages") / f"{request.param}.html"
+    path.write_text(page_of(request.param), encoding="utf-8")
+    return Page(browser, path)
+
+
+def test_no_complaint_and_no_request(page):
+    page.open()
+    assert page.browser.get_log("browser") == []
+    messages = [json.loads(m["message"])["message"] for m in page.browser.get_log("performance")]
+    asked = {
+        m["params"]["request"]["url"].partition(",")[0]
+        for m in messages
+        if m["method"] == "Network.requestWillBeSent"
+    }
+    assert asked <= {page.path.as_uri(), "data:"}
+    assert page.run("return performance.getEntriesByType('resource').length") == 0
+
+
+def test_the_policy_refuses_requests(page):
+    # The page as it is, with a stranger's image in it: the browser must not even ask.
+    text = page.path.read_text(encoding="utf-8")
+    page.path.write_text(text.replace("</main>", "<img src='http://127.0.0.1:9/x'></main>"))
+    page.open()
+    assert any("Content Security Policy" in m["message"] for m in page.browser.get_log("browser"))
+
+
+LARGEST = """
+const marks = ".mark-symbol.role-mark path, .mark-rect.role-mark path";
+const area = (mark) => {
+  const box = mark.getBoundingClientRect();
+  return box.width * box.height;
+};
+const found = [...arguments[0].querySelectorAll(marks)];
+const largest = found.reduce((one, other) => (area(other) >= area(one) ? other : one));
+largest.scrollIntoView({block: "center", behavior: "instant"});
+return largest;
+"""
+
+
+def test_hover_shows_values(page):
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.by import By
+
+    page.open()
+    charts = page.browser.find_elements(By.CSS_SELECTOR, ".chart")
+    assert charts
+    for chart in charts:
+        mark = page.run(LARGEST, chart)
+        ActionChains(page.browser).move_to_element(mark).perform()
+        tip = "document.querySelector('#vg-tooltip-element.visible')"
+        page.wait(f"{tip} !== null && {tip}.textContent.trim() !== ''", seconds=10)
+        ActionChains(page.browser).move_to_element(
+            page.browser.find_element(By.TAG_NAME, "h1")
+        ).perform()
+        page.wait(f"{tip} === null", seconds=10)
+
+
+COLUMN = """
+const [table, at] = arguments;
+return [...table.tBodies[0].rows].map((row) => {
+  const cell = row.cells[at];
+  return "sort" in cell.dataset ? cell.dataset.sort : cell.textContent.trim();
+});
+"""
+
+
+def test_sorting_sorts(page):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    page.open()
+    page.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    tables = page.browser.find_elements(By.TAG_NAME, "table")
+    sorted_columns = 0
+    for table in tables:
+        for at, head in enumerate(table.find_elements(By.CSS_SELECTOR, "th[aria-sort]")):
+            if at > 3:
+                break
+            button = head.find_element(By.TAG_NAME, "button")
+            numeric = page.run(
+                "return 'sort' in arguments[0].tBodies[0].rows[0].cells[arguments[1]].dataset",
+                table,
+                at,
+            )
+            for way in ("ascending", "descending"):
+                button.send_keys(Keys.ENTER)  # the keyboard does what a click does
+                assert head.get_attribute("aria-sort") == way
+                values = page.run(COLUMN, table, at)
+                known = [v for v in values if v != ""]
+                assert values[: len(known)] == known  # empty cells stay last
+                if numeric:
+                    numbers = [float(v) for v in known]
+                    assert numbers == sorted(numbers, reverse=way == "descending")
+                    sorted_columns += 1
+            others = table.find_elements(By.CSS_SELECTOR, "th[aria-sort]:not([aria-sort=none])")
+            assert len(others) == 1
+    assert sorted_columns > 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_both_colour_schemes_are_accessible(page, scheme):
+    from axe_core_python.selenium import Axe
+
+    page.open(scheme=scheme)
+    page.screenshot(f"{page.path.stem}-{scheme}")
+    page.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    found = Axe().run(page.browser)["violations"]
+    told = [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found]
+    assert told == []
+
+
+def test_charts_follow_the_colour_scheme(page):
+    label = "getComputedStyle(document.querySelector('.chart svg text')).fill"
+    background = "getComputedStyle(document.body).backgroundColor"
+    seen = []
+    for scheme in ("light", "dark"):
+        page.open(scheme=scheme)
+        seen.append(page.run(f"return [{label}, {background}]"))
+    assert seen[0][0] != seen[1][0]
+    assert seen[0][1] != seen[1][1]
+    # On paper a dark page is light, without being drawn again.
+    page.command("Emulation.setEmulatedMedia", media="print")
+    assert page.run(f"return {background}") == "rgb(255, 255, 255)"
+
+
+def test_a_narrow_window_needs_no_scrolling_sideways(page):
+    page.open(width=400)
+    page.screenshot(f"{page.path.stem}-narrow")
+    assert page.run("return document.documentElement.scrollWidth") <= 400
+
+
+def test_print(page):
+    page.open(scheme="dark")
+    pdf = page.command("Page.printToPDF", printBackground=True)
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    data = base64.b64decode(pdf["data"])
+    (SCREENSHOTS / f"{page.path.stem}.pdf").write_bytes(data)
+    assert data.startswith(b"%PDF")
+
+
+def test_the_keyboard_reaches_the_content_and_shows_where_it_is(page):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    page.open()
+    page.browser.find_element(By.TAG_NAME, "body").send_keys(Keys.TAB)
+    focused = page.browser.switch_to.active_element
+    assert focused.text == "Skip to the content"
+    style = "getComputedStyle(document.activeElement).outlineStyle"
+    assert page.run(f"return {style}") == "solid"
+    focused.send_keys(Keys.ENTER)
+    page.wait("document.activeElement.id === 'content'", seconds=10)
