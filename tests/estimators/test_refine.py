@@ -9,11 +9,12 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
 from marda import MDAClassifier, pack
-from marda.criteria.neighbours import nearest_neighbours
+from marda.criteria.neighbours import Agreement, nearest_neighbours
 from marda.estimators.refine import (
     RefinementWarning,
     Rows,
     balanced_weights,
+    class_separation,
     most_confident,
     refine,
 )
@@ -117,6 +118,29 @@ def test_one_label_for_every_row_is_undone():
     fit = Recorder([GOOD, np.zeros_like(GOOD)])
     with pytest.warns(RefinementWarning):
         refine(fit, loop_rows(), 3)
+
+
+def test_features_that_lose_the_source_classes_are_undone():
+    """Class-MMD with wrong labels smooths labels, so neighbours agree, but melts classes."""
+    values = iter([0.9, 0.9, 0.7])
+    fit = Recorder([GOOD])
+    with pytest.warns(RefinementWarning, match="tell source classes apart less well"):
+        history, _ = refine(fit, loop_rows(), 6, lambda: Agreement(next(values), 0.02))
+    assert [r.used for r in history] == [True, False]
+
+
+def test_class_separation_leaves_rows_out():
+    rng = np.random.default_rng(0)
+    F, codes = rng.normal(size=(30, 4)), np.r_[np.arange(29) % 3, 5]
+    right = []
+    for i in range(30):
+        rest = np.arange(30) != i
+        means = {c: F[rest & (codes == c)].mean(0) for c in np.unique(codes[rest])}
+        nearest = min(means, key=lambda c: np.linalg.norm(F[i] - means[c]))
+        right.append(nearest == codes[i])
+    found = class_separation(F, codes)
+    assert found.value == pytest.approx(np.mean(right))
+    assert found.standard_error == pytest.approx(np.std(right) / np.sqrt(30))
 
 
 def test_without_free_rows_there_is_one_fit():

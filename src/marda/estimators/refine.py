@@ -1,8 +1,9 @@
 """Self-labelling: confident target rows join the labelled ones, more of them every round.
 
 Round k of n keeps the k/n most confident target rows of every predicted class and fits again. The
-set grows class by class, so that an easy class cannot crowd out a hard one. Labels are judged by
-what no round can change: whether neighbours in the features of before the first round agree.
+set grows class by class, so that an easy class cannot crowd out a hard one. A round is judged by
+what it cannot make up: whether neighbours in the features of before the first round agree on their
+labels, and, where the features are learned again, whether they still tell source classes apart.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
+from sklearn.metrics.pairwise import euclidean_distances
 
 from marda.criteria.neighbours import Agreement, Neighbours, label_agreement
 
-__all__ = ["RefinementWarning", "Round", "Rows", "balanced_weights", "refine"]
+__all__ = ["RefinementWarning", "Round", "Rows", "balanced_weights", "class_separation", "refine"]
 
 Matrix = NDArray[np.floating]
 Vector = NDArray[np.floating]
@@ -30,6 +32,11 @@ SHARPNESS = 2.5
 SETTLED = 1e-3
 #: A round is worse if neighbours agree less by this many standard errors.
 TOLERANCE = 3.0
+#: What it means that a piece of evidence fell.
+WORSE = (
+    "target rows that lie close together agree on a class less often than before",
+    "the features tell source classes apart less well than before",
+)
 #: A few labelled target rows together weigh up to this many times their number.
 TARGET_WEIGHT = 10.0
 
@@ -84,7 +91,9 @@ def balanced_weights(codes: Index, n_classes: int) -> Vector:
     return np.asarray((len(codes) / present / np.maximum(counts, 1))[codes])
 
 
-def refine(fit: Fit, rows: Rows, n_rounds: int) -> tuple[list[Round], Matrix]:
+def refine(
+    fit: Fit, rows: Rows, n_rounds: int, separation: Callable[[], Agreement] | None = None
+) -> tuple[list[Round], Matrix]:
     """Fit on the labelled rows, then in rounds on those and self-labelled rows.
 
     Parameters
@@ -96,6 +105,8 @@ def refine(fit: Fit, rows: Rows, n_rounds: int) -> tuple[list[Round], Matrix]:
         Labelled and free rows.
     n_rounds : int
         Rounds; labels that have settled skip to the last.
+    separation : callable, default=None
+        How well the features of the last fit tell source classes apart, where a fit changes them.
 
     Returns
     -------
@@ -109,7 +120,7 @@ def refine(fit: Fit, rows: Rows, n_rounds: int) -> tuple[list[Round], Matrix]:
     if not len(rows.free):
         return history, scores
     labels = scores[rows.free].argmax(1)
-    best = _agreement(rows, labels)
+    best = _evidence(rows, labels, separation)
     none: Index = np.empty(0, dtype=np.int64)
     last: tuple[Index, Index, Vector] = (none, none, np.empty(0))
     calm, number = 0, 0
@@ -123,20 +134,24 @@ def refine(fit: Fit, rows: Rows, n_rounds: int) -> tuple[list[Round], Matrix]:
         changed = int((new != labels).sum())
         still = changed <= SETTLED * len(labels) and number > n_rounds / 2
         calm = calm + 1 if still else 0
-        now = _agreement(rows, new)
-        worse = now.value < best.value - TOLERANCE * max(now.standard_error, best.standard_error)
-        history.append(Round(n_rounds, number, len(kept), changed, *now, used=not worse))
-        if worse:
+        now = _evidence(rows, new, separation)
+        why = [
+            f"{what} ({after.value:.2f} after {before.value:.2f})"
+            for what, before, after in zip(WORSE, best, now, strict=True)
+            if after.value
+            < before.value - TOLERANCE * max(after.standard_error, before.standard_error)
+        ]
+        history.append(Round(n_rounds, number, len(kept), changed, *now[0], used=not why))
+        if why:
             warnings.warn(
-                f"self-labelling was stopped and undone at round {number} of {n_rounds}: target "
-                f"rows that lie close together agree on a class less often than before it "
-                f"({now.value:.2f} against {best.value:.2f}). The model of the round before is "
-                "kept; use fewer rounds, a smaller domain_loss_weight, or refine=0.",
+                f"self-labelling was stopped and undone at round {number} of {n_rounds}: "
+                f"{' and '.join(why)}. The model of the round before is kept; use fewer rounds, a "
+                "smaller domain_loss_weight, or refine=0.",
                 RefinementWarning,
                 stacklevel=2,
             )
             return history, _fit_with(fit, rows, last)
-        best = max(best, now, key=lambda a: a.value)
+        best = [max(pair, key=lambda a: a.value) for pair in zip(best, now, strict=True)]
         scores, labels, last = new_scores, new, joined
     return history, scores
 
@@ -171,7 +186,27 @@ def _weights(rows: Rows, labels: Index, confidence: Vector) -> Vector:
     return np.asarray(weights * (total / weights.sum()))
 
 
-def _agreement(rows: Rows, labels: Index) -> Agreement:
-    if rows.neighbours is None:
-        return Agreement(0.0, 0.0)
-    return label_agreement(rows.neighbours, labels)
+def _evidence(
+    rows: Rows, labels: Index, separation: Callable[[], Agreement] | None
+) -> list[Agreement]:
+    """What a round must not make worse, in the order of WORSE."""
+    nothing = Agreement(0.0, 0.0)
+    return [
+        nothing if rows.neighbours is None else label_agreement(rows.neighbours, labels),
+        nothing if separation is None else separation(),
+    ]
+
+
+def class_separation(F: Matrix, codes: Index) -> Agreement:
+    """Share of rows nearest to the mean of their own class, which is taken without them."""
+    values, codes = np.unique(codes, return_inverse=True)
+    counts = np.bincount(codes).astype(F.dtype)
+    sums = np.zeros((len(values), F.shape[1]), dtype=F.dtype)
+    np.add.at(sums, codes, F)
+    distances = euclidean_distances(F, sums / counts[:, None], squared=True)
+    own, n = distances[np.arange(len(F)), codes], counts[codes]
+    # Without x, the mean of its class lies n/(n − 1) times as far from x as with it.
+    left_out = np.where(n > 1, own * (n / np.maximum(n - 1, 1)) ** 2, np.inf)
+    distances[np.arange(len(F)), codes] = left_out
+    right = distances.argmin(1) == codes
+    return Agreement(float(right.mean()), float(right.std() / np.sqrt(len(right))))

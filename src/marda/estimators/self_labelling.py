@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from marda._memory import available_memory, format_bytes
 from marda._validation import UNLABELED, Labels, check_number
-from marda.criteria.neighbours import nearest_neighbours
+from marda.criteria.neighbours import Agreement, nearest_neighbours
 from marda.estimators.kernel import RidgeSolution
 from marda.estimators.labellers import (
     EstimatorLabeller,
@@ -21,7 +21,13 @@ from marda.estimators.labellers import (
     NearestLabeller,
     RidgeLabeller,
 )
-from marda.estimators.refine import TARGET_WEIGHT, Rows, balanced_weights, refine
+from marda.estimators.refine import (
+    TARGET_WEIGHT,
+    Rows,
+    balanced_weights,
+    class_separation,
+    refine,
+)
 from marda.terms import Model, parse_method
 
 __all__ = ["SelfLabelling"]
@@ -132,9 +138,10 @@ class SelfLabelling:
             model = parse_method(self.method)
             if refining and (model.joint or model.class_mmd):
                 fit = _Refit(self, X, labels, domain, model, labeller)
-            history, scores = refine(fit, rows, n)
+            again = isinstance(fit, _Refit)
+            history, scores = refine(fit, rows, n, fit.separation if again else None)
             self.rounds_ += history
-            labeller = fit.labeller if isinstance(fit, _Refit) else labeller
+            labeller = fit.labeller if again else labeller
             if isinstance(labeller, RidgeLabeller):
                 seen = scores[rows.free] if len(rows.free) else scores
                 spread = float(np.sqrt(np.mean((seen - seen.mean(1, keepdims=True)) ** 2)))
@@ -250,6 +257,11 @@ class _Refit:
             self._learn(rows, codes)
         self._fresh = False
         return np.asarray(self.labeller.fit(rows, codes, weights))
+
+    def separation(self) -> Agreement:
+        """How well the current features tell source classes apart."""
+        known = (self._domain >= 0) & (self._labels.codes != UNLABELED)
+        return class_separation(self.labeller.F[known], self._labels.codes[known])
 
     def _learn(self, rows: Index, codes: Index) -> None:
         everyone = np.full(len(self._domain), UNLABELED, dtype=np.int64)

@@ -195,7 +195,7 @@ class ThinBasis(Basis):
 
     def scores(self, A: Matrix, rows: Any) -> Matrix:
         """(X − 1mᵀ) D^-½V A on some of the rows."""
-        return self._B[rows] @ A
+        return np.asarray(self._B[rows] @ A)
 
     def plain(self, p: float, ridge_class: float) -> Factor:
         """q²S_l + pq D_l + δI, through the kernel of the labelled rows."""

@@ -12,11 +12,12 @@ from scipy.special import softmax
 from scipy.stats import rankdata
 from sklearn.model_selection import KFold, ParameterGrid
 
+from marda._memory import available_memory
 from marda._validation import UNLABELED, Labels
 from marda.criteria import entropy, mutual_information, soft_neighbourhood_density
 from marda.criteria.neighbours import Neighbours, label_agreement, nearest_neighbours
 from marda.estimators import MDAClassifier
-from marda.selection.candidates import PathCandidates, on_path
+from marda.selection.candidates import SHARED, PathCandidates, on_path, path_bytes
 from marda.selection.committee import Member, spread_of
 from marda.selection.scorers import get_criterion
 from marda.selection.views import View, make_view
@@ -31,8 +32,8 @@ Index = NDArray[np.int64]
 SHARPNESS = 2.5
 NEIGHBOURS = 10
 FOLDS = 3
-#: Parameters that candidates of one `PathCandidates` share.
-SHARED = ("class_weight", "fit_intercept", "ridge_domain", "scaling")
+#: Beyond, an eigendecomposition takes minutes, and separate fits share what they can.
+MAX_BASIS = 6000
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,10 @@ def search(
     scoring: Any,
     seed: int,
     say: Callable[[str], None],
+    *,
+    folds: bool = True,
 ) -> Found:
-    """Score every candidate, fit the best on all rows."""
+    """Score every candidate, fit the best on all rows; with folds, also without some of them."""
     views = {kind: make_view(kind, X) for kind in {c.inputs for c in candidates}}
     target = np.flatnonzero(domain < 0)
     if scoring in QUICK and len(target):
@@ -116,7 +119,7 @@ def search(
         1.0,
         spread_of(model._class_scores(seen)),
     )
-    left_out = _folds(best, rows, labels, domain, seed)
+    left_out = _folds(best, rows, labels, domain, seed) if folds else []
     return Found(member, index, best.to_json(), table, left_out)
 
 
@@ -205,6 +208,7 @@ def _target_scores(
     """Scores of target rows by every candidate; those on the noise path share its basis."""
     target = np.flatnonzero(domain < 0)
     found: dict[int, Matrix] = {}
+    room = available_memory() // 2
     groups: dict[tuple[str, ...], list[int]] = {}
     defaults = MDAClassifier().get_params(deep=False)
     for k, one in enumerate(candidates):
@@ -212,12 +216,14 @@ def _target_scores(
             shared = tuple(repr(one.parameters.get(n, defaults[n])) for n in SHARED)
             groups.setdefault(shared, []).append(k)
     for places in groups.values():
-        if len(places) < 3:  # the eigendecomposition costs as much as two fits
+        # The eigendecomposition costs as much as two fits, and much memory for many columns.
+        if len(places) < 3 or min(rows.shape) > MAX_BASIS or path_bytes(*rows.shape) > room:
             continue
         first = {**defaults, **candidates[places[0]].parameters}
         path = PathCandidates(rows, labels, domain, **{name: first[name] for name in SHARED})
-        scored = path.scores([candidates[k].parameters for k in places], target)
-        found |= dict(zip(places, scored, strict=True))
+        near = [k for k in places if path.close(candidates[k].parameters)]
+        scored = path.scores([candidates[k].parameters for k in near], target)
+        found |= dict(zip(near, scored, strict=True))
     problems: dict[Any, Any] = {}
     for k, one in enumerate(candidates):
         if k not in found:

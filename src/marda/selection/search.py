@@ -153,10 +153,19 @@ class MDAClassifierCV(ClassifierMixin, OnnxFiles, FeatureNames, BaseEstimator):
             self.best_params_ = members[0].model.get_params()
             left_out = facts["left_out"]
         else:
-            found = search(candidates, X, labels, domain, self.scoring, seed, self._say)
+            found = search(
+                candidates,
+                X,
+                labels,
+                domain,
+                self.scoring,
+                seed,
+                self._say,
+                folds=bool(self.calibrate),
+            )
             members, self.candidates_ = [found.member], found.table
             self.best_params_, self.best_index_ = found.parameters, found.index
-            left_out = found.left_out if self.calibrate else []
+            left_out = found.left_out
         self.setting_ = members[0].model.setting_
         self._committee = self._calibrated(members, left_out, X, domain, seed)
         self.fit_seconds_ = time.perf_counter() - began

@@ -1,0 +1,56 @@
+"""One temperature, fitted on weighted held-out rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from marda.selection.calibration import calibrate, importance
+
+
+def drawn(sharpness, n=20000, seed=0):
+    """Scores whose softmax, sharpened so, is the truth."""
+    rng = np.random.default_rng(seed)
+    S = rng.normal(size=(n, 3))
+    P = softmax(sharpness * S, axis=1)
+    return S, (P.cumsum(1) < rng.random((n, 1))).sum(1)
+
+
+@pytest.mark.parametrize("sharpness", [0.3, 1.0, 4.0])
+def test_the_true_sharpness_is_found(sharpness):
+    S, codes = drawn(sharpness)
+    found = calibrate(S, codes, np.ones(len(S)))
+    assert found["sharpness"] == pytest.approx(sharpness, rel=0.05)
+    assert found["ece_after"] < 0.02
+    assert found["rows"] == pytest.approx(len(S))
+
+
+def test_weights_choose_the_rows_that_count():
+    (S1, c1), (S2, c2) = drawn(0.5), drawn(4.0, seed=1)
+    S, codes = np.vstack([S1, S2]), np.r_[c1, c2]
+    weights = np.r_[np.zeros(len(S1)), np.ones(len(S2))]
+    assert calibrate(S, codes, weights)["sharpness"] == pytest.approx(4.0, rel=0.05)
+
+
+def test_separable_rows_do_not_become_certain():
+    codes = np.arange(50) % 2
+    S = np.where(np.eye(2)[codes] > 0, 1.0, -1.0)
+    assert calibrate(S, codes, np.ones(50))["sharpness"] <= np.exp(3.01)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_source_rows_like_the_target_weigh_more(wide):
+    rng = np.random.default_rng(0)
+    d = 200 if wide else 3
+    Xs, Xt = rng.normal(size=(400, d)), rng.normal(size=(300, d))
+    Xs[:, 0] *= 5
+    Xt[:, 0] = 5 * Xt[:, 0] + 6
+    chosen, weights = importance(Xs, Xt, 0)
+    assert np.corrcoef(Xs[chosen, 0], weights)[0, 1] > 0.5
+
+
+def test_a_handful_of_rows_is_not_weighted():
+    chosen, weights = importance(np.eye(5), np.eye(5)[:3], 0)
+    np.testing.assert_array_equal(weights, 1)
+    assert len(chosen) == 5
