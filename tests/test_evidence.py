@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from marda import MDAClassifier, pack
-from marda.diagnostics import confusion, gather
+from marda.diagnostics import confusion, denoise, gather
 from marda.diagnostics.evidence import GAPS, POINTS
 
 RNG = np.random.default_rng(3)
@@ -147,3 +147,23 @@ def test_confusion():
     classes = np.array(["a", "b"])
     truth, predicted = np.array(["a", "a", "b"]), np.array(["a", "b", "b"])
     np.testing.assert_array_equal(confusion(classes, truth, predicted), [[1, 1], [0, 1]])
+
+
+def test_a_model_that_centres_is_told_which_rows_are_the_sources():
+    X, y, domain = pack(XS, YS, XT)
+    model = MDAClassifier("S1", center=True).fit(X, y, sample_domain=domain)
+    hs, ht = denoise(model, XS, XT)
+    H = model.transform(X, sample_domain=domain)
+    np.testing.assert_allclose(np.vstack([hs, ht]), H)
+    assert np.abs(hs.mean(0) - ht.mean(0)).max() < 1e-9
+    assert not np.allclose(hs, model.transform(XS))
+
+
+def test_pivots_keep_their_names():
+    X, y, domain = pack(XS, YS, XT)
+    model = MDAClassifier("S1", n_pivots=2).fit(X, y, sample_domain=domain)
+    gaps = look(estimator=model).gaps
+    outputs = model.get_feature_names_out(NAMES).tolist()
+    assert sorted(g.feature for g in gaps) == sorted(outputs)
+    before = {g.feature: g.before for g in look().gaps}
+    assert all(gap.before == pytest.approx(before[gap.feature]) for gap in gaps)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from marda.criteria.rows import sample
 from marda.diagnostics.distances import Interval, a_distance, domain_accuracy, mmd
-from marda.diagnostics.evidence import Evidence, Gap, Picture, confusion, gather
+from marda.diagnostics.evidence import Evidence, Gap, Picture, confusion, denoise, gather
 from marda.diagnostics.findings import Finding, data_findings, prediction_findings
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "a_distance",
     "confusion",
     "data_findings",
+    "denoise",
     "diagnose",
     "domain_accuracy",
     "gather",
@@ -100,7 +101,7 @@ def diagnose(
         return Diagnosis(None, None, None, None, tuple(findings), verdict, "few-rows")
     rng = np.random.default_rng(seed)
     sources, targets = sample(Xs, 1000, rng), sample(Xt, 1000, rng)
-    denoised = [estimator.transform(X) for X in (sources, targets)]
+    denoised = denoise(estimator, sources, targets)
     before = domain_accuracy(sources, targets, seed=seed)
     after = domain_accuracy(*denoised, seed=seed)
     distances = mmd(sources, targets, seed=seed), mmd(*denoised, seed=seed)

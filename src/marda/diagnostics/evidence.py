@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["Evidence", "Gap", "Picture", "confusion", "gather"]
+__all__ = ["Evidence", "Gap", "Picture", "confusion", "denoise", "gather"]
 
 POINTS = 500  # a domain: more dots hide each other, and every dot is part of the page
 GAPS = 15
@@ -111,7 +111,7 @@ def gather(
     most = min(POINTS, max(50, CELLS // (2 * max(1, Xs.shape[1]))))
     places = [np.sort(rng.permutation(X.shape[0])[:most]) for X in (Xs, Xt)]
     rows = [X[at] for X, at in zip((Xs, Xt), places, strict=True)]
-    denoised = [estimator.transform(X) for X in rows]
+    denoised = denoise(estimator, *rows)
     classes = estimator.classes_
     picked = [y[at] for y, at in zip((labels, predicted), places, strict=True)]
     edges = np.linspace(0.0, 1.0, BINS + 1)
@@ -125,7 +125,7 @@ def gather(
         codes=np.searchsorted(classes, np.concatenate(picked)).astype(np.int64),
         classes=tuple(str(c) for c in classes.tolist()),
         shares=np.array([[np.mean(y == c) for c in classes] for y in (labels, predicted)]),
-        gaps=_gaps(rows, denoised, names),
+        gaps=_gaps(rows, denoised, names, _outputs(estimator, names, denoised[0].shape[1])),
         confidence=np.array(
             [np.histogram(best[codes == k], edges)[0] for k in range(len(classes))], dtype=np.int64
         ),
@@ -162,14 +162,38 @@ def _picture(rows: list[Any], seed: int) -> Picture:
     return Picture(places, (float(shares[0]), float(shares[1]) if k > 1 else 0.0))
 
 
-def _gaps(rows: list[Any], denoised: list[Any], names: Sequence[str]) -> tuple[Gap, ...]:
+def denoise(estimator: Any, Xs: Any, Xt: Any) -> list[Any]:
+    """Denoised rows of both domains; a model that centres must know which are the source's."""
+    sources = [d for d in np.asarray(getattr(estimator, "domains_", ())).tolist() if d >= 0]
+    if not sources or not getattr(estimator, "center", True):
+        return [estimator.transform(X) for X in (Xs, Xt)]
+    domain = np.full(Xs.shape[0], sources[0])
+    return [estimator.transform(Xs, sample_domain=domain), estimator.transform(Xt)]
+
+
+def _outputs(estimator: Any, names: Sequence[str], width: int) -> NDArray[np.int64] | None:
+    """Places of the features that denoised columns stand for; None where they stand for none."""
+    if width == len(names):
+        return np.arange(width)
+    try:
+        shown = estimator.get_feature_names_out(np.asarray(names, dtype=object)).tolist()
+    except (AttributeError, ValueError):
+        return None
+    places = {name: k for k, name in enumerate(names)}
+    found = [places.get(name) for name in shown]
+    return None if len(found) != width or None in found else np.array(found, dtype=np.int64)
+
+
+def _gaps(
+    rows: list[Any], denoised: list[Any], names: Sequence[str], outputs: NDArray[np.int64] | None
+) -> tuple[Gap, ...]:
     """The features whose gap changed most."""
-    if denoised[0].shape[1] != len(names):
+    if outputs is None:
         return ()
-    before, after = (_standardised(pair) for pair in (rows, denoised))
+    before, after = _standardised(rows)[outputs], _standardised(denoised)
     changed = np.abs(np.abs(before) - np.abs(after))
     most = np.argsort(-changed, kind="stable")[:GAPS]
-    return tuple(Gap(names[j], float(before[j]), float(after[j])) for j in most)
+    return tuple(Gap(names[outputs[j]], float(before[j]), float(after[j])) for j in most)
 
 
 def _standardised(pair: list[Any]) -> NDArray[np.float64]:

@@ -36,6 +36,7 @@ CHECKS = (
     "too few rows, features that give the domain away"
 )
 MOST_SHARES = 30
+MOST_CANDIDATES = 200
 HEADER = ("parameter", "value")
 SETTINGS = {
     "US": "unsupervised: no target labels",
@@ -215,14 +216,37 @@ def _errors(result: Adapted, judgement: Judgement | None) -> Section:
 
 
 def _settings(model: Any, notes: Sequence[str]) -> Section:
-    """What was run, so that someone else can run it."""
+    """What was run, so that someone else can run it; a model may be one that chose by itself."""
+    setting = getattr(model, "setting_", "")
+    chosen = getattr(model, "best_params_", {})
     shown = [
-        ("method", f"{model.method}, {SETTINGS.get(model.setting_, model.setting_)}"),
-        ("classifier", str(model.classifier)),
+        ("method", str(getattr(model, "method", chosen.get("method", "chosen from the rows")))),
+        ("classifier", str(getattr(model, "classifier", chosen.get("classifier", "")))),
+        ("setting", SETTINGS.get(setting, setting)),
         ("features", f"{model.n_features_in_:,}"),
     ]
     every = sorted(model.get_params(deep=False).items())
     rows: list[Cells] = [[name, str(value)] for name, value in every]
     caption = "Parameters of the model."
     full = f"<details><summary>All parameters</summary>{table(caption, HEADER, rows)}</details>"
-    return Section("Settings", (facts(shown), *([points(notes)] if notes else []), full))
+    parts = [facts([(name, value) for name, value in shown if value])]
+    if len(getattr(model, "candidates_", ())) > 1:
+        parts.append(_candidates(model.candidates_))
+    return Section("Settings", (*parts, *([points(notes)] if notes else []), full))
+
+
+def _candidates(candidates: Sequence[dict[str, Any]]) -> str:
+    """Models that were weighed without target labels, by what they differ in."""
+    names = list(dict.fromkeys(name for c in candidates for name in c))
+    told = [n for n in names if len({str(c.get(n)) for c in candidates}) > 1]
+    rows: list[Cells] = [
+        [str(k), *(_value(c.get(name)) for name in told)]
+        for k, c in enumerate(candidates[:MOST_CANDIDATES], start=1)
+    ]
+    caption = "Models that were weighed without a target label, by what they differ in."
+    return table(caption, ("model", *told), rows)
+
+
+def _value(value: Any) -> str | Number:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return Number(f"{value:.4g}", float(value)) if number else str(value)

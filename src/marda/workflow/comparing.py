@@ -17,12 +17,12 @@ from marda.diagnostics import (
     a_distance,
     confusion,
     data_findings,
+    denoise,
     domain_accuracy,
     gather,
     mmd,
     prediction_findings,
 )
-from marda.estimators import MDAClassifier
 from marda.io import InputError
 from marda.io.atomic import replacing
 from marda.workflow.data import (
@@ -37,10 +37,11 @@ from marda.workflow.data import (
     silent,
 )
 from marda.workflow.judging import Pair, bootstrap, pairs_of
+from marda.workflow.methods import AUTO, make_classifier
 
 __all__ = ["Compared", "Details", "MethodResult", "compare"]
 
-METHODS = ("BL", "MCF", "S1", "S1M", "S1D")
+METHODS = ("BL", "S1", "S1M", "S1D", "auto")
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ def compare(
     report : path and function, default=None
         Where to write what the function makes of the result.
     **parameters
-        Of `MDAClassifier`, for all methods.
+        Of `MDAClassifier`, for all methods but "auto", which chooses its own.
     """
     watch = Watch(progress)
     if len(methods) < 2 or len(set(methods)) < len(methods):
@@ -146,7 +147,8 @@ def compare(
         watch(0.1 + 0.8 * k / len(methods), method)
         at = watch.seconds
         with input_errors() as messages:
-            model = MDAClassifier(method, unlabeled=mark, **parameters)
+            own = {} if method == AUTO else parameters
+            model = make_classifier(method, mark, **own)
             model.fit(X, y, sample_domain=domain)
             predictions.append(model.predict(data.Xt))
             spent = watch.seconds - at
@@ -181,14 +183,14 @@ def compare(
 
 
 def _result(
-    method: str, data: Data, model: MDAClassifier, predictions: list[NDArray[Any]], seconds: float
+    method: str, data: Data, model: Any, predictions: list[NDArray[Any]], seconds: float
 ) -> MethodResult:
     predicted, known = predictions[-1], data.known
     accuracy = None
     if known.any():
         right = np.asarray(predicted[known] == data.yt[known], dtype=float)
         accuracy = bootstrap(right)
-    after = mmd(*(model.transform(X) for X in _sampled(data)))
+    after = mmd(*denoise(model, *_sampled(data)))
     agreement = float(np.mean(predicted == predictions[0]))
     return MethodResult(method, accuracy, agreement, after, seconds)
 
@@ -204,7 +206,7 @@ def _a_distance(Xs: Any, Xt: Any) -> Interval | None:
     return a_distance(domain_accuracy(Xs, Xt)) if enough else None
 
 
-def _details(data: Data, model: MDAClassifier, predicted: NDArray[Any]) -> Details:
+def _details(data: Data, model: Any, predicted: NDArray[Any]) -> Details:
     known, classes = data.known, model.classes_
     names = data.preprocessing.features
     counts = confusion(classes, data.yt[known], predicted[known]) if known.any() else None
@@ -219,7 +221,7 @@ def _details(data: Data, model: MDAClassifier, predicted: NDArray[Any]) -> Detai
     )
     findings = data_findings(data.Xs, data.Xt, names)
     findings += prediction_findings(classes, data.ys, predicted)
-    after = _a_distance(*(model.transform(X) for X in _sampled(data)))
+    after = _a_distance(*denoise(model, *_sampled(data)))
     return Details(after, counts, evidence, tuple(findings))
 
 
