@@ -67,7 +67,7 @@ def test_text_for_people(files, capsys, tmp_path):
     assert call(*GOOD, "--id", "id", "--out", "p.csv", "--model", "m.marda") == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert "S1D (US: no labels in the target)" in out
+    assert "auto (US: no labels in the target)" in out
     assert "A-distance" in out
     assert "written: p.csv" in out
     assert set(os.listdir(tmp_path)) == files | {"p.csv", "m.marda"}

@@ -70,7 +70,7 @@ def verdict_of(tmp_path):
             return adapted.adapted_page(result)
 
         paths = tmp_path / "s.npz", tmp_path / "t.npz"
-        adapt(*paths, ReadOptions("y"), report=(tmp_path / "r.html", page))
+        adapt(*paths, ReadOptions("y"), method="S1D", report=(tmp_path / "r.html", page))
         return seen[0]
 
     return make

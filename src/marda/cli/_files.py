@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from marda.cli._common import joint
 
-CLASSIFIER = "ridge (default), nn or dscm"
+CLASSIFIER = "ridge, kernel, nn or dscm (ridge; auto: its own)"
 FORMATS = ("csv", "parquet", "svmlight", "npz", "mat")
 
 
@@ -37,11 +37,10 @@ def add_file_options(parser: argparse.ArgumentParser, *, required: bool = True) 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Parameters of the model."""
     add = parser.add_argument
-    add("--noise", type=float, default=0.5, metavar="P", help="dropout probability (0.5)")
+    add("--noise", type=float, metavar="P", help="dropout probability (0.5; auto: its own)")
     add(
         "--classifier",
-        default="ridge",
-        choices=("ridge", "nn", "dscm"),
+        choices=("ridge", "kernel", "nn", "dscm"),
         metavar="C",
         help=CLASSIFIER,
     )

@@ -95,7 +95,8 @@ def _outputs(args: argparse.Namespace) -> Any:
 
 
 def _parameters(args: argparse.Namespace) -> dict[str, Any]:
-    return {"method": args.method, "noise": args.noise, "classifier": args.classifier}
+    noise = 0.5 if args.noise is None else args.noise
+    return {"method": args.method, "noise": noise, "classifier": args.classifier or "ridge"}
 
 
 def _refuse_report(args: argparse.Namespace, why: str) -> None:

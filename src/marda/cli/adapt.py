@@ -28,7 +28,7 @@ def register(commands: Any) -> None:
     add_file_options(parser, required=False)
     add_scale_options(parser)
     add = parser.add_argument
-    add("--method", metavar="M", help="BL, MCF, S1, S1M, S1D, J12D, … (S1D)")
+    add("--method", metavar="M", help="auto (default), BL, MCF, S1, S1M, S1D, J12D, …")
     add_model_options(parser)
     joint(
         add("--out", type=Path, metavar="P"),
@@ -42,7 +42,6 @@ def register(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Adapt and print the verdict."""
     from marda.workflow import adapt
-    from marda.workflow.methods import chosen_method
     from marda.workflow.text import adapted_lines, statistics_lines
 
     with Progress() as progress:
@@ -67,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
             model=args.model,
             report=report,
             progress=progress,
-            method=chosen_method(args.method, rows=True)[0],
+            method=args.method,
             noise=args.noise,
             classifier=args.classifier,
         )

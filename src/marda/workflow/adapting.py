@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda.diagnostics import Diagnosis, Evidence, diagnose, gather
-from marda.estimators import MDAClassifier
 from marda.io import PredictionWriter, Preprocessing
 from marda.io.atomic import replacing
 from marda.persist import save
@@ -27,6 +26,7 @@ from marda.workflow.data import (
     silent,
 )
 from marda.workflow.judging import Judgement, judge
+from marda.workflow.methods import classifier_of, make_classifier, method_of
 
 __all__ = ["Adapted", "adapt", "class_codes"]
 
@@ -37,7 +37,7 @@ class Adapted:
 
     Attributes
     ----------
-    model : MDAClassifier
+    model : MDAClassifier or MDAClassifierCV
         Fitted; `preprocessing` turns tables into its rows.
     predictions, probabilities : arrays
         For the rows of the target, in their order.
@@ -51,7 +51,7 @@ class Adapted:
         What a report shows; the second only where the target has labels.
     """
 
-    model: MDAClassifier
+    model: Any
     preprocessing: Preprocessing
     predictions: NDArray[Any]
     probabilities: NDArray[np.float64]
@@ -72,9 +72,9 @@ class Adapted:
         classes = self.model.classes_.tolist()
         return {
             "command": "adapt",
-            "method": self.model.method,
+            "method": method_of(self.model),
             "setting": self.model.setting_,
-            "classifier": self.model.classifier,
+            "classifier": classifier_of(self.model),
             "rows": {
                 "source": self.n_source,
                 "target": self.n_target,
@@ -82,6 +82,7 @@ class Adapted:
             },
             "features": int(self.model.n_features_in_),
             "classes": classes,
+            "calibration": dict(getattr(self.model, "calibration_", {})),
             "predicted": {str(c): int((self.predictions == c).sum()) for c in classes},
             "diagnosis": self.diagnosis.to_json(),
             "notes": list(self.notes),
@@ -104,6 +105,7 @@ def adapt(
     model: PathLike | None = None,
     report: tuple[PathLike, Callable[[Adapted], str]] | None = None,
     progress: Progress = silent,
+    method: str | None = None,
     **parameters: Any,
 ) -> Adapted:
     """Learn from two files a classifier for the second.
@@ -120,8 +122,10 @@ def adapt(
         Where to write what the function makes of the result. All files are written, or none is.
     progress : callable
         Called with the share of the work done and what comes next.
+    method : str, default=None
+        "auto", or one of `MDAClassifier`; None: "auto", or "S1D" with parameters.
     **parameters
-        Of `MDAClassifier`.
+        Of `MDAClassifier`; those that are None have their defaults.
 
     Returns
     -------
@@ -139,30 +143,30 @@ def adapt(
         evidence = judgement = None
         with input_errors() as notes:
             X, y, domain, mark = data.packed()
-            classifier = MDAClassifier(unlabeled=mark, **parameters)
-            classifier.fit(X, y, sample_domain=domain)
+            fitted = make_classifier(method, mark, **parameters)
+            fitted.fit(X, y, sample_domain=domain)
             watch(0.6, "predicting")
-            predictions = classifier.predict(data.Xt)
-            P = classifier.predict_proba(data.Xt)
+            predictions = fitted.predict(data.Xt)
+            P = fitted.predict_proba(data.Xt)
             watch(0.7, "checking")
             facts: dict[str, Any] = {
                 "names": data.preprocessing.features,
                 "labels": data.ys,
                 "predicted": predictions,
             }
-            diagnosis = diagnose(data.Xs, data.Xt, classifier, **facts)
+            diagnosis = diagnose(data.Xs, data.Xt, fitted, **facts)
             if report is not None:
                 watch(0.8, "judging")
-                evidence = gather(data.Xs, data.Xt, classifier, probabilities=P, **facts)
-                judgement = judge(data, classifier)
-        classifier.preprocessing_ = data.preprocessing.to_json()
+                evidence = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
+                judgement = judge(data, fitted)
+        fitted.preprocessing_ = data.preprocessing.to_json()
         watch(0.95, "writing")
         if out is not None:
-            writer = PredictionWriter(Path(out), classifier.classes_, options.id)
+            writer = PredictionWriter(Path(out), fitted.classes_, options.id)
             stack.enter_context(writer)
-            writer.write(data.ids, class_codes(classifier.classes_, predictions), P)
+            writer.write(data.ids, class_codes(fitted.classes_, predictions), P)
         result = Adapted(
-            classifier,
+            fitted,
             data.preprocessing,
             predictions,
             P,
@@ -182,7 +186,7 @@ def adapt(
             text = report[1](result)
             stack.enter_context(replacing(report[0])).write_text(text, encoding="utf-8")
         if model is not None:
-            save(classifier, model)
+            save(fitted, model)
     watch(1.0, "done")
     return result
 

@@ -1,10 +1,26 @@
-"""Which method a command runs when none is named."""
+"""Which method a command runs when none is named, and the estimator that a name means."""
 
 from __future__ import annotations
 
-__all__ = ["FROM_STATISTICS", "IN_MEMORY", "chosen_method"]
+from typing import Any
 
-IN_MEMORY = "S1D"
+from marda.estimators import MDAClassifier
+from marda.io import InputError
+from marda.selection import MDAClassifierCV
+
+__all__ = [
+    "AUTO",
+    "FROM_STATISTICS",
+    "WITH_PARAMETERS",
+    "chosen_method",
+    "classifier_of",
+    "make_classifier",
+    "method_of",
+]
+
+AUTO = "auto"
+#: Where noise or a classifier is given, of which "auto" chooses its own.
+WITH_PARAMETERS = "S1D"
 FROM_STATISTICS = "S1D"
 
 
@@ -24,10 +40,39 @@ def chosen_method(method: str | None, *, rows: bool) -> tuple[str, tuple[str, ..
     notes : tuple of str
     """
     if rows:
-        return method or IN_MEMORY, ()
+        return method or AUTO, ()
+    if method == AUTO:
+        raise InputError(
+            "--method auto needs rows in memory: name a method such as S1D, or allow more --memory."
+        )
     if method is None:
         return FROM_STATISTICS, (
             f"no --method was named: {FROM_STATISTICS} is used, since choosing one needs rows in "
             "memory.",
         )
     return method, ()
+
+
+def make_classifier(method: str | None, unlabeled: Any, **parameters: Any) -> Any:
+    """The estimator of a method; parameters that are None have their defaults."""
+    given = {name: value for name, value in parameters.items() if value is not None}
+    if method is None and given:
+        method = WITH_PARAMETERS
+    if (method or AUTO) != AUTO:
+        return MDAClassifier(method, unlabeled=unlabeled, **given)
+    if given:
+        names = " and ".join(f"--{name}" for name in given)
+        raise InputError(f"--method auto chooses {names} by itself: leave {names} out.")
+    return MDAClassifierCV(unlabeled=unlabeled, random_state=0)
+
+
+def method_of(model: Any) -> str:
+    """The name that `make_classifier` makes a model of."""
+    return AUTO if isinstance(model, MDAClassifierCV) else str(model.method)
+
+
+def classifier_of(model: Any) -> str:
+    """What classifies denoised rows, in words."""
+    if isinstance(model, MDAClassifierCV):
+        return " + ".join(f"{m.weight:.2g} × {m.name}" for m in model.members_)
+    return str(model.classifier)

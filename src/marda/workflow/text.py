@@ -6,6 +6,7 @@ import numpy as np
 
 from marda.workflow.adapting import Adapted
 from marda.workflow.comparing import Compared
+from marda.workflow.methods import method_of
 from marda.workflow.predicting import Predicted
 from marda.workflow.statistics import AdaptedFromStatistics
 from marda.workflow.summary import Domain
@@ -26,7 +27,7 @@ def adapted_lines(result: Adapted) -> list[str]:
     lines = [
         diagnosis.verdict,
         "",
-        f"method     {model.method} ({model.setting_}: {setting})",
+        f"method     {method_of(model)} ({model.setting_}: {setting})",
         f"rows       {result.n_source} source, {result.n_target} target; "
         f"{model.n_features_in_} features",
         f"predicted  {_shares(result)}",
