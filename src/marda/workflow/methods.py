@@ -56,13 +56,12 @@ def chosen_method(method: str | None, *, rows: bool) -> tuple[str, tuple[str, ..
 def make_classifier(method: str | None, unlabeled: Any, **parameters: Any) -> Any:
     """The estimator of a method; parameters that are None have their defaults."""
     given = {name: value for name, value in parameters.items() if value is not None}
-    if method is None and given:
-        method = WITH_PARAMETERS
-    if (method or AUTO) != AUTO:
-        return MDAClassifier(method, unlabeled=unlabeled, **given)
+    name = method or (WITH_PARAMETERS if given else AUTO)
+    if name != AUTO:
+        return MDAClassifier(name, unlabeled=unlabeled, **given)
     if given:
-        names = " and ".join(f"--{name}" for name in given)
-        raise InputError(f"--method auto chooses {names} by itself: leave {names} out.")
+        options = " and ".join(f"--{option}" for option in given)
+        raise InputError(f"--method auto chooses {options} by itself: leave {options} out.")
     return MDAClassifierCV(unlabeled=unlabeled, random_state=0)
 
 
