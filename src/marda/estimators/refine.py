@@ -30,12 +30,13 @@ SHARPNESS = 2.5
 #: Labels have settled when, with half of the rows in, two rounds change at most this share of them.
 #: Earlier a round adds so few rows that it often changes nothing, and yet the next ones do.
 SETTLED = 1e-3
-#: A round is worse if neighbours agree less by this many standard errors.
+#: A round is worse if evidence falls by this many standard errors.
 TOLERANCE = 3.0
-#: What it means that a piece of evidence fell.
+#: What it means that a piece of evidence fell, and the share of it that may be lost: features that
+#: bring the classes of two domains together lose a little of what tells source classes apart.
 WORSE = (
-    "target rows that lie close together agree on a class less often than before",
-    "the features tell source classes apart less well than before",
+    ("target rows that lie close together agree on a class less often than before", 0.0),
+    ("the features tell source classes apart less well than before", 0.1),
 )
 #: A few labelled target rows together weigh up to this many times their number.
 TARGET_WEIGHT = 10.0
@@ -137,9 +138,12 @@ def refine(
         now = _evidence(rows, new, separation)
         why = [
             f"{what} ({after.value:.2f} after {before.value:.2f})"
-            for what, before, after in zip(WORSE, best, now, strict=True)
-            if after.value
-            < before.value - TOLERANCE * max(after.standard_error, before.standard_error)
+            for (what, share), before, after in zip(WORSE, best, now, strict=True)
+            if before.value - after.value
+            > max(
+                share * before.value,
+                TOLERANCE * max(after.standard_error, before.standard_error),
+            )
         ]
         history.append(Round(n_rounds, number, len(kept), changed, *now[0], used=not why))
         if why:
