@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from marda._memory import format_bytes
 from marda._validation import UNLABELED, Labels, check_domains, check_number, encode_labels
+from marda.estimators._denoised import ACTIVATIONS, DenoisedRows, Layer
 from marda.estimators._files import ModelFiles
 from marda.moments import Moments, accumulate
 from marda.noise import Dropout, Poisson, as_noise
@@ -25,15 +24,9 @@ from marda.problem import Problem, Settings
 from marda.solve import Solution, solve
 from marda.terms import Model, parse_method
 
-__all__ = ["ACTIVATIONS", "BaseMDA", "Layer"]
+__all__ = ["BaseMDA", "moments_layer"]
 
 Matrix = NDArray[Any]
-
-ACTIVATIONS: dict[str, Callable[[Matrix], Matrix]] = {
-    "tanh": np.tanh,
-    "relu": lambda H: np.maximum(H, 0),
-    "identity": lambda H: H,
-}
 
 #: Parameters that the operators of (★) do not depend on; `noise` is compared by itself.
 NOT_OF_THE_PROBLEM = (
@@ -42,16 +35,7 @@ NOT_OF_THE_PROBLEM = (
 )
 
 
-@dataclass(frozen=True)
-class Layer:
-    """One fitted layer: its map and how it was found."""
-
-    map: DenoisingMap
-    solver: str
-    outputs: NDArray[np.int64] | None
-
-
-class BaseMDA(ModelFiles, BaseEstimator):
+class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
     """Parameters and the fit of denoising layers."""
 
     # Models of the same rows may be given one dict: they then share every factorisation that their
@@ -210,26 +194,6 @@ class BaseMDA(ModelFiles, BaseEstimator):
         self._set_centers(X, domain)
         return solution
 
-    def _set_centers(self, X: Any, domain: NDArray[np.int64]) -> None:
-        """Means of denoised rows: of every source, and of all target rows together (−1)."""
-        self._centers: dict[int, NDArray[Any]] = {}
-        if not self.center:
-            return
-        side = np.maximum(domain, -1)
-        for d in np.unique(side).tolist():
-            rows = X[side == d]
-            if len(self._layers) == 1:  # W is linear: the mean of rows becomes the mean
-                mean = np.asarray(rows.mean(0), dtype=np.float64).reshape(1, -1)
-                self._centers[d] = self._layers[0].map.apply(mean)[0]
-            else:
-                self._centers[d] = self._denoised(rows).mean(0)
-
-    def _center_of_new_rows(self) -> Any:
-        """New rows are of the target, or of the only domain there was."""
-        if not self._centers:
-            return 0.0
-        return self._centers[min(self._centers)]
-
     def _set_solution(self, solution: Solution) -> None:
         self.loss_curve_ = np.array(solution.loss_curve)
         self.n_iter_ = solution.n_iter
@@ -344,73 +308,6 @@ class BaseMDA(ModelFiles, BaseEstimator):
                 f"{cost.flops:.2g} flops and {format_bytes(cost.bytes)}"
             )
         return solver
-
-    # Features ---------------------------------------------------------------------------------
-
-    def _activate(self, H: Matrix) -> Matrix:
-        return ACTIVATIONS[self.activation](H)
-
-    def _features(self, X: Any, domain: NDArray[np.int64] | None = None) -> Matrix:
-        """Denoised rows, centred and normalised if so set; without domains, of the target."""
-        H = self._denoised(X)
-        if self.center and domain is None:
-            H -= self._center_of_new_rows().astype(H.dtype)
-        elif self.center and domain is not None:
-            side = np.maximum(domain, -1)
-            for d in np.unique(side).tolist():
-                if d not in self._centers:
-                    raise ValueError(
-                        f"sample_domain holds {d}, a domain that fit has not seen: rows are "
-                        f"centred at their own domain's mean (seen: {sorted(self._centers)})."
-                    )
-                H[side == d] -= self._centers[d].astype(H.dtype)
-        if self.normalize:
-            norms = np.sqrt(np.einsum("ij,ij->i", H, H))[:, None]
-            H /= np.where(norms > 0, norms, 1).astype(H.dtype)
-        return H
-
-    def _denoised(self, X: Any) -> Matrix:
-        """X W + offset, or the concatenation of layers."""
-        if len(self._layers) == 1:
-            return self._layers[0].map.apply(X)
-        blocks = [X.toarray() if sp.issparse(X) else X]
-        for layer in self._layers:
-            source = X if len(blocks) == 1 else blocks[-1]
-            blocks.append(self._activate(layer.map.apply(source)))
-        return np.hstack(blocks) if self.concatenate else blocks[-1]
-
-    def _check_transform(self, X: Any) -> Any:
-        return validate_data(
-            self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32]
-        )
-
-    @property
-    def _single(self) -> Layer:
-        if len(self._layers) > 1:
-            raise AttributeError(
-                f"a model of {len(self._layers)} layers has no single W, Z on inputs or coef_."
-            )
-        return self._layers[0]
-
-    @property
-    def W_(self) -> Matrix:
-        """The denoising matrix, dense on demand; refuses to exceed memory."""
-        return self._single.map.dense()
-
-    @property
-    def W_map_(self) -> DenoisingMap:
-        """The denoising matrix as an operator: `W_map_ @ V`."""
-        return self._single.map
-
-    @property
-    def offset_(self) -> NDArray[np.float64]:
-        """Bias row of W: denoised rows are X W + offset."""
-        return self._single.map.offset
-
-    @property
-    def pivots_(self) -> NDArray[np.int64] | None:
-        """Columns that are reconstructed, if not all."""
-        return self._single.outputs
 
 
 def _setting(codes: NDArray[np.int64], target_labelled: bool) -> str:
