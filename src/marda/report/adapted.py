@@ -102,7 +102,8 @@ def _verdict(result: Adapted) -> Verdict:
         return Verdict("info", "Adaptation is hardly needed", text, (sure, evidence, *labels))
     if diagnosis.outcome == "single-class":
         text = "Nearly every row got the same class, which is seldom what the data are like."
-        return Verdict("bad", "Do not trust this yet", text, (sure, evidence, *labels))
+        told = next(f.text for f in diagnosis.findings if f.code == "single-class")
+        return Verdict("bad", "Do not trust this yet", text, (("Evidence", told), *labels))
     text = "Nothing here shows that adaptation brought the two kinds of data closer together."
     return Verdict("unclear", "It is not clear that adaptation helps", text, (evidence, *labels))
 

@@ -39,7 +39,7 @@ def compared_page(result: Compared) -> str:
     name, shown = result.results[best].method, result.details[best]
     source, target = result.inputs
     judges = (
-        f"and {counted(result.n_labelled_target, 'labelled row')} of it, which no method had seen, "
+        f"and {counted(result.n_labelled_target, 'label')} of it, which no method had seen, "
         "judged them"
         if result.n_labelled_target
         else "which has no labels to judge them by"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
+from typing import Literal
 
 from scipy.stats import binomtest
 
@@ -50,4 +51,5 @@ def gains_verdict(
         return Verdict("unclear", "Adaptation helps on average, not surely", text, reasons)
     if max(means) > 0:
         return Verdict("unclear", "Adaptation helps on some data sets", text, reasons)
-    return Verdict("bad", "Adaptation does not help on average", text, reasons)
+    kind: Literal["bad", "unclear"] = "bad" if clear else "unclear"
+    return Verdict(kind, "Adaptation does not help on average", text, reasons)

@@ -31,7 +31,9 @@ def reproduced_page(results: Stored) -> str:
     sections = [*_paper(results.tables)]
     if results.findings:
         sections.append(_findings(results.findings))
-    sections += [*_tasks(results.rows), *board_sections(results.boards, results.notes)]
+    if results.tables:
+        sections += _tasks(results.rows)
+    sections += board_sections(results.boards, results.notes)
     problems = _problems(results)
     if problems:
         sections.insert(0, Section("Warnings", (points(problems, "warnings"),)))
