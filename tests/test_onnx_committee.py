@@ -88,7 +88,7 @@ def test_float32_models_stay_within_their_precision(tmp_path):
     model = fit_cv(MDAClassifierCV(random_state=0), X)
     model.to_onnx(tmp_path / "m")
     label, scores, _ = run(tmp_path / "m", X)
-    np.testing.assert_allclose(scores, model.decision_function(X), atol=1e-5)
+    np.testing.assert_allclose(scores, model.decision_function(X), atol=1e-6)
     assert label.tolist() == model.predict(X).tolist()
     wide = fit_cv(MDAClassifierCV(random_state=0))
     wide.to_onnx(tmp_path / "wide")

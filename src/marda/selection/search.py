@@ -225,11 +225,12 @@ class MDAClassifierCV(ClassifierMixin, OnnxFiles, FeatureNames, BaseEstimator):
         check_is_fitted(self, "_committee")
         return self._committee.members
 
-    def _check_new(self, X: Any) -> Any:
+    def _check_new(self, X: Any, dtype: Any = np.float64) -> Any:
+        """New rows. Scores are computed in float64: kernels turn the last digits of float32
+        features into the fifth digit of a score.
+        """
         check_is_fitted(self, "_committee")
-        return validate_data(
-            self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32]
-        )
+        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=dtype)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of rows; for two classes, those of the second minus those of the first."""
@@ -274,7 +275,7 @@ class MDAClassifierCV(ClassifierMixin, OnnxFiles, FeatureNames, BaseEstimator):
         -------
         H : array of shape (n_rows, n_outputs)
         """
-        X = self._check_new(X)
+        X = self._check_new(X, [np.float64, np.float32])
         first = self._committee.members[0]
         rows = first.view.apply(X)
         return np.asarray(first.model.transform(rows, sample_domain=sample_domain))
