@@ -28,6 +28,7 @@ from marda.report.parts import (
 )
 from marda.workflow import Adapted
 from marda.workflow.judging import FEW_LABELS, Judgement
+from marda.workflow.methods import classifier_of, method_of
 
 __all__ = ["CHECKS", "adapted_page", "distance_sections"]
 
@@ -187,8 +188,10 @@ def _predictions(result: Adapted) -> Section:
         form=".0%",
         tip=".1%",
     )
+    calibrated = bool(getattr(result.model, "calibration_", None))
+    chart = confidence(result.evidence, calibrated=calibrated)
     shown = Chart(spec, name, table(name, ("class", "source labels", "target predictions"), rows))
-    return Section("Predictions", ((shown, confidence(result.evidence)),))
+    return Section("Predictions", ((shown, chart),))
 
 
 def _errors(result: Adapted, judgement: Judgement | None) -> Section:
@@ -218,19 +221,17 @@ def _errors(result: Adapted, judgement: Judgement | None) -> Section:
 
 def _settings(model: Any, notes: Sequence[str]) -> Section:
     """What was run, so that someone else can run it; a model may be one that chose by itself."""
-    setting = getattr(model, "setting_", "")
-    chosen = getattr(model, "best_params_", {})
     shown = [
-        ("method", str(getattr(model, "method", chosen.get("method", "chosen from the rows")))),
-        ("classifier", str(getattr(model, "classifier", chosen.get("classifier", "")))),
-        ("setting", SETTINGS.get(setting, setting)),
+        ("method", method_of(model)),
+        ("classifier", classifier_of(model)),
+        ("setting", SETTINGS[model.setting_]),
         ("features", f"{model.n_features_in_:,}"),
     ]
     every = sorted(model.get_params(deep=False).items())
     rows: list[Cells] = [[name, str(value)] for name, value in every]
     caption = "Parameters of the model."
     full = f"<details><summary>All parameters</summary>{table(caption, HEADER, rows)}</details>"
-    parts = [facts([(name, value) for name, value in shown if value])]
+    parts = [facts(shown)]
     if len(getattr(model, "candidates_", ())) > 1:
         parts.append(_candidates(model.candidates_))
     return Section("Settings", (*parts, *([points(notes)] if notes else []), full))

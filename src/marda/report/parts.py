@@ -204,9 +204,10 @@ def features(gaps: Sequence[Gap]) -> Section:
     )
 
 
-def confidence(evidence: Evidence) -> Chart:
+def confidence(evidence: Evidence, *, calibrated: bool = False) -> Chart:
     """Target rows by the probability of their predicted class."""
-    name = "Target rows by the probability of their predicted class (not calibrated)."
+    how = "calibrated on left-out source rows" if calibrated else "not calibrated"
+    name = f"Target rows by the probability of their predicted class ({how})."
     counts = evidence.confidence.sum(0).tolist()
     edges = evidence.edges.tolist()
     rows: list[Cells] = [
