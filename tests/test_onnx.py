@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from marda import MDAClassifier, pack
+from marda import MDAClassifier, MDAClassifierCV, pack
 from marda.onnx import OnnxError
 from marda.persist import load
 from marda.workflow import ReadOptions, adapt
@@ -123,7 +123,8 @@ def test_preprocessing_is_in_the_graph(kind, tmp_path):
     assert np.isfinite(run(tmp_path / "m.onnx", gaps)[1]).all()
 
 
-def test_from_a_shell_to_onnx(tmp_path):
+@pytest.mark.parametrize("method", ["auto", "S1D"])
+def test_from_a_shell_to_onnx(method, tmp_path):
     """CSV → adapt → predict on a second file → Python → ONNX: the same labels everywhere."""
     rng = np.random.default_rng(1)
     centres = rng.normal(0, 2, (3, 5))
@@ -141,7 +142,8 @@ def test_from_a_shell_to_onnx(tmp_path):
                 out.writerow([*row, *([label] if name == "old" else [])])
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     for command in (
-        "adapt --source old.csv --target new.csv --label y --model m.marda --out new-p.csv",
+        "adapt --source old.csv --target new.csv --label y --model m.marda --out new-p.csv"
+        f" --method {method}",
         "predict --model m.marda --input more.csv --out more-p.csv",
     ):
         done = subprocess.run(
@@ -154,7 +156,8 @@ def test_from_a_shell_to_onnx(tmp_path):
         )
         assert (done.returncode, done.stderr) == (0, "")
     X, y, domain = pack(*data["old"], data["new"][0])
-    model = MDAClassifier("S1D").fit(X, y, sample_domain=domain)
+    model = MDAClassifier("S1D") if method == "S1D" else MDAClassifierCV(random_state=0)
+    model.fit(X, y, sample_domain=domain)
     loaded = load(tmp_path / "m.marda")
     loaded.to_onnx(tmp_path / "m.onnx")
     for name in ("new", "more"):

@@ -133,11 +133,9 @@ def test_wrong_calls_leave_one_line_and_no_file(files, arguments, words, capsys,
 
 
 def test_an_interrupt_leaves_no_file(files, tmp_path, monkeypatch, capsys):
-    from marda.estimators import MDAClassifier
-
     def stop(self, X):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(MDAClassifier, "predict_proba", stop)
+    monkeypatch.setattr(type(load("m.marda")), "predict_proba", stop)
     assert call("--model", "m.marda", "--input", "good.csv", "--out", "p.csv") == 130
     assert set(os.listdir(tmp_path)) == files
