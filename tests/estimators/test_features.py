@@ -29,6 +29,19 @@ def test_every_domain_is_centred_at_its_own_mean():
         model.transform(case.X, sample_domain=np.full(len(case.X), 7))
 
 
+def test_a_balanced_source_is_centred_at_the_mean_of_its_class_means():
+    case = make_case(n_classes=2)
+    keep = np.r_[np.flatnonzero(case.codes[:36] == 0)[:4], np.flatnonzero(case.codes != 0)]
+    case = case.take(np.sort(keep))
+    plain = fitted(MDAClassifier("S1", class_weight="balanced"), case).transform(case.X)
+    model = fitted(MDAClassifier("S1", class_weight="balanced", center=True), case)
+    H = model.transform(case.X, sample_domain=case.domain)
+    source, target = case.domain >= 0, case.domain < 0
+    means = [H[source & (case.codes == c)].mean(0) for c in (0, 1)]
+    np.testing.assert_allclose(means[0], -means[1], atol=1e-9)
+    np.testing.assert_allclose(H[target], plain[target] - plain[target].mean(0), atol=1e-9)
+
+
 def test_several_targets_have_one_center():
     case = make_case()
     domain = case.domain.copy()

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
+from marda._validation import Labels
 from marda.operators.maps import DenoisingMap
 
 __all__ = ["ACTIVATIONS", "DenoisedRows", "Layer"]
@@ -40,22 +41,35 @@ class DenoisedRows:
         activation: str
         concatenate: bool
         center: bool
+        class_weight: Any
         normalize: bool
         _layers: list[Layer]
 
-    def _set_centers(self, X: Any, domain: NDArray[np.int64]) -> None:
-        """Means of denoised rows: of every source, and of all target rows together (−1)."""
+    def _set_centers(self, X: Any, labels: Labels, domain: NDArray[np.int64]) -> None:
+        """Means of denoised rows: of every source, and of all target rows together (−1).
+
+        With balanced classes a source's mean is that of its class means: a source with more rows
+        of one class than the target is not shifted for that.
+        """
         self._centers: dict[int, NDArray[Any]] = {}
         if not self.center:
             return
+        balanced = isinstance(self.class_weight, str)
         side = np.maximum(domain, -1)
         for d in np.unique(side).tolist():
-            rows = X[side == d]
-            if len(self._layers) == 1:  # W is linear: the mean of rows becomes the mean
-                mean = np.asarray(rows.mean(0), dtype=np.float64).reshape(1, -1)
-                self._centers[d] = self._layers[0].map.apply(mean)[0]
-            else:
-                self._centers[d] = self._denoised(rows).mean(0)
+            rows = np.flatnonzero(side == d)
+            groups = [rows]
+            if balanced and d >= 0:
+                codes = labels.codes[rows]
+                groups = [rows[codes == c] for c in np.unique(codes)]
+            self._centers[d] = np.mean([self._mean(X[group]) for group in groups], axis=0)
+
+    def _mean(self, X: Any) -> NDArray[Any]:
+        """Mean of denoised rows."""
+        if len(self._layers) > 1:
+            return np.asarray(self._denoised(X).mean(0))
+        mean = np.asarray(X.mean(0), dtype=np.float64).reshape(1, -1)
+        return np.asarray(self._layers[0].map.apply(mean)[0])  # W is linear
 
     def _center_of_new_rows(self) -> Any:
         """New rows are of the target, or of the only domain there was."""

@@ -39,8 +39,9 @@ _SHARED_TAIL = """\
     concatenate : bool, default=True
         With several layers, features are the input and every layer's output side by side.
     center : bool, default=False
-        Subtract from denoised rows the mean of their own domain (all targets together). Rows that
-        come without a domain are taken for target rows.
+        Subtract from denoised rows the mean of their own domain (all targets together; of a source
+        with class_weight="balanced", the mean of its class means). Rows that come without a domain
+        are taken for target rows.
     normalize : bool, default=False
         Scale denoised rows to unit length, after centring.
     solver : {"auto", "primal", "dual", "cg"}, default="auto"
