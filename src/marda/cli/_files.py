@@ -7,6 +7,7 @@ import json
 import sys
 import threading
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -59,6 +60,16 @@ def read_options(args: argparse.Namespace) -> Any:
         missing=args.missing,
         scale=args.scale,
     )
+
+
+def report_to(path: Path | None, kind: str) -> Any:
+    """Where a report goes and what makes it, or None; refused before the work without its extra."""
+    if path is None:
+        return None
+    from marda.report import require
+
+    require()
+    return path, getattr(import_module(f"marda.report.{kind}"), f"{kind}_page")
 
 
 def show(result: Any, lines: Sequence[str], as_json: bool) -> None:

@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from marda.cli._common import add_command, joint
-from marda.cli._files import Progress, add_file_options, add_model_options, read_options, show
+from marda.cli._files import (
+    Progress,
+    add_file_options,
+    add_model_options,
+    read_options,
+    report_to,
+    show,
+)
 from marda.cli._scale import adapt_scaled, add_scale_options
 
 EXAMPLE = (
@@ -44,19 +51,12 @@ def run(args: argparse.Namespace) -> int:
     from marda.workflow import adapt
     from marda.workflow.text import adapted_lines, statistics_lines
 
+    report = report_to(args.report, "adapted")
     with Progress() as progress:
         scaled = adapt_scaled(args, progress)
     if scaled is not None:
         show(scaled, statistics_lines(scaled), args.json)
         return 0
-    report = None
-    if args.report is not None:
-        from marda.report import require
-
-        require()
-        from marda.report.adapted import adapted_page
-
-        report = args.report, adapted_page
     with Progress() as progress:
         result = adapt(
             args.source,

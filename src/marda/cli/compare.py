@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from marda.cli._common import add_command
-from marda.cli._files import Progress, add_file_options, add_model_options, read_options, show
+from marda.cli._files import (
+    Progress,
+    add_file_options,
+    add_model_options,
+    read_options,
+    report_to,
+    show,
+)
 
 
 def register(commands: Any) -> None:
@@ -33,14 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from marda.workflow.comparing import METHODS
     from marda.workflow.text import compared_lines
 
-    report = None
-    if args.report is not None:
-        from marda.report import require
-
-        require()
-        from marda.report.compared import compared_page
-
-        report = args.report, compared_page
+    report = report_to(args.report, "compared")
     with Progress() as progress:
         result = compare(
             args.source,
