@@ -88,14 +88,8 @@ def model_for(
     name, notes = chosen_method(method, rows=False)
     classifier = MDAClassifier(name, unlabeled=mark, **parameters)
     with input_errors():
-        if name == "auto":
-            raise InputError(
-                "--method auto needs rows in memory to compare methods: name one, such as S1D."
-            )
         parse_method(name)
-        reason = classifier._why_rows() or (
-            "refine needs rows, which are not kept." if classifier.refine else ""
-        )
+        reason = classifier._why_rows()
         if reason:
             raise InputError(f"rows are not held in memory here: {reason}")
     return classifier, notes
