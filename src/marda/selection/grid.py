@@ -148,6 +148,7 @@ class _Evidence:
     P: Matrix
     labels: Index
     neighbours: Neighbours | None
+    majority: Index  # the labels of all candidates' mean probabilities
 
     @property
     def agreement(self) -> float:
@@ -159,10 +160,12 @@ QUICK: dict[str, Callable[[_Evidence], float]] = {
     "mutual_information": lambda e: mutual_information(e.P),
     "snd": lambda e: soft_neighbourhood_density(e.P),
     "neighbours": lambda e: e.agreement,
+    "consensus": lambda e: float(np.mean(e.labels == e.majority)),
     "auto": lambda e: 0.0,  # by rank, once all are known
 }
-#: What "auto" combines: sure and varied predictions, on which neighbours agree.
-COMBINED = ("mutual_information", "neighbours")
+#: What "auto" combines: labels that neighbours share, and that most candidates do. Neighbours alone
+#: like labels that are smooth and wrong, the majority alone likes the middle of the grid.
+COMBINED = ("neighbours", "consensus")
 
 
 def _quick(
@@ -175,28 +178,43 @@ def _quick(
     seed: int,
     say: Callable[[str], None],
 ) -> list[dict[str, Any]]:
-    wanted = COMBINED if scoring == "auto" else (scoring,)
-    table: list[dict[str, Any]] = [{} for _ in candidates]
     target = np.flatnonzero(domain < 0)
+    scored: dict[int, Matrix] = {}
+    near: dict[int, Neighbours | None] = {}
     for kind, view in views.items():
         rows = view.apply(X)
-        near = None
-        if "neighbours" in wanted and len(target) > NEIGHBOURS:
-            near = nearest_neighbours(rows[target], NEIGHBOURS, random_state=seed)
+        close = None
+        if "neighbours" in _wanted(scoring) and len(target) > NEIGHBOURS:
+            close = nearest_neighbours(rows[target], NEIGHBOURS, random_state=seed)
         places = [k for k, c in enumerate(candidates) if c.inputs == kind]
         say(f"scoring {len(places)} candidates on {kind} rows")
-        scored = _target_scores([candidates[k] for k in places], rows, labels, domain, seed)
-        for k, S in zip(places, scored, strict=True):
-            P = softmax(SHARPNESS * S / spread_of(S), axis=1)
-            evidence = _Evidence(P, S.argmax(1), near)
-            criteria = {name: QUICK[name](evidence) for name in wanted}
-            table[k] = {
-                **candidates[k].to_json(),
-                **criteria,
-                "score": next(iter(criteria.values())),
-            }
+        found = _target_scores([candidates[k] for k in places], rows, labels, domain, seed)
+        scored |= dict(zip(places, found, strict=True))
+        near |= dict.fromkeys(places, close)
+    order = range(len(candidates))
+    return _judged(candidates, [scored[k] for k in order], [near[k] for k in order], scoring)
+
+
+def _wanted(scoring: str) -> tuple[str, ...]:
+    return COMBINED if scoring == "auto" else (scoring,)
+
+
+def _judged(
+    candidates: list[Candidate],
+    scored: list[Matrix],
+    near: list[Neighbours | None],
+    scoring: str,
+) -> list[dict[str, Any]]:
+    """What the criteria say of every candidate's scores of target rows."""
+    table = []
+    sharp = [softmax(SHARPNESS * S / spread_of(S), axis=1) for S in scored]
+    majority = np.mean(sharp, axis=0).argmax(1)
+    for one, P, close in zip(candidates, sharp, near, strict=True):
+        evidence = _Evidence(P, P.argmax(1), close, majority)
+        criteria = {name: QUICK[name](evidence) for name in _wanted(scoring)}
+        table.append({**one.to_json(), **criteria, "score": criteria[_wanted(scoring)[0]]})
     if scoring == "auto":
-        ranks = np.mean([rankdata([row[name] for row in table]) for name in wanted], axis=0)
+        ranks = np.mean([rankdata([row[name] for row in table]) for name in COMBINED], axis=0)
         for row, rank in zip(table, ranks.tolist(), strict=True):
             row["score"] = rank / len(table)
     return table

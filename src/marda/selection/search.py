@@ -19,7 +19,7 @@ from marda.estimators.transformer import FeatureNames
 from marda.selection.auto import fit_auto
 from marda.selection.calibration import calibrate, importance
 from marda.selection.committee import Committee, Member, spread_of
-from marda.selection.grid import Candidate, expand, search
+from marda.selection.grid import QUICK, Candidate, expand, search
 from marda.selection.scorers import get_criterion
 
 __all__ = ["MDAClassifierCV"]
@@ -39,8 +39,8 @@ class MDAClassifierCV(ClassifierMixin, OnnxFiles, FeatureNames, BaseEstimator):
         value a list) or a list of grids, as in `GridSearchCV`; the key "inputs" chooses a view of
         the rows: "raw", "unit" (length one), "sqrt" (signed roots, length one), "standard".
     scoring : str or callable, default="auto"
-        Criterion of the search, a name of `marda.selection.CRITERIA` or a scorer; "auto" combines
-        several by rank.
+        Criterion of the search: a name of `marda.selection.CRITERIA`, "consensus" (labels that
+        most candidates share), or a scorer. "auto" adds the ranks by "neighbours" and "consensus".
     class_weight : None, "balanced" or dict, default="balanced"
         Weights of labelled rows in candidates that do not set their own.
     calibrate : bool, default=True
@@ -184,7 +184,7 @@ class MDAClassifierCV(ClassifierMixin, OnnxFiles, FeatureNames, BaseEstimator):
                     f"{self.candidates!r}."
                 )
             return None
-        if self.scoring != "auto":
+        if self.scoring not in QUICK:
             get_criterion(self.scoring)
         return expand(self.candidates, self.class_weight)
 
