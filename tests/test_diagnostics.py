@@ -142,3 +142,10 @@ def test_too_few_rows_to_tell():
     )
     assert found.mmd_before is None
     assert "Too few rows" in found.verdict
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 4), (3, 2)])
+def test_mmd_of_very_few_rows_is_a_number(n, m):
+    rng = np.random.default_rng(0)
+    value = mmd(rng.normal(size=(n, 2)), rng.normal(size=(m, 2)))
+    assert 0 <= value.low <= value.value <= value.high < 2

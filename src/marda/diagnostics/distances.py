@@ -58,7 +58,8 @@ def mmd(Xs: Any, Xt: Any, *, seed: int = 0, max_rows: int = 500) -> Interval:
 
     def estimate(ws: NDArray[Any], wt: NDArray[Any]) -> float:
         # A row drawn twice is not a pair with itself: the diagonal is out.
-        pairs = [w.sum() ** 2 - (w**2).sum() for w in (ws, wt)]
+        # One row alone has no pair, and a kernel sum of zero: any count but zero will do.
+        pairs = [max(1.0, w.sum() ** 2 - (w**2).sum()) for w in (ws, wt)]
         within = ws @ K[:n, :n] @ ws / pairs[0] + wt @ K[n:, n:] @ wt / pairs[1]
         return float(within - 2 * (ws @ K[:n, n:] @ wt) / (ws.sum() * wt.sum()))
 
