@@ -69,15 +69,16 @@ def tfidf(fit_on: Rows, *others: Rows, log_tf: bool = False) -> tuple[Rows, ...]
     *others : ndarray or csr_matrix
         Rows to weight.
     log_tf : bool, default=False
-        Use ``1 + ln(tf)`` in place of tf.
+        Use ``ln(1 + tf)`` in place of tf.
 
     Returns
     -------
     tuple of csr_matrix
         One a matrix in ``others``.
     """
-    weights = TfidfTransformer(sublinear_tf=log_tf).fit(sparse.csr_matrix(fit_on))
-    return tuple(weights.transform(sparse.csr_matrix(X)) for X in others)
+    weights = TfidfTransformer().fit(sparse.csr_matrix(fit_on))
+    counts = (sparse.csr_matrix(X) for X in others)
+    return tuple(weights.transform(C.log1p() if log_tf else C) for C in counts)
 
 
 def draw_per_class(
