@@ -24,6 +24,10 @@ from marda.selection.scorers import get_criterion
 
 __all__ = ["MDAClassifierCV"]
 
+#: Above this many values single precision halves time, memory and the model file, and moves scores
+#: by less than any rule here can see.
+SINGLE_PRECISION = 2**20
+
 
 class MDAClassifierCV(ClassifierMixin, OnnxFiles, FeatureNames, BaseEstimator):
     """A classifier for the target that chooses everything by itself.
@@ -145,6 +149,8 @@ class MDAClassifierCV(ClassifierMixin, OnnxFiles, FeatureNames, BaseEstimator):
         self.classes_, self.domains_ = labels.classes, np.unique(domain)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         X, labels, domain = _sample(X, labels, domain, self.max_rows, seed)
+        if X.shape[0] * X.shape[1] > SINGLE_PRECISION:
+            X = X.astype(np.float32)
         began = time.perf_counter()
         if candidates is None:
             members, facts = fit_auto(X, labels, domain, self.class_weight, seed, self._say)
