@@ -201,7 +201,7 @@ def test_a_report_sees_the_result_and_nothing_is_written_if_it_fails(tmp_path):
     assert [step for step, _ in done.times][:2] == ["reading", "adapting"]
 
 
-def test_labelled_target_rows_judge_without_having_been_seen(tmp_path):
+def test_labelled_target_rows_judge_without_having_been_seen(tmp_path, monkeypatch):
     source = write(tmp_path / "s.csv", XS, YS)
     target = write(tmp_path / "t.csv", XT, list(YT))
     page = tmp_path / "r.html"
@@ -209,6 +209,11 @@ def test_labelled_target_rows_judge_without_having_been_seen(tmp_path):
     assert judged.n_rows == len(XT)
     assert judged.adapted.value == judged.confusion.trace() / len(XT)
     assert judged.gain.value == pytest.approx(judged.adapted.value - judged.plain.value)
+    # Where a fit is dear, a fifth of the labels judges alone.
+    monkeypatch.setattr("marda.workflow.judging.DEAR", 0)
+    dear = adapt(source, target, ReadOptions("y"), report=(page, lambda r: "")).judgement
+    assert dear.n_rows == len(XT) // 5
+    monkeypatch.undo()
     # Labels without meaning: a model that had seen them would be right above chance.
     noise = np.random.default_rng(0).permutation(np.repeat(YT, 8))
     rows = np.random.default_rng(1).normal(size=(len(noise), D))

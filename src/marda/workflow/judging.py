@@ -22,7 +22,7 @@ __all__ = ["FEW_LABELS", "Judgement", "Pair", "bootstrap", "judge", "mcnemar", "
 DRAWS = 2000
 LEVEL = 0.05
 FOLDS = 5
-DEAR = 1e12  # operations of one fit from which on a fifth of the labels judges alone
+DEAR = 1e10  # operations of one fit from which on a fifth of the labels judges alone
 FEW_LABELS = 20  # fewer labels cannot tell any two methods apart
 
 
