@@ -110,7 +110,7 @@ def test_every_chart_has_a_spec_a_name_and_figures(kind, read):
 
 WANTED = {
     "adapt": ["Warnings", "How far apart", "two dimensions", "changed most", "Time and memory"],
-    "adapt-labelled": ["Confusion matrix", "Convergence", "McNemar", "cross-validation"],
+    "adapt-labelled": ["Confusion matrix", "Convergence", "McNemar", "had not seen its label"],
     "compare": ["Which methods differ", "by true class and method", "Confusion matrix"],
     "compare-unlabelled": ["Labels are needed to choose", "Convergence of J12M"],
     "demo": ["Pairs and methods", "editorials → tweets", "Confusion matrix", "two dimensions"],

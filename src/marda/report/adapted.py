@@ -118,7 +118,7 @@ def judged(judgement: Judgement) -> Verdict:
     )
     reasons = (
         ("Evidence", f"{counted(n, 'labelled target row')}, each predicted by models that had not "
-         "seen its label (cross-validation)."),
+         "seen its label."),
         ("How sure", _sure(gain.low, gain.high, judgement.p_value)),
     )  # fmt: skip
     if gain.low > 0:
