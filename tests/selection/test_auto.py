@@ -95,7 +95,8 @@ def test_counts_get_a_second_view_and_much_noise():
     model, source_only = fitted(Xs, ys, Xt)
     assert [m.view.kind for m in model.members_] == ["unit", "sqrt", "unit"]
     assert [m.weight for m in model.members_[:2]] == [0.5, 0.5]
-    assert model.members_[-1].weight == pytest.approx(1 - model.source_skill_)
+    odds = (1 - model.source_skill_) / model.source_skill_
+    assert model.members_[-1].weight == pytest.approx(odds)
     assert model.score(Xt, yt) >= np.mean(source_only(Xt) == yt) - 0.01
 
 

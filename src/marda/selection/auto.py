@@ -11,7 +11,7 @@
   rows keep their length.
 - Where the domains seem to differ in class shares rather than in position, which neighbours with
   torn labels show, neither centring nor self-labelling is safe, and a member does without.
-- A plain source-only model speaks with weight 1 − κ: the less the source knows, the less its
+- A plain source-only model speaks with weight (1 − κ)/κ: the less the source knows, the less its
   self-labelling is trusted.
 """
 
@@ -36,6 +36,8 @@ MAX_FEATURES = 5000
 #: κ must be this much higher for rows to keep their length.
 LENGTH_MATTERS = 0.02
 NEIGHBOURS = 10
+#: Of the source-only model, where the source knows nothing.
+MAX_ANCHOR = 10.0
 #: Neighbours must agree more by this many standard errors for a plainer model to be taken.
 TOLERANCE = 2.0
 
@@ -86,7 +88,8 @@ def fit_auto(
         members.append(data.safer(member, near, say))
     kappa = float(np.mean([m.model.source_skill_ for m in members]))
     say("fitting the source-only model")
-    members.append(data.source_only(members[0].view.kind, 1 - kappa))
+    weight = min(MAX_ANCHOR, (1 - kappa) / max(kappa, np.finfo(float).eps))
+    members.append(data.source_only(members[0].view.kind, weight))
     left_out = [m.model._left_out for m in members[:-1]]
     return members, {"source_skill": kappa, "left_out": left_out}
 
