@@ -84,6 +84,11 @@ def test_no_more_colours_than_there_are(n_classes):
     assert len(domain) == min(n_classes, charts.N_COLOURS)
     assert (charts.OTHER in domain) == (n_classes > charts.N_COLOURS)
     assert "c0" in domain
+    if n_classes > charts.N_COLOURS:
+        assert (domain[-1], spec["encoding"]["color"]["scale"]["range"][-1]) == (
+            charts.OTHER,
+            charts.GREY,
+        )
     (data,) = spec["datasets"].values()
     assert {row["label"] for row in data} <= set(seen.classes)  # hover tells the real class
     counts = charts.histogram(seen)

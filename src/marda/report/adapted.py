@@ -36,7 +36,7 @@ CHECKS = (
     "domains already alike, a target of one class, class proportions, scales of features, "
     "too few rows, features that give the domain away"
 )
-MOST_SHARES = 30
+MOST_SHARES = 12
 MOST_CANDIDATES = 200
 HEADER = ("parameter", "value")
 SETTINGS = {

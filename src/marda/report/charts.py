@@ -33,6 +33,7 @@ STAGES = ("before", "after")
 N_COLOURS = 10
 OTHER = "other classes"
 CLASS_COLOURS = [f"var(--c{k})" for k in range(N_COLOURS)]
+GREY = CLASS_COLOURS[-1]
 PAIR = ["var(--source)", "var(--target)"]
 
 
@@ -144,8 +145,7 @@ def scatter(evidence: Evidence, picture: Picture, by: str) -> Spec:
     if by == "domain":
         colour = _colour("domain", DOMAINS, PAIR)
     else:
-        shown = list(dict.fromkeys(names))
-        colour = _colour("class", shown, CLASS_COLOURS[: len(shown)])
+        colour = _colour("class", *_palette(names))
     quiet = alt.Axis(labels=False, ticks=False, grid=False, domain=False)
     axes = [
         f"direction {k} ({share:.0%} of the variation)"
@@ -180,6 +180,13 @@ def _grouped(evidence: Evidence) -> list[str]:
     counts = [int((evidence.codes == k).sum()) for k in range(len(evidence.classes))]
     often = sorted(range(len(counts)), key=lambda k: -counts[k])[: N_COLOURS - 1]
     return [name if k in often else OTHER for k, name in enumerate(evidence.classes)]
+
+
+def _palette(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Classes and their colours; what is left of them comes last and is grey."""
+    shown = [name for name in dict.fromkeys(names) if name != OTHER]
+    colours = CLASS_COLOURS[: len(shown)]
+    return (shown, colours) if OTHER not in names else ([*shown, OTHER], [*colours, GREY])
 
 
 def gaps(features: Sequence[Gap]) -> Spec:
@@ -217,7 +224,6 @@ def gaps(features: Sequence[Gap]) -> Spec:
 def histogram(evidence: Evidence) -> Spec:
     """Target rows by the probability of their predicted class."""
     names = _grouped(evidence)
-    shown = list(dict.fromkeys(names))
     edges = evidence.edges.tolist()
     counts: dict[tuple[str, int], int] = {}
     for name, line in zip(names, evidence.confidence.tolist(), strict=True):
@@ -241,7 +247,7 @@ def histogram(evidence: Evidence) -> Spec:
             ),
             x2="to:Q",
             y=alt.Y("rows:Q", title="target rows", stack="zero"),
-            color=_colour("class", shown, CLASS_COLOURS[: len(shown)]),
+            color=_colour("class", *_palette(names)),
             tooltip=[
                 alt.Tooltip("class:N", title="predicted"),
                 alt.Tooltip("from:Q", title="from", format=".0%"),
