@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("altair")
 
 from marda.diagnostics import Evidence, Interval, Picture
-from marda.report import charts
+from marda.report import charts, looks
 from marda.report.html import Number, Section, facts, paragraph, points, table
 from marda.report.page import _distinct, json_in_html
 
@@ -78,20 +78,20 @@ def evidence(n_classes):
 @pytest.mark.parametrize("n_classes", [2, 10, 31])
 def test_no_more_colours_than_there_are(n_classes):
     seen = evidence(n_classes)
-    spec = charts.scatter(seen, seen.before, "class")
+    spec = looks.scatter(seen, seen.before, "class")
     domain = spec["encoding"]["color"]["scale"]["domain"]
     assert len(domain) == len(spec["encoding"]["color"]["scale"]["range"])
-    assert len(domain) == min(n_classes, charts.N_COLOURS)
-    assert (charts.OTHER in domain) == (n_classes > charts.N_COLOURS)
+    assert len(domain) == min(n_classes, looks.N_COLOURS)
+    assert (looks.OTHER in domain) == (n_classes > looks.N_COLOURS)
     assert "c0" in domain
-    if n_classes > charts.N_COLOURS:
+    if n_classes > looks.N_COLOURS:
         assert (domain[-1], spec["encoding"]["color"]["scale"]["range"][-1]) == (
-            charts.OTHER,
-            charts.GREY,
+            looks.OTHER,
+            looks.GREY,
         )
     (data,) = spec["datasets"].values()
     assert {row["label"] for row in data} <= set(seen.classes)  # hover tells the real class
-    counts = charts.histogram(seen)
+    counts = looks.histogram(seen)
     (bars,) = counts["datasets"].values()
     assert sum(row["rows"] for row in bars) == 4 * n_classes
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from marda._memory import format_bytes
 from marda.diagnostics import Evidence, Gap, Interval, Picture
 from marda.experiments.timing import seconds_text
-from marda.report import charts
+from marda.report import charts, looks
 from marda.report.html import Cells, Chart, Number, Section, paragraph, points, table
 
 __all__ = [
@@ -137,7 +137,7 @@ def pictures(evidence: Evidence, after: str = "after adaptation") -> Section:
         parts.append(
             tuple(
                 Chart(
-                    charts.scatter(evidence, picture, by),
+                    looks.scatter(evidence, picture, by),
                     f"{stage[0].upper()}{stage[1:]}, {what}.",
                     _centres(evidence, picture, by, stage),
                 )
@@ -199,7 +199,7 @@ def features(gaps: Sequence[Gap]) -> Section:
                 "feature. A gap that closes is a difference between the domains that the "
                 "classifier no longer sees."
             ),
-            Chart(charts.gaps(gaps), name, table(name, header, rows)),
+            Chart(looks.gaps(gaps), name, table(name, header, rows)),
         ),
     )
 
@@ -215,7 +215,7 @@ def confidence(evidence: Evidence, *, calibrated: bool = False) -> Chart:
         for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True)
         if count
     ]
-    return Chart(charts.histogram(evidence), name, table(name, ("probability", "rows"), rows))
+    return Chart(looks.histogram(evidence), name, table(name, ("probability", "rows"), rows))
 
 
 def confusion(counts: NDArray[np.int64], classes: Sequence[str], of: str) -> Chart | str:
