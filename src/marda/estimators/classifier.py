@@ -64,7 +64,7 @@ class MDAClassifier(ClassifierMixin, OnnxFiles, SelfLabelling, Streaming, Featur
         labelled ones, a growing share of them, and the classifier is fitted again. With "C" in the
         method or a joint method, W is learned again too, so that S1C and J12C need no target
         label. Several numbers: the scores of these schedules are averaged ("ridge", "kernel").
-        "auto" chooses two schedules by how well the source predicts itself. Rounds after which
+        "auto" chooses schedules by how well the source predicts itself. Rounds after which
         neighbours agree less about their labels are undone, with a `RefinementWarning`.
     {more_parameters}
 

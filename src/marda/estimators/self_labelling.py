@@ -36,7 +36,8 @@ Index = NDArray[np.int64]
 
 #: ridge_class="auto": what the source leaves unexplained, within these bounds.
 RIDGE_BOUNDS = 0.1, 0.3
-#: refine="auto": a short schedule, and a long one that a source which is learned well earns.
+#: refine="auto": a short schedule, a long one that a source which is learned well earns, and one
+#: between them. Which is best differs by task and cannot be seen; their mean is near the best.
 SHORT, LONG = 5, 15
 NEIGHBOURS = 10
 
@@ -150,7 +151,8 @@ class SelfLabelling:
 
     def _schedules(self) -> tuple[int, ...]:
         if isinstance(self.refine, str):
-            return tuple(sorted({SHORT, max(SHORT, round(LONG * self.source_skill_**2))}))
+            long = max(SHORT, round(LONG * self.source_skill_**2))
+            return tuple(sorted({SHORT, (SHORT + long + 1) // 2, long}))
         if isinstance(self.refine, tuple | list):
             return tuple(int(n) for n in self.refine)
         return (int(self.refine),)
