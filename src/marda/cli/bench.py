@@ -23,7 +23,7 @@ def register(commands: Any) -> None:
     add("--quick", action="store_true", help="tiny sizes: checks that everything runs")
     add("--only", nargs="+", metavar="CASE", help="these cases (default: all)")
     add("--tasks", type=int, default=12, metavar="N", help="tasks of the OC10 table (default: 12)")
-    add("--timeout", type=float, default=1800.0, metavar="S", help="seconds for one case")
+    add("--timeout", type=float, default=3600.0, metavar="S", help="seconds for one case")
     add("--json", type=Path, default=Path("marda-bench.json"), metavar="F", help="figures")
     add("--page", type=Path, default=Path("marda-bench.md"), metavar="F", help="the table")
 
