@@ -39,7 +39,7 @@ def test_csv(tmp_path, sep):
 
 def test_csv_with_gzip_quotes_and_a_byte_order_mark(tmp_path):
     path = tmp_path / "rows.csv.gz"
-    path.write_bytes(gzip.compress('\ufeffname,"x, y"\n"a ""b""",\n\nc,2\n'.encode(, mtime=0)))
+    path.write_bytes(gzip.compress('\ufeffname,"x, y"\n"a ""b""",\n\nc,2\n'.encode(), mtime=0))
     table = read_table(path)
     assert table["name"].tolist() == ['a "b"', "c"]
     assert table["x, y"].tolist() == [None, "2"]
