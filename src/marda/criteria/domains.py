@@ -45,7 +45,9 @@ def domain_hits(Fs: Any, Ft: Any, *, seed: int = 0) -> NDArray[np.bool_]:
     F, domain = stack(*parts), np.repeat([0, 1], [p.shape[0] for p in parts])
     folds = StratifiedKFold(min(5, n), shuffle=True, random_state=seed)
     with _unconverged():
-        return np.asarray(cross_val_predict(_classifier(F), F, domain, cv=folds) == domain)
+        # scikit-learn 1.6 cannot route None.
+        named = cross_val_predict(_classifier(F), F, domain, cv=folds, params={})
+        return np.asarray(named == domain)
 
 
 def proxy_a_distance(Fs: Any, Ft: Any, *, seed: int = 0) -> float:

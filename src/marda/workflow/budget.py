@@ -59,9 +59,10 @@ def rows_size(path: PathLike, format: str | None, left_out: set[Any]) -> int:
         return 0
     if not is_parquet(path, format):
         return path.stat().st_size
+    files = parquet_files(path) if path.is_dir() else [path]
     parquet = pyarrow(path).parquet
     size = 0
-    for file in parquet_files(path) if path.is_dir() else [path]:
+    for file in files:
         try:
             metadata = parquet.read_metadata(file)
         except (OSError, ValueError) as error:  # pyarrow's own errors are kinds of ValueError
