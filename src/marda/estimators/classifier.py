@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
-from sklearn.metrics import accuracy_score
-from sklearn.utils import _safe_indexing, column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from marda._validation import UNLABELED, Labels, is_marked
+from marda._validation import UNLABELED, Labels
 from marda.estimators._base import BaseMDA
 from marda.estimators._files import OnnxFiles
 from marda.estimators._parameters import with_parameters
+from marda.estimators._score import LabelledScore
 from marda.estimators.dscm import DSCM
 from marda.estimators.kernel import GaussianRidge
 from marda.estimators.self_labelling import SelfLabelling
@@ -44,7 +43,9 @@ def _has(name: str) -> Any:
 
 
 @with_parameters
-class MDAClassifier(ClassifierMixin, OnnxFiles, SelfLabelling, Streaming, FeatureNames, BaseMDA):
+class MDAClassifier(
+    LabelledScore, ClassifierMixin, OnnxFiles, SelfLabelling, Streaming, FeatureNames, BaseMDA
+):
     """A classifier for the target, on features in which domains no longer differ.
 
     Learns W by marginalised denoising (see `MDA`) and a classifier on denoised rows X W, in
@@ -379,16 +380,3 @@ class MDAClassifier(ClassifierMixin, OnnxFiles, SelfLabelling, Streaming, Featur
         if self._is_ridge:
             return np.asarray(self.classes_[self._scores(X).argmax(1)])
         return np.asarray(self.classifier_.predict(self._features(X)))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy on the rows that carry a label; marked rows are left out."""
-        y = np.asarray(column_or_1d(y))
-        marked = is_marked(y, self.unlabeled)
-        marked &= ~np.isin(y, self.classes_) if y.dtype.kind != "O" else marked
-        if marked.all():
-            raise ValueError("no row of y carries a label: there is nothing to score.")
-        keep = np.flatnonzero(~marked)
-        if sample_weight is not None:
-            sample_weight = np.asarray(sample_weight)[keep]
-        X = _safe_indexing(X, keep)
-        return float(accuracy_score(y[keep], self.predict(X), sample_weight=sample_weight))

@@ -46,9 +46,9 @@ class Labeller(ABC):
         """Fit on some rows with these class codes; scores of all rows, one column a class."""
 
     @property
+    @abstractmethod
     def fitted(self) -> Any:
         """The classifier of the last fit."""
-        raise NotImplementedError
 
 
 class RidgeLabeller(Labeller):

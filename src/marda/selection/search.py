@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import accuracy_score
-from sklearn.utils import _safe_indexing, check_random_state, column_or_1d
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from marda._validation import UNLABELED, Labels, check_domains, encode_labels, is_marked
+from marda._validation import UNLABELED, Labels, check_domains, encode_labels
 from marda.estimators._files import OnnxFiles
+from marda.estimators._score import LabelledScore
 from marda.estimators.transformer import FeatureNames
 from marda.selection.auto import fit_auto
 from marda.selection.calibration import calibrate, importance
@@ -29,7 +29,7 @@ __all__ = ["MDAClassifierCV"]
 SINGLE_PRECISION = 2**20
 
 
-class MDAClassifierCV(ClassifierMixin, OnnxFiles, FeatureNames, BaseEstimator):
+class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, BaseEstimator):
     """A classifier for the target that chooses everything by itself.
 
     By default a small committee is fitted whose every number is a rule that reads the rows: noise,
@@ -292,19 +292,6 @@ class MDAClassifierCV(ClassifierMixin, OnnxFiles, FeatureNames, BaseEstimator):
         names = _check_feature_names_in(self, input_features)
         seen = names if first.view.columns is None else names[first.view.columns]
         return np.asarray(first.model.get_feature_names_out(seen))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy on the rows that carry a label; marked rows are left out."""
-        y = np.asarray(column_or_1d(y))
-        marked = is_marked(y, self.unlabeled)
-        marked &= ~np.isin(y, self.classes_) if y.dtype.kind != "O" else marked
-        if marked.all():
-            raise ValueError("no row of y carries a label: there is nothing to score.")
-        keep = np.flatnonzero(~marked)
-        if sample_weight is not None:
-            sample_weight = np.asarray(sample_weight)[keep]
-        X = _safe_indexing(X, keep)
-        return float(accuracy_score(y[keep], self.predict(X), sample_weight=sample_weight))
 
 
 def _described(members: list[Member]) -> list[dict[str, Any]]:
