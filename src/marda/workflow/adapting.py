@@ -27,8 +27,9 @@ from marda.workflow.data import (
 )
 from marda.workflow.judging import Judgement, judge
 from marda.workflow.methods import classifier_of, make_classifier, method_of
+from marda.workflow.scoring import classes_and_probabilities
 
-__all__ = ["Adapted", "adapt", "class_codes"]
+__all__ = ["Adapted", "adapt"]
 
 
 @dataclass(frozen=True)
@@ -91,11 +92,6 @@ class Adapted:
         }
 
 
-def class_codes(classes: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.int64]:
-    """Places of labels in the sorted classes."""
-    return np.searchsorted(classes, labels).astype(np.int64)
-
-
 def adapt(
     source: PathLike,
     target: PathLike,
@@ -146,8 +142,8 @@ def adapt(
             fitted = make_classifier(method, mark, **parameters)
             fitted.fit(X, y, sample_domain=domain)
             watch(0.6, "predicting")
-            predictions = fitted.predict(data.Xt)
-            P = fitted.predict_proba(data.Xt)
+            codes, P = classes_and_probabilities(fitted, data.Xt)
+            predictions = fitted.classes_[codes]
             watch(0.7, "checking")
             facts: dict[str, Any] = {
                 "names": data.preprocessing.features,
@@ -164,7 +160,7 @@ def adapt(
         if out is not None:
             writer = PredictionWriter(Path(out), fitted.classes_, options.id)
             stack.enter_context(writer)
-            writer.write(data.ids, class_codes(fitted.classes_, predictions), P)
+            writer.write(data.ids, codes, P)
         result = Adapted(
             fitted,
             data.preprocessing,

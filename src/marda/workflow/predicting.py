@@ -16,8 +16,8 @@ from marda.io.formats import parquet_files
 from marda.io.steps import Matrix, Number
 from marda.persist import load
 from marda.selection import MDAClassifierCV
-from marda.workflow.adapting import class_codes
 from marda.workflow.data import PathLike, Progress, input_errors, silent
+from marda.workflow.scoring import classes_and_probabilities
 
 __all__ = ["Predicted", "load_model", "predict", "predict_rows"]
 
@@ -129,9 +129,7 @@ def predict_rows(
         batch: Any = first
         while batch is not None:
             with input_errors():
-                X = chosen.transform(batch)
-                codes = class_codes(classifier.classes_, classifier.predict(X))
-                P = classifier.predict_proba(X)
+                codes, P = classes_and_probabilities(classifier, chosen.transform(batch))
             writer.write(batch[key] if key else None, codes, P)
             counts += np.bincount(codes, minlength=len(counts))
             if total:
