@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     from marda.experiments.demo_text import text_lines
     from marda.experiments.files import write_text
     from marda.report import require
-    from marda.workflow.data import check_names
+    from marda.workflow.outputs import check_names
 
     check_names((), {"--out": args.out})
     require()

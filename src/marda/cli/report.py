@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     from marda.experiments.files import write_text
     from marda.experiments.stored import read_stored
     from marda.report import require
-    from marda.workflow.data import check_names
+    from marda.workflow.outputs import check_names
 
     require()
     from marda.report.reproduced import reproduced_page

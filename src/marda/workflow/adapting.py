@@ -20,13 +20,13 @@ from marda.workflow.data import (
     Progress,
     ReadOptions,
     Watch,
-    check_names,
     input_errors,
     read_data,
     silent,
 )
 from marda.workflow.judging import Judgement, judge
 from marda.workflow.methods import classifier_of, make_classifier, method_of
+from marda.workflow.outputs import check_names, check_predictions
 from marda.workflow.scoring import classes_and_probabilities
 
 __all__ = ["Adapted", "adapt"]
@@ -131,8 +131,7 @@ def adapt(
     with ExitStack() as stack:
         watch(0.0, "reading")
         page = None if report is None else report[0]
-        if out is not None:
-            PredictionWriter(Path(out), np.empty(0), None)  # refuses names that it cannot write
+        check_predictions(out)
         check_names((source, target), {"--out": out, "--model": model, "--report": page})
         data = read_data(source, target, options)
         watch(0.2, "adapting")

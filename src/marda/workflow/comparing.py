@@ -31,13 +31,13 @@ from marda.workflow.data import (
     Progress,
     ReadOptions,
     Watch,
-    check_names,
     input_errors,
     read_data,
     silent,
 )
 from marda.workflow.judging import Pair, bootstrap, pairs_of
 from marda.workflow.methods import AUTO, make_classifier
+from marda.workflow.outputs import check_names
 
 __all__ = ["Compared", "Details", "MethodResult", "compare"]
 

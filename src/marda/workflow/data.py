@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ __all__ = [
     "Progress",
     "ReadOptions",
     "Watch",
-    "check_names",
     "input_errors",
     "read_data",
     "silent",
@@ -156,24 +154,6 @@ def read_data(source: PathLike, target: PathLike, options: ReadOptions) -> Data:
         notes.append(f"columns of the target that the source has not are ignored: {shown}.")
     ids = tables[1][options.id] if options.id else None
     return Data(Xs, Xt, ys, yt, ids, chosen, tuple(notes))
-
-
-def check_names(inputs: Sequence[PathLike], outputs: Mapping[str, PathLike | None]) -> None:
-    """Refuse before the work what would fail after it."""
-    taken = {Path(path).resolve(): "" for path in inputs}
-    for name, path in outputs.items():
-        if path is None:
-            continue
-        at = Path(path).resolve()
-        if at in taken:
-            other = taken[at]
-            clash = f"{other} and {name} both name {path}." if other else ""
-            raise InputError(clash or f"{name} {path} would replace an input file.")
-        taken[at] = name
-        if at.is_dir():
-            raise InputError(f"{name} {path} is a folder: give the name of a file.")
-        if not at.parent.is_dir():
-            raise InputError(f"{name} {path}: there is no folder {Path(path).parent}.")
 
 
 @contextmanager

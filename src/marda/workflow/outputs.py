@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,36 @@ import numpy as np
 from marda.io import InputError, PredictionWriter
 from marda.workflow.data import PathLike
 
-__all__ = ["Outputs"]
+__all__ = ["Outputs", "check_names", "check_predictions"]
+
+
+def check_names(
+    inputs: Sequence[PathLike],
+    outputs: Mapping[str, PathLike | None],
+    *,
+    make_folders: bool = False,
+) -> None:
+    """Refuse files that would replace each other or an input, and folders, there or missing."""
+    taken = {Path(path).resolve(): "" for path in inputs}
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        at = Path(path).resolve()
+        if at in taken:
+            other = taken[at]
+            clash = f"{other} and {name} both name {path}." if other else ""
+            raise InputError(clash or f"{name} {path} would replace an input file.")
+        taken[at] = name
+        if at.is_dir():
+            raise InputError(f"{name} {path} is a folder: give the name of a file.")
+        if not (make_folders or at.parent.is_dir()):
+            raise InputError(f"{name} {path}: there is no folder {Path(path).parent}.")
+
+
+def check_predictions(out: PathLike | None) -> None:
+    """Refuse names that predictions cannot be written under."""
+    if out is not None:
+        PredictionWriter(Path(out), np.empty(0), None)
 
 
 @dataclass(frozen=True)
@@ -36,21 +65,10 @@ class Outputs:
 
     def check(self, inputs: Sequence[PathLike]) -> None:
         """Refuse before the work what would fail after it."""
-        given = [Path(p).resolve() for p in inputs]
-        for name, path in (("--out", self.out), ("--model", self.model)):
-            if path is None:
-                continue
-            if Path(path).resolve() in given:
-                raise InputError(f"{name} {path} would replace an input file.")
-            if Path(path).is_dir():
-                raise InputError(f"{name} {path} is a folder: give the name of a file.")
-        if self.out is None:
-            return
-        if self.target is None:
+        check_names(inputs, {"--out": self.out, "--model": self.model}, make_folders=True)
+        if self.out is not None and self.target is None:
             raise InputError("--out without --target: name the file whose rows to predict.")
-        PredictionWriter(Path(self.out), np.empty(0), None)  # refuses names that it cannot write
-        if self.model is not None and Path(self.out).resolve() == Path(self.model).resolve():
-            raise InputError(f"--out and --model both name {self.out}.")
+        check_predictions(self.out)
 
     @property
     def files(self) -> tuple[str, ...]:
