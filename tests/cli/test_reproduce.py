@@ -4,8 +4,7 @@ import sys
 import pytest
 
 from marda import cli
-from marda.experiments import reproduce as module
-from marda.experiments import tasks, versus
+from marda.experiments import runner, tasks
 from marda.experiments.plan import BENCHMARKS
 from marda.experiments.reproduce import Request, reproduce
 
@@ -19,8 +18,7 @@ def faked(monkeypatch):
     """Real processes and a real store; only the fitting is faked."""
 
     def with_executor(name):
-        for call in (module.reproduce, versus.contest):
-            monkeypatch.setitem(call.__kwdefaults__, "executor", fakes.name_of(name))
+        monkeypatch.setitem(runner.run.__kwdefaults__, "executor", fakes.name_of(name))
 
     monkeypatch.setattr(
         tasks, "present_domains", lambda names, folder: {n: BENCHMARKS[n].domains for n in names}

@@ -27,6 +27,7 @@ def register(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read, write, and say where."""
     from marda.experiments.files import write_text
+    from marda.experiments.folder import STORE
     from marda.experiments.stored import read_stored
     from marda.report import require
     from marda.workflow.outputs import check_names
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     require()
     from marda.report.reproduced import reproduced_page
 
-    check_names((args.folder / "results.sqlite",), {"--out": args.out})
+    check_names((args.folder / STORE,), {"--out": args.out})
     results = read_stored(args.folder)
     print(f"{len(results.rows)} rows; written: {write_text(args.out, reproduced_page(results))}")
     return 0

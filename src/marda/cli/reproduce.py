@@ -58,70 +58,47 @@ def register(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Reproduce and print; 1 if a row failed."""
-    from marda.experiments.progress import for_terminal
-    from marda.experiments.render import findings_lines
-    from marda.experiments.reproduce import Request, reproduce, time_text
-    from marda.experiments.terminal import print_section, print_table
+    from marda.experiments.folder import time_text
+    from marda.experiments.terminal import print_section
 
-    if args.settings == "auto":
-        return _run_contest(args)
-    request = Request(
-        table=args.table,
-        datasets=_tuple(args.datasets),
-        models=_tuple(args.models),
-        classifiers=_tuple(args.classifiers),
-        tasks=_tuple(args.tasks),
-        preprocessing=args.preprocessing or "paper",
-        settings=args.settings,
-        overrides=tuple(_setting(text) for text in args.set),
-        draws=args.draws,
-    )
-    outcome = reproduce(
-        request,
-        args.out,
-        data_dir=args.data,
-        jobs=args.jobs,
-        force=args.force,
-        progress=for_terminal(),
-    )
-    for table in outcome.tables:
-        print_table(table)
-    print_section("The paper's findings, checked on our rows", findings_lines(outcome.findings))
+    outcome, reasons = _contest(args) if args.settings == "auto" else _tables(args)
     print_section("Where the time went", time_text(outcome.rows, outcome.report))
     written = [*outcome.files, *_report(args.out, outcome)]
     if outcome.failures:
-        reasons = sorted({f.message for f in outcome.failures})
         print_section(f"{len(outcome.failures)} rows failed (run again to retry)", reasons)
     print_section("Written", [str(line) for line in written])
     return 1 if outcome.failures else 0
 
 
-def _run_contest(args: argparse.Namespace) -> int:
-    """Run and print marda's own choice next to the alternatives; 1 if a row failed."""
+def _tables(args: argparse.Namespace) -> tuple[Any, list[str]]:
+    """Run and print the paper's tables; also why rows failed."""
+    from marda.experiments.render import findings_lines
+    from marda.experiments.reproduce import Request, reproduce
+    from marda.experiments.terminal import print_section, print_table
+
+    request = Request(
+        **_selected(args),
+        models=_tuple(args.models),
+        preprocessing=args.preprocessing or "paper",
+        settings=args.settings,
+    )
+    outcome = reproduce(request, args.out, **_options(args))
+    for table in outcome.tables:
+        print_table(table)
+    print_section("The paper's findings, checked on our rows", findings_lines(outcome.findings))
+    return outcome, sorted({f.message for f in outcome.failures})
+
+
+def _contest(args: argparse.Namespace) -> tuple[Any, list[str]]:
+    """Run and print marda's own choice next to the alternatives; also why rows failed."""
     from marda.experiments import standings
-    from marda.experiments.progress import for_terminal
-    from marda.experiments.reproduce import time_text
     from marda.experiments.terminal import print_section
     from marda.experiments.versus import ContestRequest, contest, failure_lines
 
     request = ContestRequest(
-        table=args.table,
-        datasets=_tuple(args.datasets),
-        methods=_tuple(args.models),
-        classifiers=_tuple(args.classifiers),
-        tasks=_tuple(args.tasks),
-        preprocessing=args.preprocessing,
-        overrides=tuple(_setting(text) for text in args.set),
-        draws=args.draws,
+        **_selected(args), methods=_tuple(args.models), preprocessing=args.preprocessing
     )
-    outcome = contest(
-        request,
-        args.out,
-        data_dir=args.data,
-        jobs=args.jobs,
-        force=args.force,
-        progress=for_terminal(),
-    )
+    outcome = contest(request, args.out, **_options(args))
     for board in outcome.boards:
         print_section(board.heading, standings.to_plain(standings.board_grid(board)))
     summary = standings.to_plain(standings.summary_grid(outcome.boards))
@@ -129,13 +106,31 @@ def _run_contest(args: argparse.Namespace) -> int:
     if outcome.checks:
         print_section("Goals and harm", outcome.checks)
     print_section("Notes", outcome.notes)
-    print_section("Where the time went", time_text(outcome.rows, outcome.report))
-    written = [*outcome.files, *_report(args.out, outcome)]
-    if outcome.failures:
-        title = f"{len(outcome.failures)} rows failed (run again to retry)"
-        print_section(title, failure_lines(outcome.failures))
-    print_section("Written", [str(line) for line in written])
-    return 1 if outcome.failures else 0
+    return outcome, failure_lines(outcome.failures)
+
+
+def _selected(args: argparse.Namespace) -> dict[str, Any]:
+    """What both requests choose by."""
+    return {
+        "table": args.table,
+        "datasets": _tuple(args.datasets),
+        "classifiers": _tuple(args.classifiers),
+        "tasks": _tuple(args.tasks),
+        "overrides": tuple(_setting(text) for text in args.set),
+        "draws": args.draws,
+    }
+
+
+def _options(args: argparse.Namespace) -> Any:
+    """`RunOptions` of the arguments."""
+    from marda.experiments.progress import for_terminal
+
+    return {
+        "data_dir": args.data,
+        "jobs": args.jobs,
+        "force": args.force,
+        "progress": for_terminal(),
+    }
 
 
 def _report(folder: Path, outcome: Any) -> list[str | Path]:

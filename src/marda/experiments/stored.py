@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from marda.experiments import findings, standings
+from marda.experiments.folder import STORE
 from marda.experiments.plan import MODELS, TABLES, TableName, belongs
-from marda.experiments.reproduce import STORE, Outcome
+from marda.experiments.reproduce import Outcome
 from marda.experiments.rows import ResultRow
 from marda.experiments.specs import Spec
 from marda.experiments.store import Store, StoreError

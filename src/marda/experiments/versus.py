@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
 from marda.experiments import standings
 from marda.experiments.contest import plan_contest
 from marda.experiments.files import write_text
-from marda.experiments.progress import Progress
-from marda.experiments.reproduce import present_in, rows_csv, run_specs, time_text
+from marda.experiments.folder import RunOptions, present_in, rows_csv, run_specs, time_text
 from marda.experiments.rows import ResultRow
-from marda.experiments.runner import EXECUTOR, RunReport
+from marda.experiments.runner import RunReport
 from marda.experiments.specs import Scalar, Spec
 from marda.experiments.standings import Board
 
@@ -64,26 +64,14 @@ def contest(
     request: ContestRequest,
     out: Path,
     *,
-    data_dir: Path | None = None,
-    jobs: int | None = None,
-    force: bool = False,
-    progress: Progress | None = None,
-    executor: str = EXECUTOR,
     present: dict[str, tuple[str, ...]] | None = None,
+    **options: Unpack[RunOptions],
 ) -> ContestOutcome:
     """Run what the store under ``out`` lacks, then write and return the boards."""
     if present is None:
-        present = present_in(request.plan(), data_dir)
+        present = present_in(request.plan(), options.get("data_dir"))
     specs = request.plan(present)
-    done = run_specs(
-        specs,
-        out,
-        data_dir=data_dir,
-        jobs=jobs,
-        force=force,
-        progress=progress,
-        executor=executor,
-    )
+    done = run_specs(specs, out, **options)
     found = standings.boards(specs, done.rows)
     told = tuple(standings.notes(specs))
     checked = tuple(standings.checks(found, done.every))
