@@ -10,7 +10,8 @@ pytest.importorskip("altair")
 from marda.diagnostics import Interval
 from marda.report.adapted import judged
 from marda.report.gains import gains_verdict
-from marda.report.parts import confusion, counted, percent, points_text, signed
+from marda.report.numbers import counted, percent, points_text, signed
+from marda.report.parts import confusion
 from marda.workflow import ReadOptions, adapt
 from marda.workflow.judging import Judgement
 

@@ -7,35 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from marda.diagnostics import Diagnosis
 from marda.experiments.memory import peak_mb
 from marda.report import charts
 from marda.report.html import Cells, Chart, Number, Section, facts, paragraph, points, table
+from marda.report.numbers import counted, percent, points_text, scaled
 from marda.report.page import Verdict, page
-from marda.report.parts import (
-    confidence,
-    confusion,
-    convergence,
-    counted,
-    distances,
-    features,
-    percent,
-    pictures,
-    points_text,
-    scaled,
-    times,
-    warnings,
-)
+from marda.report.parts import before_and_after, confidence, confusion, convergence, times
 from marda.workflow import Adapted
 from marda.workflow.judging import FEW_LABELS, Judgement
 from marda.workflow.methods import classifier_of, method_of
 
-__all__ = ["CHECKS", "adapted_page", "distance_sections"]
+__all__ = ["adapted_page"]
 
-CHECKS = (
-    "domains already alike, a target of one class, class proportions, scales of features, "
-    "too few rows, features that give the domain away"
-)
 MOST_SHARES = 12
 MOST_CANDIDATES = 200
 HEADER = ("parameter", "value")
@@ -62,10 +45,7 @@ def adapted_page(result: Adapted) -> str:
         "named a class for every one of them."
     )
     sections = [
-        warnings([f.text for f in result.diagnosis.findings], CHECKS),
-        *distance_sections(result.diagnosis),
-        pictures(evidence),
-        features(evidence.gaps),
+        *before_and_after(result.diagnosis, evidence),
         _predictions(result),
         _errors(result, judgement),
     ]
@@ -151,20 +131,6 @@ def _figures(result: Adapted) -> list[tuple[str, str]]:
     sure = float(np.median(result.probabilities.max(1)))
     shown.append(("median probability of the predicted class", f"{sure:.0%}"))
     return shown
-
-
-def distance_sections(d: Diagnosis) -> list[Section]:
-    """How far apart the domains were and are, unless there were too few rows to tell."""
-    if d.a_distance_before is None or d.a_distance_after is None:
-        return []
-    if d.mmd_before is None or d.mmd_after is None:
-        return []
-    return [
-        distances(
-            [("before", d.a_distance_before), ("after", d.a_distance_after)],
-            [("before", d.mmd_before), ("after", d.mmd_after)],
-        )
-    ]
 
 
 def _predictions(result: Adapted) -> Section:

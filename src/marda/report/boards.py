@@ -8,8 +8,8 @@ from marda.experiments.standings import Board, Line, checks
 from marda.report import charts
 from marda.report.gains import gains_verdict
 from marda.report.html import Cells, Chart, Number, Section, points, table
+from marda.report.numbers import number
 from marda.report.page import Verdict
-from marda.report.parts import number
 
 __all__ = ["auto_verdict", "board_sections"]
 

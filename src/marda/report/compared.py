@@ -5,24 +5,25 @@ from __future__ import annotations
 from marda.diagnostics import Interval
 from marda.experiments.memory import peak_mb
 from marda.report import charts
-from marda.report.adapted import CHECKS
 from marda.report.html import Cells, Chart, Number, Section, paragraph, points, table
+from marda.report.numbers import (
+    counted,
+    interval_cells,
+    number,
+    percent,
+    points_text,
+    scaled,
+    signed,
+)
 from marda.report.page import Verdict, page
 from marda.report.parts import (
     beside,
     confidence,
     confusion,
     convergence,
-    counted,
     distances,
     features,
-    interval_cells,
-    number,
-    percent,
     pictures,
-    points_text,
-    scaled,
-    signed,
     times,
     warnings,
 )
@@ -50,7 +51,7 @@ def compared_page(result: Compared) -> str:
         f"{counted(result.n_target, 'row')} of {target}, {judges}."
     )
     sections = [
-        warnings([f.text for f in shown.findings], CHECKS),
+        warnings(shown.findings),
         _methods(result),
         *_pairs(result),
         _distances(result),

@@ -7,22 +7,10 @@ from marda.experiments.demo import DemoResult, Look, PairResult
 from marda.experiments.demo_text import INTRO, LEGEND, heading, unseen, verdict, word_lists
 from marda.experiments.memory import peak_mb
 from marda.report import charts
-from marda.report.adapted import CHECKS, distance_sections
 from marda.report.html import Cells, Chart, Number, Section, facts, paragraph, table
+from marda.report.numbers import counted, interval_cells, number, points_text
 from marda.report.page import Verdict, page
-from marda.report.parts import (
-    beside,
-    confidence,
-    confusion,
-    counted,
-    features,
-    interval_cells,
-    number,
-    pictures,
-    points_text,
-    times,
-    warnings,
-)
+from marda.report.parts import before_and_after, beside, confidence, confusion, times
 
 __all__ = ["demo_page"]
 
@@ -39,10 +27,7 @@ def demo_page(result: DemoResult) -> str:
             f"A closer look at {first.source} → {first.target}",
             (paragraph(f"From here on: {first.scores[1].method.label} on this pair alone."),),
         ),
-        warnings([f.text for f in look.diagnosis.findings], CHECKS),
-        *distance_sections(look.diagnosis),
-        pictures(look.evidence),
-        features(look.evidence.gaps),
+        *before_and_after(look.diagnosis, look.evidence),
         _predictions(first, look),
     ]
     methods = [(s.method.label, s.method.says) for s in first.scores]

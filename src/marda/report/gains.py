@@ -8,8 +8,8 @@ from typing import Literal
 
 from scipy.stats import binomtest
 
+from marda.report.numbers import counted, signed
 from marda.report.page import Verdict
-from marda.report.parts import counted, signed
 
 __all__ = ["gains_verdict"]
 

@@ -8,45 +8,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda._memory import format_bytes
-from marda.diagnostics import Evidence, Gap, Interval, Picture
+from marda.diagnostics import Diagnosis, Evidence, Finding, Gap, Interval, Picture
 from marda.experiments.timing import seconds_text
 from marda.report import charts, looks
 from marda.report.html import Cells, Chart, Number, Section, paragraph, points, table
+from marda.report.numbers import interval_cells, number, percent
 
 __all__ = [
+    "before_and_after",
     "beside",
     "confidence",
     "confusion",
     "convergence",
-    "counted",
     "distances",
     "features",
-    "interval_cells",
-    "number",
-    "percent",
     "pictures",
-    "points_text",
-    "scaled",
-    "signed",
     "times",
     "warnings",
 ]
 
 Distance = tuple[str, Interval]
+CHECKS = (
+    "domains already alike, a target of one class, class proportions, scales of features, "
+    "too few rows, features that give the domain away"
+)
 MOST_CLASSES = 40  # a larger confusion matrix has cells that nobody can see
 LABELLED_CELLS = 12
 SMALL = 5  # classes whose matrix needs no whole page
 CONFUSIONS = 20
-
-
-def counted(n: int, what: str) -> str:
-    """``1 row``, ``1,200 rows``."""
-    return f"{n:,} {what}" + ("" if n == 1 else "s")
-
-
-def percent(share: float) -> str:
-    """``84.1%``."""
-    return f"{100 * share:.1f}%"
 
 
 def beside(parts: Sequence[str | Chart]) -> tuple[str | Chart | tuple[Chart, ...], ...]:
@@ -57,33 +46,28 @@ def beside(parts: Sequence[str | Chart]) -> tuple[str | Chart | tuple[Chart, ...
     return tuple(parts)
 
 
-def scaled(share: Interval) -> Interval:
-    """A share in percent."""
-    return Interval(100 * share.value, 100 * share.low, 100 * share.high)
+def before_and_after(diagnosis: Diagnosis, evidence: Evidence) -> list[Section]:
+    """What to beware of, and what one model did to the rows: distances, pictures, features."""
+    return [
+        warnings(diagnosis.findings),
+        *_distances(diagnosis),
+        pictures(evidence),
+        features(evidence.gaps),
+    ]
 
 
-def points_text(gain: Interval) -> str:
-    """``+5.0 points (95% interval +1.2 to +8.8)`` of a gain in percent."""
-    interval = f"{signed(gain.low)} to {signed(gain.high)}"
-    return f"{signed(gain.value)} points (95% interval {interval})"
-
-
-def signed(value: float, form: str = "+.1f") -> str:
-    """With a real minus, and no sign before a zero."""
-    text = f"{value:{form}}"
-    return text.lstrip("+-") if float(text) == 0 else text.replace("-", "−")
-
-
-def number(value: float, form: str = ".2f") -> Number:
-    """A figure in a table."""
-    text = signed(value, form) if form.startswith("+") else f"{value:{form}}".replace("-", "−")
-    return Number(text, value)
-
-
-def interval_cells(value: Interval, form: str = ".2f") -> list[Number]:
-    """The estimate, and its interval sorted by its lower end."""
-    low, high = number(value.low, form), number(value.high, form)
-    return [number(value.value, form), Number(f"{low.text} to {high.text}", value.low)]
+def _distances(d: Diagnosis) -> list[Section]:
+    """How far apart the domains were and are, unless there were too few rows to tell."""
+    if d.a_distance_before is None or d.a_distance_after is None:
+        return []
+    if d.mmd_before is None or d.mmd_after is None:
+        return []
+    return [
+        distances(
+            [("before", d.a_distance_before), ("after", d.a_distance_after)],
+            [("before", d.mmd_before), ("after", d.mmd_after)],
+        )
+    ]
 
 
 def distances(a_distances: Sequence[Distance], mmds: Sequence[Distance]) -> Section:
@@ -300,11 +284,11 @@ def times(steps: Sequence[tuple[str, float]], total: float, peak: float | None) 
     return Section("Time and memory", tuple(parts))
 
 
-def warnings(texts: Sequence[str], checked: str) -> Section:
+def warnings(findings: Sequence[Finding]) -> Section:
     """What a reader should know before trusting the rest."""
-    if not texts:
-        return Section("Warnings", (paragraph(f"None. Checked: {checked}."),))
-    return Section("Warnings", (points([_sentence(t) for t in texts], "warnings"),))
+    if not findings:
+        return Section("Warnings", (paragraph(f"None. Checked: {CHECKS}."),))
+    return Section("Warnings", (points([_sentence(f.text) for f in findings], "warnings"),))
 
 
 def _sentence(text: str) -> str:

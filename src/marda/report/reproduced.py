@@ -17,8 +17,9 @@ from marda.report import charts
 from marda.report.boards import auto_verdict, board_sections
 from marda.report.gains import gains_verdict
 from marda.report.html import Cells, Chart, Number, Section, points, table
+from marda.report.numbers import counted, number, signed
 from marda.report.page import Verdict, page
-from marda.report.parts import counted, number, signed, times
+from marda.report.parts import times
 
 __all__ = ["reproduced_page"]
 
