@@ -7,7 +7,7 @@ import pytest
 
 from marda import MDAClassifier, MDAClassifierCV, pack
 from marda.selection import CRITERIA, MutualInformationScorer
-from marda.selection.grid import expand
+from marda.selection.trials import expand
 from marda.selection.views import make_view
 from selection.test_auto import sensors
 
@@ -66,13 +66,13 @@ def test_candidates_off_the_noise_path_are_searched_too(rows):
 
 
 def test_the_path_and_separate_fits_agree_on_the_scores(rows, monkeypatch):
-    from marda.selection import grid
+    from marda.selection import quick
 
     X, y, domain, *_ = rows
     candidates = {**GRID, "ridge": 0.0}
     path = MDAClassifierCV(candidates, scoring="mutual_information", random_state=0)
     path.fit(X, y, sample_domain=domain)
-    monkeypatch.setattr(grid, "on_path", lambda params: False)
+    monkeypatch.setattr(quick, "on_path", lambda params: False)
     fits = MDAClassifierCV(candidates, scoring="mutual_information", random_state=0)
     fits.fit(X, y, sample_domain=domain)
     for a, b in zip(path.candidates_, fits.candidates_, strict=True):

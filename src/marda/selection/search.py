@@ -19,8 +19,10 @@ from marda.estimators.transformer import FeatureNames
 from marda.selection.auto import fit_auto
 from marda.selection.calibration import calibrate, importance
 from marda.selection.committee import Committee, Member, spread_of
-from marda.selection.grid import QUICK, Candidate, expand, search
+from marda.selection.grid import search
+from marda.selection.quick import QUICK
 from marda.selection.scorers import get_criterion
+from marda.selection.trials import Candidate, expand
 
 __all__ = ["MDAClassifierCV"]
 

@@ -1,0 +1,130 @@
+"""Criteria that read predictions of target rows alone: candidates on the noise path share it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+from scipy.stats import rankdata
+
+from marda._memory import available_memory
+from marda.criteria import entropy, mutual_information, soft_neighbourhood_density
+from marda.criteria.neighbours import Neighbours, label_agreement, nearest_neighbours
+from marda.estimators import MDAClassifier
+from marda.selection.candidates import SHARED, PathCandidates, on_path, path_bytes
+from marda.selection.committee import spread_of
+from marda.selection.trials import Candidate, Trials
+
+__all__ = ["QUICK", "by_target_predictions"]
+
+Matrix = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+#: Standardised scores times this, in a softmax, are the probabilities that candidates are judged
+#: by: a strong ridge makes scores small, which says nothing about predictions.
+SHARPNESS = 2.5
+NEIGHBOURS = 10
+#: Beyond, an eigendecomposition takes minutes, and separate fits share what they can.
+MAX_BASIS = 6000
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """Probabilities and labels of target rows, and who lies next to whom."""
+
+    P: Matrix
+    labels: Index
+    neighbours: Neighbours | None
+    majority: Index  # the labels of all candidates' mean probabilities
+
+    @property
+    def agreement(self) -> float:
+        return 0.0 if self.neighbours is None else label_agreement(self.neighbours, self.labels)[0]
+
+
+QUICK: dict[str, Callable[[_Evidence], float]] = {
+    "entropy": lambda e: -entropy(e.P),
+    "mutual_information": lambda e: mutual_information(e.P),
+    "snd": lambda e: soft_neighbourhood_density(e.P),
+    "neighbours": lambda e: e.agreement,
+    "consensus": lambda e: float(np.mean(e.labels == e.majority)),
+    "auto": lambda e: 0.0,  # by rank, once all are known
+}
+#: What "auto" combines: labels that neighbours share, and that most candidates do. Neighbours alone
+#: like labels that are smooth and wrong, the majority alone likes the middle of the grid.
+COMBINED = ("neighbours", "consensus")
+
+
+def by_target_predictions(trials: Trials, scoring: str) -> list[dict[str, Any]]:
+    """Every candidate with what a criterion of `QUICK` says of it."""
+    candidates, target = trials.candidates, trials.target
+    wanted = COMBINED if scoring == "auto" else (scoring,)
+    scored: dict[int, Matrix] = {}
+    near: dict[int, Neighbours | None] = {}
+    for kind in trials.views:
+        rows = trials.rows(kind)
+        close = None
+        if "neighbours" in wanted and len(target) > NEIGHBOURS:
+            close = nearest_neighbours(rows[target], NEIGHBOURS, random_state=trials.seed)
+        places = [k for k, c in enumerate(candidates) if c.inputs == kind]
+        trials.say(f"scoring {len(places)} candidates on {kind} rows")
+        found = _target_scores([candidates[k] for k in places], rows, trials)
+        scored |= dict(zip(places, found, strict=True))
+        near |= dict.fromkeys(places, close)
+    order = range(len(candidates))
+    table = _judged(candidates, [scored[k] for k in order], [near[k] for k in order], wanted)
+    if scoring == "auto":
+        ranks = np.mean([rankdata([row[name] for row in table]) for name in COMBINED], axis=0)
+        for row, rank in zip(table, ranks.tolist(), strict=True):
+            row["score"] = rank / len(table)
+    return table
+
+
+def _judged(
+    candidates: list[Candidate],
+    scored: list[Matrix],
+    near: list[Neighbours | None],
+    wanted: tuple[str, ...],
+) -> list[dict[str, Any]]:
+    """What the criteria say of every candidate's scores of target rows."""
+    table = []
+    sharp = [softmax(SHARPNESS * S / spread_of(S), axis=1) for S in scored]
+    majority = np.mean(sharp, axis=0).argmax(1)
+    for one, P, close in zip(candidates, sharp, near, strict=True):
+        evidence = _Evidence(P, P.argmax(1), close, majority)
+        criteria = {name: QUICK[name](evidence) for name in wanted}
+        table.append({**one.to_json(), **criteria, "score": criteria[wanted[0]]})
+    return table
+
+
+def _target_scores(candidates: list[Candidate], rows: Any, trials: Trials) -> list[Matrix]:
+    """Scores of target rows by every candidate; those on the noise path share its basis."""
+    target = trials.target
+    found: dict[int, Matrix] = {}
+    room = available_memory() // 2
+    groups: dict[tuple[str, ...], list[int]] = {}
+    defaults = MDAClassifier().get_params(deep=False)
+    for k, one in enumerate(candidates):
+        if on_path(one.parameters):
+            shared = tuple(repr(one.parameters.get(n, defaults[n])) for n in SHARED)
+            groups.setdefault(shared, []).append(k)
+    for places in groups.values():
+        # The eigendecomposition costs as much as two fits, and much memory for many columns.
+        if len(places) < 3 or min(rows.shape) > MAX_BASIS or path_bytes(*rows.shape) > room:
+            continue
+        first = {**defaults, **candidates[places[0]].parameters}
+        shared_values = {name: first[name] for name in SHARED}
+        path = PathCandidates(rows, trials.labels, trials.domain, **shared_values)
+        near = [k for k in places if path.close(candidates[k].parameters)]
+        scored = path.scores([candidates[k].parameters for k in near], target)
+        found |= dict(zip(near, scored, strict=True))
+    problems: dict[Any, Any] = {}
+    for k, one in enumerate(candidates):
+        if k not in found:
+            model = trials.fit(one, rows, problems=problems)
+            found[k] = model._class_scores(rows[target])
+    return [found[k] for k in range(len(candidates))]
