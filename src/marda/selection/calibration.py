@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from scipy.special import log_softmax, softmax
 from sklearn.utils import check_random_state
 
 from marda.criteria import density_ratio, expected_calibration_error
+from marda.selection.committee import Committee, Member, spread_of
 
-__all__ = ["calibrate", "importance"]
+__all__ = ["calibrate", "calibrated", "importance"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -22,6 +24,46 @@ MAX_ROWS = 2000
 MAX_DIMENSIONS = 50
 #: Sharpness is searched between these powers of e.
 BOUNDS = -3.0, 3.0
+
+
+def calibrated(
+    members: Sequence[Member],
+    left_out: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], Matrix]],
+    X: Any,
+    domain: NDArray[np.int64],
+    seed: int,
+) -> tuple[Committee, dict[str, float]]:
+    """Members with the temperature that `calibrate` finds, and its figures.
+
+    Parameters
+    ----------
+    members : sequence of Member
+        The first one's view is where domains are compared.
+    left_out : sequence of tuples
+        Places, classes and scores of source rows that models had not seen; empty: no calibration.
+    X, domain : arrays
+        Rows of the fit, and their domains.
+    seed : int
+        Draws rows.
+    """
+    plain = Committee(tuple(members))
+    if not left_out:
+        return plain, {}
+    target = X[domain < 0] if (domain < 0).any() else X
+    unit = spread_of(plain.scores(target))
+    places = np.concatenate([part[0] for part in left_out])
+    codes = np.concatenate([part[1] for part in left_out])
+    S = np.vstack([part[2] - part[2].mean(1, keepdims=True) for part in left_out])
+    S /= spread_of(S)
+    weights = np.ones(len(places))
+    if (domain < 0).any():
+        rows = members[0].view.apply(X)
+        source = np.unique(places)
+        chosen, ratio = importance(rows[source], rows[domain < 0], seed)
+        known = dict(zip(source[chosen].tolist(), ratio.tolist(), strict=True))
+        weights = np.array([known.get(p, 0.0) for p in places.tolist()])
+    found = calibrate(S, codes, weights)
+    return Committee(tuple(members), found["sharpness"] / unit), found
 
 
 def calibrate(scores: Matrix, codes: NDArray[np.int64], weights: Vector) -> dict[str, float]:

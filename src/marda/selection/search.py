@@ -17,8 +17,8 @@ from marda.estimators._files import OnnxFiles
 from marda.estimators._score import LabelledScore
 from marda.estimators.transformer import FeatureNames
 from marda.selection.auto import fit_auto
-from marda.selection.calibration import calibrate, importance
-from marda.selection.committee import Committee, Member, spread_of
+from marda.selection.calibration import calibrated
+from marda.selection.committee import Member
 from marda.selection.grid import search
 from marda.selection.quick import QUICK
 from marda.selection.scorers import get_criterion
@@ -175,7 +175,8 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
             self.best_params_, self.best_index_ = found.parameters, found.index
             left_out = found.left_out
         self.setting_ = members[0].model.setting_
-        self._committee = self._calibrated(members, left_out, X, domain, seed)
+        known = left_out if self.calibrate else []
+        self._committee, self.calibration_ = calibrated(members, known, X, domain, seed)
         self.fit_seconds_ = time.perf_counter() - began
         return self
 
@@ -199,31 +200,6 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
     def _say(self, what: str) -> None:
         if self.verbose:
             print(f"[marda] {what}")
-
-    def _calibrated(
-        self, members: list[Member], left_out: list[Any], X: Any, domain: Any, seed: int
-    ) -> Committee:
-        """Members with a temperature, from scores of left-out source rows in units of spread."""
-        plain = Committee(tuple(members))
-        if not (self.calibrate and left_out):
-            self.calibration_: dict[str, float] = {}
-            return plain
-        target = X[domain < 0] if (domain < 0).any() else X
-        unit = spread_of(plain.scores(target))
-        places = np.concatenate([part[0] for part in left_out])
-        codes = np.concatenate([part[1] for part in left_out])
-        S = np.vstack([part[2] - part[2].mean(1, keepdims=True) for part in left_out])
-        S /= spread_of(S)
-        weights = np.ones(len(places))
-        if (domain < 0).any():
-            rows = members[0].view.apply(X)
-            source = np.unique(places)
-            chosen, ratio = importance(rows[source], rows[domain < 0], seed)
-            known = dict(zip(source[chosen].tolist(), ratio.tolist(), strict=True))
-            weights = np.array([known.get(p, 0.0) for p in places.tolist()])
-        found = calibrate(S, codes, weights)
-        self.calibration_ = found
-        return Committee(tuple(members), found["sharpness"] / unit)
 
     # Predictions ------------------------------------------------------------------------------
 
