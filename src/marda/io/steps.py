@@ -55,20 +55,38 @@ class MissingValues(InputError):
         self.what = f"{name!r} ({'1 row' if count == 1 else f'{count} rows'})"
 
 
+class _OneColumn(Step):
+    """Reads one column; `fill` stands for its missing values, None refuses them."""
+
+    name: str
+    fill: Any
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.name,)
+
+    def _filled(self, values: NDArray[Any], gone: NDArray[np.bool_]) -> NDArray[Any]:
+        if not gone.any():
+            return values
+        if self.fill is None:
+            raise MissingValues(self.name, int(gone.sum()))
+        return np.where(gone, self.fill, values)
+
+    def _texts(self, table: Table) -> NDArray[Any]:
+        values = as_texts(table[self.name])
+        return self._filled(values, is_missing(values))
+
+
 @dataclass(frozen=True)
-class Number(Step):
-    """(x − center) / scale; `fill` stands for missing values, None refuses them."""
+class Number(_OneColumn):
+    """(x − center) / scale."""
 
     name: str
     fill: float | None = None
     center: float = 0.0
     scale: float = 1.0
     kind: ClassVar[str] = "number"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.name,)
 
     @property
     def features(self) -> list[str]:
@@ -81,18 +99,14 @@ class Number(Step):
         if values is None:
             bad = _first_word(table[self.name])
             raise InputError(f"{table.path}: column {self.name!r} must hold numbers, got {bad!r}.")
-        gone = np.isnan(values)
-        if gone.any():
-            if self.fill is None:
-                raise MissingValues(self.name, int(gone.sum()))
-            values[gone] = self.fill
+        values = self._filled(values, np.isnan(values))
         if not np.isfinite(values).all():
             raise InputError(f"{table.path}: column {self.name!r} holds infinity.")
         return ((values - self.center) / self.scale)[:, None]
 
 
 @dataclass(frozen=True)
-class Category(Step):
+class Category(_OneColumn):
     """One feature a category; a category that fit did not see gives zeros."""
 
     name: str
@@ -101,23 +115,13 @@ class Category(Step):
     kind: ClassVar[str] = "category"
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.name,)
-
-    @property
     def features(self) -> list[str]:
         """Column and category."""
         return [f"{self.name}={c}" for c in self.categories]
 
     def transform(self, table: Table) -> NDArray[np.float64]:
         """Zeros and ones."""
-        values = as_texts(table[self.name])
-        gone = is_missing(values)
-        if gone.any():
-            if self.fill is None:
-                raise MissingValues(self.name, int(gone.sum()))
-            values = np.where(gone, self.fill, values)
+        values = self._texts(table)
         place = {c: k for k, c in enumerate(self.categories)}
         codes = np.array([place.get(v, -1) for v in values.tolist()], dtype=np.int64)
         out = np.zeros((len(codes), len(self.categories)))
@@ -127,7 +131,7 @@ class Category(Step):
 
 
 @dataclass(frozen=True)
-class Words(Step):
+class Words(_OneColumn):
     """tf-idf of the words that fit saw; rows have length 1."""
 
     name: str
@@ -136,11 +140,6 @@ class Words(Step):
     fill: str | None = None
     kind: ClassVar[str] = "text"
     sparse: ClassVar[bool] = True
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The column."""
-        return (self.name,)
 
     @property
     def features(self) -> list[str]:
@@ -157,12 +156,7 @@ class Words(Step):
 
     def transform(self, table: Table) -> sp.csr_array:
         """One feature a word."""
-        values = as_texts(table[self.name])
-        gone = is_missing(values)
-        if gone.any():
-            if self.fill is None:
-                raise MissingValues(self.name, int(gone.sum()))
-            values = np.where(gone, self.fill, values)
+        values = self._texts(table)
         return sp.csr_array(self._vectorizer.transform(values.tolist()))
 
 
