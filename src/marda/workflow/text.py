@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
+from marda.diagnostics import Finding
 from marda.workflow.adapting import Adapted
 from marda.workflow.comparing import Compared
 from marda.workflow.methods import method_of
@@ -22,14 +26,11 @@ SETTINGS = {
 
 def adapted_lines(result: Adapted) -> list[str]:
     """Verdict first, then evidence, warnings and files."""
-    model, diagnosis = result.model, result.diagnosis
-    setting = SETTINGS[model.setting_].format(n=result.n_labelled_target)
+    diagnosis = result.diagnosis
     lines = [
         diagnosis.verdict,
         "",
-        f"method     {method_of(model)} ({model.setting_}: {setting})",
-        f"rows       {result.n_source} source, {result.n_target} target; "
-        f"{model.n_features_in_} features",
+        *_model(result.model, result.n_source, result.n_target, result.n_labelled_target),
         f"predicted  {_shares(result)}",
     ]
     if diagnosis.a_distance_before is not None:
@@ -38,23 +39,17 @@ def adapted_lines(result: Adapted) -> list[str]:
             "(0 alike, 2 apart)",
             f"MMD        {diagnosis.mmd_before} before, {diagnosis.mmd_after} after",
         ]
-    lines.append(f"time       {result.seconds:.1f} s")
-    lines += [f"warning: {finding.text}" for finding in diagnosis.findings]
-    lines += [f"note: {note}" for note in result.notes]
-    lines += [f"written: {file}" for file in result.files]
-    return lines
+    return lines + _end(result, diagnosis.findings)
 
 
 def statistics_lines(result: AdaptedFromStatistics) -> list[str]:
     """The same, where no rows were held."""
-    model, summary = result.model, result.summary
-    setting = SETTINGS[model.setting_].format(n=summary.n_labelled_target)
+    summary = result.summary
+    n_source, n_target = summary.n_rows("source"), summary.n_rows("target")
     lines = [
         summary.verdict,
         "",
-        f"method     {model.method} ({model.setting_}: {setting})",
-        f"rows       {summary.n_rows('source')} source, {summary.n_rows('target')} target; "
-        f"{model.n_features_in_} features",
+        *_model(result.model, n_source, n_target, summary.n_labelled_target),
     ]
     for domain in summary.domains:
         lines.append(f"{domain.role:10} {domain.name}: {_label_shares(domain)}")
@@ -63,15 +58,28 @@ def statistics_lines(result: AdaptedFromStatistics) -> list[str]:
         shares = {str(c): n / total for c, n in result.predicted.items()}
         lines.append(f"predicted  {_some_shares(shares)}")
     far = ", ".join(f"{name} {step:.2f}" for name, step in summary.farthest)
-    lines += [
+    lines.append(
         f"means      {summary.distance_before:.2f} standard deviations apart before, "
-        f"{summary.distance_after:.2f} after; farthest: {far}",
-        f"time       {result.seconds:.1f} s",
+        f"{summary.distance_after:.2f} after; farthest: {far}"
+    )
+    return lines + _end(result, summary.findings)
+
+
+def _model(model: Any, n_source: int, n_target: int, n_labelled: int) -> list[str]:
+    setting = SETTINGS[model.setting_].format(n=n_labelled)
+    return [
+        f"method     {method_of(model)} ({model.setting_}: {setting})",
+        f"rows       {n_source} source, {n_target} target; {model.n_features_in_} features",
     ]
-    lines += [f"warning: {finding.text}" for finding in summary.findings]
-    lines += [f"note: {note}" for note in result.notes]
-    lines += [f"written: {file}" for file in result.files]
-    return lines
+
+
+def _end(result: Adapted | AdaptedFromStatistics, findings: Sequence[Finding]) -> list[str]:
+    return [
+        f"time       {result.seconds:.1f} s",
+        *(f"warning: {finding.text}" for finding in findings),
+        *(f"note: {note}" for note in result.notes),
+        *(f"written: {file}" for file in result.files),
+    ]
 
 
 def _label_shares(domain: Domain) -> str:
@@ -83,9 +91,12 @@ def _label_shares(domain: Domain) -> str:
 
 
 def _some_shares(shares: dict[str, float]) -> str:
-    shown = [f"{name}: {share:.0%}" for name, share in shares.items()]
-    more = f", … ({len(shown)} classes)" if len(shown) > 6 else ""
-    return ", ".join(shown[:6]) + more
+    return _first_classes([f"{name}: {share:.0%}" for name, share in shares.items()])
+
+
+def _first_classes(told: list[str]) -> str:
+    more = f", … ({len(told)} classes)" if len(told) > 6 else ""
+    return ", ".join(told[:6]) + more
 
 
 def _shares(result: Adapted) -> str:
@@ -95,11 +106,10 @@ def _shares(result: Adapted) -> str:
 
 def predicted_lines(result: Predicted) -> list[str]:
     """Rows, classes, file."""
-    shown = [f"{c}: {n}" for c, n in result.counts.items()]
-    more = f", … ({len(shown)} classes)" if len(shown) > 6 else ""
+    counts = _first_classes([f"{c}: {n}" for c, n in result.counts.items()])
     rows = "1 row" if result.n_rows == 1 else f"{result.n_rows} rows"
     return [
-        f"{rows} in {result.seconds:.1f} s ({', '.join(shown[:6])}{more})",
+        f"{rows} in {result.seconds:.1f} s ({counts})",
         f"written: {result.file}",
     ]
 
