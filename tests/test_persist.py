@@ -193,6 +193,14 @@ def rewrite(path, change):
     path.write_bytes(len(text).to_bytes(8, "little") + text + body)
 
 
+def assert_refused(path, change):
+    """A file that was altered so is damaged, and that is said on one line."""
+    rewrite(path, change)
+    with pytest.raises(ModelFileError, match="damaged") as caught:
+        load(path)
+    assert "\n" not in str(caught.value)
+
+
 def test_every_truncation_is_one_clear_error(saved):
     raw = saved.read_bytes()
     for size in [0, 4, 8, 9, 50, 500, *range(1000, len(raw), 997), len(raw) - 1]:
@@ -283,10 +291,7 @@ def set_nesting(h, c, b):
     ],
 )
 def test_hostile_files_with_a_right_checksum(change, saved):
-    rewrite(saved, change)
-    with pytest.raises(ModelFileError, match="damaged") as caught:
-        load(saved)
-    assert "\n" not in str(caught.value)
+    assert_refused(saved, change)
 
 
 def test_deep_json(saved):

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
 from marda.workflow import ReadOptions, adapt
+from measured import run_measured
 
 D, GROUP = 20, 250_000
-# VmHWM where there is one: ru_maxrss of a new process also counts the one that started it.
-CODE = """
-import json, sys
-from marda import cli
-from marda.experiments.memory import peak_mb
-print(json.dumps({"code": cli.main(sys.argv[1:]), "mb": peak_mb()}))
-"""
 
 
 def score(tmp_path, n_rows, group):
@@ -44,19 +35,10 @@ def score(tmp_path, n_rows, group):
         writer.write_table(batch, row_group_size=group)
     writer.close()
     out = tmp_path / "p.parquet"
-    arguments = ["--model", tmp_path / "m.marda", "--input", tmp_path / "big.parquet", "--out", out]
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, "predict", *map(str, arguments), "--json"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    told, measured = map(json.loads, done.stdout.splitlines())
-    assert measured["code"] == 0
+    files = ["--model", tmp_path / "m.marda", "--input", tmp_path / "big.parquet", "--out", out]
+    told, peak = run_measured("predict", *files)
     assert told["rows"] == n_rows == pq.read_metadata(out).num_rows
-    return measured["mb"]
+    return peak
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no resource module")

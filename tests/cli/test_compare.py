@@ -53,12 +53,7 @@ def test_without_labels(capsys):
         (GOOD.replace("sample:source", "no.csv"), "no.csv"),
     ],
 )
-def test_wrong_calls(arguments, words, capsys, tmp_path, monkeypatch):
+def test_wrong_calls(arguments, words, refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert call(arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert words in err
-    assert err.count("\n") == 1
-    assert err.startswith("marda compare: ")
+    refused(["compare", *arguments.split()], words, "marda compare: ")
     assert os.listdir(tmp_path) == []

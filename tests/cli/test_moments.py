@@ -96,17 +96,12 @@ def test_options_of_build(hospitals, capsys):
         (words_of("moments build a.parquet --domain a -o no/x"), "No such file"),
     ],
 )
-def test_wrong_calls(hospitals, call, words, capsys):
+def test_wrong_calls(hospitals, call, words, capsys, refused):
     build("a")
     build("b", "--features", "f0,f1")
     os.rename("b.m", "odd.m")
     capsys.readouterr()
-    assert cli.main(call) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert words in err
-    assert err.count("\n") == 1
-    assert err.startswith("marda moments")
+    refused(call, words, "marda moments")
     assert not os.path.exists("x")
 
 

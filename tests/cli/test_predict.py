@@ -121,13 +121,8 @@ def test_a_model_that_chose_by_itself(named, tmp_path, monkeypatch, capsys):
         ("--model folder --input good.csv --out p.csv", "folder"),
     ],
 )
-def test_wrong_calls_leave_one_line_and_no_file(files, arguments, words, capsys, tmp_path):
-    assert call(*arguments.split()) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert words in err
-    assert err.count("\n") == 1
-    assert err.startswith("marda predict: ")
+def test_wrong_calls_leave_one_line_and_no_file(files, arguments, words, refused, tmp_path):
+    refused(["predict", *arguments.split()], words, "marda predict: ")
     found = {name for name in os.listdir(tmp_path) if name != "folder"}
     assert found == files - {"folder"}
 

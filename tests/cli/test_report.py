@@ -48,16 +48,12 @@ def test_page_from_stored_results(results, tmp_path, capsys):
         ("empty", "page.html", "holds no finished row"),
     ],
 )
-def test_wrong_calls_leave_one_line_and_no_file(results, tmp_path, capsys, folder, out, words):
+def test_wrong_calls_leave_one_line_and_no_file(results, tmp_path, refused, folder, out, words):
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "results.sqlite").write_text("not a store" * 100)
     Store(tmp_path / "empty" / "results.sqlite").close()
     before = set(tmp_path.rglob("*"))
-    assert cli.main(["report", str(tmp_path / folder), "--out", str(tmp_path / out)]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert words in err
-    assert err.count("\n") == 1
+    refused(["report", str(tmp_path / folder), "--out", str(tmp_path / out)], words)
     assert set(tmp_path.rglob("*")) == before
 
 

@@ -57,13 +57,9 @@ def test_json_names_the_page(call, capsys):
         (".", "is a folder"),
     ],
 )
-def test_wrong_names_are_refused_before_the_work(call, report, words, capsys, tmp_path):
+def test_wrong_names_are_refused_before_the_work(call, report, words, refused, tmp_path):
     (tmp_path / "t.csv").write_text("not even read")
-    assert cli.main([*call, "--report", report]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert words in err
-    assert err.count("\n") == 1
+    refused([*call, "--report", report], words)
     assert (tmp_path / "t.csv").read_text() == "not even read"
     assert set(os.listdir(tmp_path)) == {"s.csv", "t.csv"}
 

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+from measured import run_measured
+
 D, GROUP = 128, 50_000
-# VmHWM where there is one: ru_maxrss of a new process also counts the one that started it.
-CODE = """
-import json, sys
-from marda import cli
-from marda.experiments.memory import peak_mb
-print(json.dumps({"code": cli.main(sys.argv[1:]), "mb": peak_mb()}))
-"""
 
 
 def write(path, n_rows, group, label):
@@ -42,21 +34,11 @@ def test_rows_of_a_gigabyte_in_less_than_two_thirds_of_it(tmp_path):
     n = {"s": 600_000, "t": 400_000}  # 1.02 GB of numbers
     for name, rows in n.items():
         write(tmp_path / f"{name}.parquet", rows, GROUP, name == "s")
-    files = ["--source", "s.parquet", "--target", "t.parquet", "--label", "y", "--json"]
+    files = ["--source", "s.parquet", "--target", "t.parquet", "--label", "y"]
     written = ["--out", "p.parquet", "--model", "m.marda", "--memory", "100MB"]
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, "adapt", *files, *written],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    told, measured = map(json.loads, done.stdout.splitlines())
-    assert measured["code"] == 0
+    told, peak = run_measured("adapt", *files, *written, cwd=tmp_path)
     assert told["rows"] == {"source": n["s"], "target": n["t"], "labelled_target": 0}
     assert sum(told["predicted"].values()) == n["t"]
-    print(f"peak {measured['mb']:.0f} MB, {told['seconds']} s")
+    print(f"peak {peak:.0f} MB, {told['seconds']} s")
     # about 250 MB of it are Python and its libraries
-    assert measured["mb"] < 650
+    assert peak < 650

@@ -1,0 +1,32 @@
+"""A command in a fresh process, whose memory is its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+# VmHWM where there is one: ru_maxrss of a new process also counts the one that started it.
+CODE = """
+import json, sys
+from marda import cli
+from marda.experiments.memory import peak_mb
+print(json.dumps({"code": cli.main(sys.argv[1:]), "mb": peak_mb()}))
+"""
+
+
+def run_measured(*arguments, cwd=None):
+    """What the command tells as JSON, and its peak in MB."""
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, *map(str, arguments), "--json"],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told, measured = map(json.loads, done.stdout.splitlines())
+    assert measured["code"] == 0
+    return told, measured["mb"]
