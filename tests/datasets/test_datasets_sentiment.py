@@ -1,7 +1,5 @@
 import hashlib
-import importlib.util
 import os
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,19 +7,14 @@ import pytest
 
 from marda.datasets import ChecksumError, load, make_task, sentiment_snippets
 from marda.datasets.sentiment_snippets import count, tokens
+from repository_scripts import script
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "build_sentiment_snippets.py"
 SDIST = "vaderSentiment-3.3.2.tar.gz"
 
 
 @pytest.fixture(scope="module")
 def builder():
-    spec = importlib.util.spec_from_file_location("build_sentiment_snippets", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    return script("build_sentiment_snippets.py")
 
 
 def corpus(seed):

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from marda import Moments
 from marda.moments.files import read
+from repository_scripts import script
 
 pytest.importorskip("pyarrow")
-
-SCRIPTS = Path(__file__).parents[2] / "scripts"
-
-
-def script(name):
-    """A script of the repository as a module."""
-    if not (SCRIPTS / name).exists():
-        pytest.skip("no scripts in this copy")
-    spec = importlib.util.spec_from_file_location(name[:-3], SCRIPTS / name)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_the_generator_is_reproducible(tmp_path):

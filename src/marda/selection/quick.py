@@ -19,7 +19,7 @@ from marda.selection.candidates import SHARED, PathCandidates, on_path, path_byt
 from marda.selection.committee import spread_of
 from marda.selection.trials import Candidate, Trials
 
-__all__ = ["QUICK", "by_target_predictions"]
+__all__ = ["QUICK", "by_target_predictions", "judge", "target_scores"]
 
 Matrix = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -61,22 +61,37 @@ COMBINED = ("neighbours", "consensus")
 
 def by_target_predictions(trials: Trials, scoring: str) -> list[dict[str, Any]]:
     """Every candidate with what a criterion of `QUICK` says of it."""
-    candidates, target = trials.candidates, trials.target
-    wanted = COMBINED if scoring == "auto" else (scoring,)
+    return judge(trials, target_scores(trials), scoring)
+
+
+def target_scores(trials: Trials) -> list[Matrix]:
+    """Scores of target rows by every candidate, which any criterion can judge."""
     scored: dict[int, Matrix] = {}
+    for kind in trials.views:
+        places = _on_view(trials, kind)
+        trials.say(f"scoring {len(places)} candidates on {kind} rows")
+        found = _view_scores([trials.candidates[k] for k in places], trials.rows(kind), trials)
+        scored |= dict(zip(places, found, strict=True))
+    return [scored[k] for k in range(len(trials.candidates))]
+
+
+def judge(trials: Trials, scores: list[Matrix], scoring: str) -> list[dict[str, Any]]:
+    """Every candidate with what a criterion of `QUICK` says of its scores; most is best."""
+    wanted = COMBINED if scoring == "auto" else (scoring,)
     near: dict[int, Neighbours | None] = {}
     for kind in trials.views:
-        rows = trials.rows(kind)
         close = None
-        if "neighbours" in wanted and len(target) > NEIGHBOURS:
-            close = nearest_neighbours(rows[target], NEIGHBOURS, random_state=trials.seed)
-        places = [k for k, c in enumerate(candidates) if c.inputs == kind]
-        trials.say(f"scoring {len(places)} candidates on {kind} rows")
-        found = _target_scores([candidates[k] for k in places], rows, trials)
-        scored |= dict(zip(places, found, strict=True))
-        near |= dict.fromkeys(places, close)
-    order = range(len(candidates))
-    table = _judged(candidates, [scored[k] for k in order], [near[k] for k in order], wanted)
+        if "neighbours" in wanted and len(trials.target) > NEIGHBOURS:
+            rows = trials.rows(kind)[trials.target]
+            close = nearest_neighbours(rows, NEIGHBOURS, random_state=trials.seed)
+        near |= dict.fromkeys(_on_view(trials, kind), close)
+    table = []
+    sharp = [softmax(SHARPNESS * S / spread_of(S), axis=1) for S in scores]
+    majority = np.mean(sharp, axis=0).argmax(1)
+    for k, (one, P) in enumerate(zip(trials.candidates, sharp, strict=True)):
+        evidence = _Evidence(P, P.argmax(1), near[k], majority)
+        criteria = {name: QUICK[name](evidence) for name in wanted}
+        table.append({**one.to_json(), **criteria, "score": criteria[wanted[0]]})
     if scoring == "auto":
         ranks = np.mean([rankdata([row[name] for row in table]) for name in COMBINED], axis=0)
         for row, rank in zip(table, ranks.tolist(), strict=True):
@@ -84,24 +99,12 @@ def by_target_predictions(trials: Trials, scoring: str) -> list[dict[str, Any]]:
     return table
 
 
-def _judged(
-    candidates: list[Candidate],
-    scored: list[Matrix],
-    near: list[Neighbours | None],
-    wanted: tuple[str, ...],
-) -> list[dict[str, Any]]:
-    """What the criteria say of every candidate's scores of target rows."""
-    table = []
-    sharp = [softmax(SHARPNESS * S / spread_of(S), axis=1) for S in scored]
-    majority = np.mean(sharp, axis=0).argmax(1)
-    for one, P, close in zip(candidates, sharp, near, strict=True):
-        evidence = _Evidence(P, P.argmax(1), close, majority)
-        criteria = {name: QUICK[name](evidence) for name in wanted}
-        table.append({**one.to_json(), **criteria, "score": criteria[wanted[0]]})
-    return table
+def _on_view(trials: Trials, kind: str) -> list[int]:
+    """Places of the candidates that look at this view."""
+    return [k for k, c in enumerate(trials.candidates) if c.inputs == kind]
 
 
-def _target_scores(candidates: list[Candidate], rows: Any, trials: Trials) -> list[Matrix]:
+def _view_scores(candidates: list[Candidate], rows: Any, trials: Trials) -> list[Matrix]:
     """Scores of target rows by every candidate; those on the noise path share its basis."""
     target = trials.target
     found: dict[int, Matrix] = {}

@@ -1,0 +1,135 @@
+"""Scripts follow the package: they import, what they name exists, and measurements run."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import importlib
+from dataclasses import replace
+from types import ModuleType
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from marda import MDAClassifierCV, datasets, pack
+from marda.selection.quick import QUICK
+from repository_scripts import SCRIPTS, script
+
+TINY = {"method": ["S1", "S1D"], "noise": [0.1, 0.9], "ridge_class": [1.0, 100.0]}
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in SCRIPTS.glob("*.py")))
+def test_what_a_script_names_of_the_package_exists(name):
+    module = script(name)
+    for node in ast.walk(ast.parse((SCRIPTS / name).read_text(encoding="utf-8"))):
+        # Imports inside functions, too.
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("marda"):
+            found = importlib.import_module(node.module)
+            for one in node.names:
+                assert hasattr(found, one.name), f"{node.module} has no {one.name}"
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            owner = getattr(module, node.value.id, None)
+            if isinstance(owner, ModuleType) and owner.__name__.startswith("marda"):
+                assert hasattr(owner, node.attr), f"{owner.__name__} has no {node.attr}"
+
+
+@pytest.fixture
+def hindsight(monkeypatch):
+    """The script on two generated domains of 60 rows, with 8 candidates."""
+    module = script("hindsight.py")
+    data = datasets.make_shift(n_source=60, n_target=60, n_features=8, n_classes=3, shift=0.5)
+    monkeypatch.setattr(module, "GRID", [TINY])
+    monkeypatch.setattr(datasets, "load", lambda name, path=None: data)
+    return module
+
+
+def stored(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def figures(row, *names):
+    return [float(row[name]) for name in names]
+
+
+def test_hindsight_of_criteria(hindsight, tmp_path, capsys):
+    out = tmp_path / "criteria.csv"
+    assert hindsight.main(["tiny", "--out", str(out)]) == 0
+    rows = stored(out)
+    assert [row["criterion"] for row in rows] == [*QUICK] * 2
+    assert {row["task"] for row in rows} == {"source-target", "target-source"}
+    for row in rows:
+        chosen, best, mean = figures(row, "accuracy", "best", "mean")
+        assert 0 <= mean <= best <= 100
+        assert chosen <= best
+        assert 0 <= int(row["chosen"]) < 8
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["data", "criterion", "chosen", "best", "blind"]
+    assert [line.split()[1] for line in lines[1:]] == [*QUICK]
+    chosen = np.mean([float(row["accuracy"]) for row in rows if row["criterion"] == "auto"])
+    assert lines[-1].split()[:3] == ["tiny", "auto", f"{chosen:.2f}"]
+
+
+def test_the_criteria_choose_what_a_search_chooses(hindsight):
+    data = datasets.load("tiny")
+    _, X, y, domain = hindsight.rows_of(data, "source", "target")
+    for row in hindsight.criteria(data, "source", "target"):
+        grid = {**TINY, "inputs": "unit"}
+        model = MDAClassifierCV(grid, scoring=row["criterion"], calibrate=False, random_state=0)
+        assert model.fit(X, y, sample_domain=domain).best_index_ == row["chosen"]
+
+
+def test_hindsight_of_the_committee(hindsight, monkeypatch, tmp_path, capsys):
+    data = texts()
+    monkeypatch.setattr(datasets, "load", lambda name, path=None: data)
+    out = tmp_path / "committee.csv"
+    assert hindsight.main(["texts", "--committee", "--tasks", "1", "--out", str(out)]) == 0
+    (row,) = stored(out)
+    assert (row["data"], row["task"]) == ("texts", "source-target")
+    task = datasets.make_task(data, "source", "target", log_tf=True)
+    assert task.X_test.shape[0] == 40
+    X, y, domain = pack(task.X_source, task.y_source, task.X_target)
+    model = MDAClassifierCV(random_state=0).fit(X, y, sample_domain=domain)
+    alone = [100 * np.mean(m.scores(task.X_test).argmax(1) == task.y_test) for m in model.members_]
+    assert len(alone) == 3  # rows of unit length, their roots, and the source-only model
+    wanted = [100 * model.score(task.X_test, task.y_test)]
+    wanted += [max(alone), min(alone), np.mean(alone), alone[-1]]
+    np.testing.assert_allclose(figures(row, *hindsight.MEMBERS), wanted)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["data", "committee", "best", "worst", "mean", "source", "only"]
+    assert lines[1].split() == ["texts", *(f"{figure:.2f}" for figure in wanted)]
+
+
+def texts():
+    """Counts of words, with test rows of their own as amt has them."""
+    made = datasets.make_shift("words", n_source=100, n_target=100, n_features=60, shift=0.4)
+    train = np.arange(100) < 60
+    domains = {
+        name: datasets.Domain(sp.csr_matrix(made[name].X), made[name].y, train.copy())
+        for name in made.domains
+    }
+    return datasets.Dataset("texts", domains, made.names, "", "", kind="text", identity="texts")
+
+
+def test_finished_tasks_are_not_measured_again(hindsight, tmp_path, capsys):
+    out = tmp_path / "committee.csv"
+    stands = ",".join(hindsight.COMMITTEE.fields) + "\ntiny,source-target,70,80,60,70,65\n"
+    out.write_text(stands)
+    assert hindsight.main(["tiny", "--committee", "--tasks", "1", "--out", str(out)]) == 0
+    assert out.read_text() == stands
+    assert "80.00" in capsys.readouterr().out
+
+
+def test_a_run_that_was_stopped_in_its_first_task_goes_on(hindsight, tmp_path):
+    out = tmp_path / "criteria.csv"
+    out.write_text(",".join(hindsight.CRITERIA.fields) + "\n")
+    hindsight.main(["tiny", "--tasks", "1", "--out", str(out)])
+    assert [row["criterion"] for row in stored(out)] == [*QUICK]
+
+
+def test_classes_of_sentiment_count_alike(hindsight):
+    data = datasets.load("tiny")
+    truth, predicted = [0, 0, 0, 1], [0, 0, 0, 0]
+    assert hindsight.accuracy(data, truth, predicted) == 75
+    assert hindsight.accuracy(replace(data, name="sentiment-snippets"), truth, predicted) == 50
