@@ -201,14 +201,15 @@ def test_several_schedules_average():
     np.testing.assert_allclose(both, np.mean(parts, 0), rtol=1e-6, atol=1e-8)
 
 
-def test_auto_reads_how_well_the_source_predicts_itself():
+def test_auto_reads_how_well_the_target_is_understood():
     Xs, ys, Xt, _ = shifted()
     X, y, domain = pack(Xs, ys, Xt)
     model = MDAClassifier(
         "S1", noise=0.1, classifier="kernel", ridge_class="auto", refine="auto", **options()
     ).fit(X, y, sample_domain=domain)
     assert 0.8 < model.source_skill_ <= 1
-    long = round(15 * model.source_skill_**2)
+    assert 0.5 < model.target_skill_ < model.source_skill_
+    long = round(15 * model.target_skill_**2)
     assert {r.schedule for r in model.rounds_} == {5, (6 + long) // 2, long}
     noise = np.random.default_rng(0).permutation(ys)
     X, y, domain = pack(Xs, noise, Xt)
@@ -216,7 +217,18 @@ def test_auto_reads_how_well_the_source_predicts_itself():
         "S1", noise=0.1, classifier="kernel", ridge_class="auto", refine="auto", **options()
     ).fit(X, y, sample_domain=domain)
     assert blind.source_skill_ < 0.3
+    assert blind.target_skill_ < 0.3
     assert {r.schedule for r in blind.rounds_} == {5}
+
+
+@pytest.mark.parametrize("method", ["S1C", "J12"])
+def test_schedules_of_different_features_are_not_averaged(method):
+    Xs, ys, Xt, _ = shifted()
+    X, y, domain = pack(Xs, ys, Xt)
+    for rounds in ("auto", (3, 5)):
+        model = MDAClassifier(method, classifier="kernel", refine=rounds)
+        with pytest.raises(ValueError, match="learn different features"):
+            model.fit(X, y, sample_domain=domain)
 
 
 def test_a_few_target_labels_count():

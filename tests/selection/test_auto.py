@@ -95,8 +95,8 @@ def test_counts_get_a_second_view_and_much_noise():
     model, source_only = fitted(Xs, ys, Xt)
     assert [m.view.kind for m in model.members_] == ["unit", "sqrt", "unit"]
     assert [m.weight for m in model.members_[:2]] == [0.5, 0.5]
-    odds = (1 - model.source_skill_) / model.source_skill_
-    assert model.members_[-1].weight == pytest.approx(odds)
+    odds = (1 - model.target_skill_) / model.target_skill_
+    assert model.members_[-1].weight == pytest.approx(odds**2)
     assert model.score(Xt, yt) >= np.mean(source_only(Xt) == yt) - 0.01
 
 
@@ -131,7 +131,9 @@ def test_probabilities_are_calibrated_where_the_target_is_like_the_source():
     after = expected_calibration_error(model.predict_proba(Xt), yt)
     assert after < 0.08
     assert after < expected_calibration_error(raw.predict_proba(Xt), yt)
-    assert set(model.calibration_) == {"sharpness", "ece_before", "ece_after", "rows"}
+    on_source = {"sharpness", "ece_before", "ece_after", "rows"}
+    assert set(model.calibration_) == on_source | {"expected_accuracy", "softened"}
+    assert abs(model.calibration_["expected_accuracy"] - model.score(Xt, yt)) < 0.08
     np.testing.assert_array_equal(model.predict(Xt), raw.predict(Xt))
 
 

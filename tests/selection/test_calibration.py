@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from marda.selection.calibration import calibrate, importance
+from marda.selection.calibration import calibrate, importance, soften
 
 
 def drawn(sharpness, n=20000, seed=0):
@@ -54,3 +54,16 @@ def test_a_handful_of_rows_is_not_weighted():
     chosen, weights = importance(np.eye(5), np.eye(5)[:3], 0)
     np.testing.assert_array_equal(weights, 1)
     assert len(chosen) == 5
+
+
+def test_probabilities_are_softened_to_what_is_expected():
+    scores = np.random.default_rng(0).normal(size=(500, 3))
+
+    def confidence(sharpness):
+        return softmax(sharpness * scores, axis=1).max(1).mean()
+
+    found = soften(scores, 4.0, 0.6)
+    assert found < 4
+    assert confidence(found) == pytest.approx(0.6, abs=1e-3)
+    assert soften(scores, 4.0, 0.999) == 4  # never sharpened
+    assert confidence(soften(scores, 4.0, 1 / 3)) < 0.36

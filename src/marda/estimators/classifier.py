@@ -65,8 +65,9 @@ class MDAClassifier(
         labelled ones, a growing share of them, and the classifier is fitted again. With "C" in the
         method or a joint method, W is learned again too, so that S1C and J12C need no target
         label. Several numbers: the scores of these schedules are averaged ("ridge", "kernel").
-        "auto" chooses schedules by how well the source predicts itself. Rounds after which
-        neighbours agree less about their labels are undone, with a `RefinementWarning`.
+        "auto" chooses schedules by how well the target seems to be understood (`target_skill_`).
+        Rounds after which neighbours agree less about their labels are undone, with a
+        `RefinementWarning`.
     {more_parameters}
 
     Attributes
@@ -83,6 +84,9 @@ class MDAClassifier(
         What every round of self-labelling kept and changed.
     source_skill_ : float
         With "auto": κ, from 0 (chance) to 1, how well the source predicts left-out rows of itself.
+    target_skill_ : float
+        With refine="auto": the same of target rows before any round, estimated without their
+        labels: κ times how much less models of thirds of the source agree there.
     W_, offset_, loss_curve_, n_iter_, setting_, solver_, domains_
         As in `MDA`.
 
@@ -210,7 +214,7 @@ class MDAClassifier(
         """Drop what an earlier fit with other parameters may have left."""
         left = (
             *("_scores_coef", "_scores_intercept", "Z_", "_z0", "classifier_", "preprocessing_"),
-            *("rounds_", "source_skill_", "_left_out"),
+            *("rounds_", "source_skill_", "target_skill_", "_left_out"),
         )
         for name in left:
             self.__dict__.pop(name, None)

@@ -28,6 +28,7 @@ from marda.estimators.refine import (
     class_separation,
     refine,
 )
+from marda.estimators.skill import recall_above_chance, target_skill
 from marda.terms import Model, parse_method
 
 __all__ = ["SelfLabelling"]
@@ -36,7 +37,7 @@ Index = NDArray[np.int64]
 
 #: ridge_class="auto": what the source leaves unexplained, within these bounds.
 RIDGE_BOUNDS = 0.1, 0.3
-#: refine="auto": a short schedule, a long one that a source which is learned well earns, and one
+#: refine="auto": a short schedule, a long one that a target which is understood well earns, and one
 #: between them. Which is best differs by task and cannot be seen; their mean is near the best.
 SHORT, LONG = 5, 15
 NEIGHBOURS = 10
@@ -93,6 +94,11 @@ class SelfLabelling:
                 f"refine={given!r} averages schedules, which classifier={self.classifier!r} "
                 "cannot: use one number of rounds, or classifier='ridge' or 'kernel'."
             )
+        if (given == "auto" or len(rounds) > 1) and _relearns(parse_method(self.method)):
+            raise ValueError(
+                f"refine={given!r} averages schedules, which learn different features with "
+                f"method={self.method!r}: use one number of rounds, or a method without J12 and C."
+            )
         chosen = isinstance(self.ridge_class, str) and self.ridge_class == "auto"
         if chosen and not (self._has_ridge and self._on_rows):
             raise ValueError(
@@ -130,14 +136,20 @@ class SelfLabelling:
         self.rounds_: list[Any] = []
         if isinstance(labeller, RidgeLabeller):
             self._set_skill(labeller, rows, known, ~target)
+            if refining and hasattr(self, "source_skill_"):
+                self.target_skill_ = self.source_skill_
+                if len(rows.free) and not target.all():
+                    self.target_skill_ = target_skill(
+                        *(labeller, rows.labelled, codes, rows.weights, ~target, rows.free),
+                        self.source_skill_,
+                    )
         if refining and len(rows.free) > NEIGHBOURS:
             rows = replace(rows, neighbours=nearest_neighbours(labeller.F[rows.free], NEIGHBOURS))
-        schedules = self._schedules()
         solutions: list[tuple[RidgeSolution, float]] = []
-        for n in schedules:
+        for n in self._schedules():
             fit: Any = labeller.fit
             model = parse_method(self.method)
-            if refining and (model.joint or model.class_mmd):
+            if refining and _relearns(model):
                 fit = _Refit(self, X, labels, domain, model, labeller)
             again = isinstance(fit, _Refit)
             history, scores = refine(fit, rows, n, fit.separation if again else None)
@@ -151,7 +163,7 @@ class SelfLabelling:
 
     def _schedules(self) -> tuple[int, ...]:
         if isinstance(self.refine, str):
-            long = max(SHORT, round(LONG * self.source_skill_**2))
+            long = max(SHORT, round(LONG * self.target_skill_**2))
             return tuple(sorted({SHORT, (SHORT + long + 1) // 2, long}))
         if isinstance(self.refine, tuple | list):
             return tuple(int(n) for n in self.refine)
@@ -213,11 +225,7 @@ class SelfLabelling:
             source = ~source
         codes = rows.codes[source]
         scores = labeller.leave_one_out(rows.labelled[source], codes, rows.weights[source])
-        right = scores.argmax(1) == codes
-        present = np.unique(codes)
-        share = 1 / len(present)
-        recall = float(np.mean([right[codes == c].mean() for c in present]))
-        self.source_skill_ = max(0.0, (recall - share) / (1 - share))
+        self.source_skill_ = recall_above_chance(codes, scores.argmax(1))
         # What the source says of rows that were left out: calibration reads it.
         self._left_out = known[source], codes, np.asarray(scores, dtype=np.float64)
         if self.ridge_class == "auto":
@@ -245,6 +253,11 @@ class SelfLabelling:
 
     if TYPE_CHECKING:
         _center_of_new_rows: Any
+
+
+def _relearns(model: Model) -> bool:
+    """Whether self-labelled rows change W too."""
+    return model.joint or model.class_mmd
 
 
 class _Refit:

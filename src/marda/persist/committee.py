@@ -16,14 +16,17 @@ from marda.selection.views import KINDS, View
 __all__ = ["decode_search", "encode_search"]
 
 #: Fitted attributes of plain values: the record of the choice, which predictions do not read.
-RECORD = ("best_params_", "best_index_", "candidates_", "calibration_", "fit_seconds_")
+RECORD = (
+    *("best_params_", "best_index_", "candidates_", "calibration_", "fit_seconds_"),
+    *("source_skill_", "target_skill_"),
+)
 VIEW_ARRAYS = ("columns", "middle", "spread")
 
 
 def encode_search(estimator: MDAClassifierCV, out: Writer) -> dict[str, Any]:
     """A fitted `MDAClassifierCV` as JSON; its arrays go to `out`."""
     committee = estimator._committee
-    state = {
+    return {
         **encode_shell(estimator, out),
         "classes": out.labels("classes", estimator.classes_),
         "domains": out.put("domains", estimator.domains_),
@@ -39,9 +42,6 @@ def encode_search(estimator: MDAClassifierCV, out: Writer) -> dict[str, Any]:
             for k, member in enumerate(committee.members)
         ],
     }
-    if hasattr(estimator, "source_skill_"):
-        state["source_skill"] = float(estimator.source_skill_)
-    return state
 
 
 def decode_search(state: dict[str, Any], reader: Reader) -> MDAClassifierCV:
@@ -52,7 +52,7 @@ def decode_search(state: dict[str, Any], reader: Reader) -> MDAClassifierCV:
     estimator.setting_ = one_of(state["setting"], SETTINGS)
     for name, value in state["record"].items():
         setattr(estimator, one_of(name, RECORD), reader.value(value))
-    if "source_skill" in state:
+    if "source_skill" in state:  # files of before it was part of the record
         estimator.source_skill_ = number(state["source_skill"], 0, 1)
     members = tuple(_decode_member(one, reader, estimator) for one in state["members"])
     if not members:

@@ -30,6 +30,7 @@ __all__ = ["decode_model", "encode_model", "encode_shell", "make_shell"]
 KINDS: dict[str, Any] = {"MDA": MDA, "MDAClassifier": MDAClassifier, "DSCM": DSCM}
 SETTINGS = ("US", "SUP", "SS")
 LINEAR = ("Z_", "_z0", "_scores_coef", "_scores_intercept")
+SKILLS = ("source_skill", "target_skill")
 ROUND = tuple(field.name for field in fields(Round))
 
 
@@ -110,8 +111,9 @@ def _encode_fitted(estimator: MDAClassifier, out: Writer) -> dict[str, Any]:
     }
     if hasattr(estimator, "rounds_"):
         state["rounds"] = [[getattr(one, name) for name in ROUND] for one in estimator.rounds_]
-    if hasattr(estimator, "source_skill_"):
-        state["source_skill"] = float(estimator.source_skill_)
+    for name in SKILLS:
+        if hasattr(estimator, f"{name}_"):
+            state[name] = float(getattr(estimator, f"{name}_"))
     if estimator.classifier != "ridge":
         state |= encode_classifier(estimator.classifier, estimator.classifier_, out)
     return state
@@ -179,8 +181,9 @@ def _decode_fitted(
         estimator.classifier_ = decode_classifier(name, state, reader, estimator.classes_, features)
     if "rounds" in state:
         estimator.rounds_ = [_decode_round(one) for one in state["rounds"]]
-    if "source_skill" in state:
-        estimator.source_skill_ = number(state["source_skill"], 0, 1)
+    for name in SKILLS:
+        if name in state:
+            setattr(estimator, f"{name}_", number(state[name], 0, 1))
 
 
 def _decode_round(values: Any) -> Round:

@@ -154,8 +154,7 @@ def _predictions(result: Adapted) -> Section:
         form=".0%",
         tip=".1%",
     )
-    calibrated = bool(getattr(result.model, "calibration_", None))
-    chart = confidence(result.evidence, calibrated=calibrated)
+    chart = confidence(result.evidence, getattr(result.model, "calibration_", {}))
     shown = Chart(spec, name, table(name, ("class", "source labels", "target predictions"), rows))
     return Section("Predictions", ((shown, chart),))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,9 +188,12 @@ def features(gaps: Sequence[Gap]) -> Section:
     )
 
 
-def confidence(evidence: Evidence, *, calibrated: bool = False) -> Chart:
+def confidence(evidence: Evidence, calibration: Mapping[str, float] | None = None) -> Chart:
     """Target rows by the probability of their predicted class."""
-    how = "calibrated on left-out source rows" if calibrated else "not calibrated"
+    how = "calibrated on left-out source rows" if calibration else "not calibrated"
+    if calibration and "expected_accuracy" in calibration:
+        share = calibration["expected_accuracy"]
+        how += f"; about {share:.0%} are expected to be right, by how far models agree"
     name = f"Target rows by the probability of their predicted class ({how})."
     counts = evidence.confidence.sum(0).tolist()
     edges = evidence.edges.tolist()

@@ -5,14 +5,14 @@
 - Noise is the share of zeros, between 0.5 and 0.9: data that lose entries by themselves can
   lose more.
 - Every member denoises (S1), centres each domain, normalises rows, classifies with a Gaussian
-  kernel and labels the target itself, with ridge and rounds chosen by how well the source predicts
-  left-out rows of itself (κ).
+  kernel and labels the target itself, with a ridge chosen by how well the source predicts left-out
+  rows of itself (κ), and rounds by how well it seems to predict the target (κ_t).
 - Where the length of a row says something, which κ shows, columns are standardised instead and
   rows keep their length.
 - Where the domains seem to differ in class shares rather than in position, which neighbours with
   torn labels show, neither centring nor self-labelling is safe, and a member does without.
-- A plain source-only model speaks with weight (1 − κ)/κ: the less the source knows, the less its
-  self-labelling is trusted.
+- A plain source-only model speaks with weight ((1 − κ_t)/κ_t)²: it leads where the target is
+  understood less than half, and falls silent where it is understood well.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_FEATURES = 5000
 #: κ must be this much higher for rows to keep their length.
 LENGTH_MATTERS = 0.02
 NEIGHBOURS = 10
-#: Of the source-only model, where the source knows nothing.
+#: Weight of the source-only model, where the source knows nothing.
 MAX_ANCHOR = 10.0
 #: Neighbours must agree more by this many standard errors for a plainer model to be taken.
 TOLERANCE = 2.0
@@ -65,15 +65,26 @@ def member_parameters(noise: float, *, normalize: bool = True) -> dict[str, Any]
 PARAMETERS = tuple(member_parameters(0.5))
 
 
+@dataclass(frozen=True)
+class Found:
+    """The committee, and how well it knows the domains: κ, from 0 (chance) to 1."""
+
+    members: list[Member]
+    #: Places, classes and scores of source rows that models had not seen: calibration reads them.
+    left_out: list[Any]
+    source_skill: float
+    target_skill: float
+
+
 def fit_auto(
     X: Any, labels: Labels, domain: NDArray[np.int64], class_weight: Any, seed: int, say: Any
-) -> tuple[list[Member], dict[str, Any]]:
-    """Members with their weights, and what calibration needs of them."""
+) -> Found:
+    """Members with their weights."""
     data = _Data(X, labels, domain, class_weight, seed)
     noise, columns = noise_rule(X), _columns(X)
     kinds = ["unit", "sqrt"] if share_of_zeros(X) > 0.5 else ["unit"]
     near = data.neighbours(make_view("unit", X, columns))
-    members = []
+    members, skills = [], []
     for kind in kinds:
         view = make_view(kind, X, columns)
         say(f"adapting on {kind} rows")
@@ -85,13 +96,14 @@ def fit_auto(
             if still.model.source_skill_ > member.model.source_skill_ + LENGTH_MATTERS:
                 say("adapting on standard rows: their length tells classes apart")
                 member = data.member(standard, kept, 1.0)
+        skills.append((member.model.source_skill_, member.model.target_skill_))
         members.append(data.safer(member, near, say))
-    kappa = float(np.mean([m.model.source_skill_ for m in members]))
+    source_skill, skill = np.mean(skills, axis=0).tolist()
     say("fitting the source-only model")
-    weight = min(MAX_ANCHOR, (1 - kappa) / max(kappa, np.finfo(float).eps))
+    weight = min(MAX_ANCHOR, ((1 - skill) / max(skill, np.finfo(float).eps)) ** 2)
     members.append(data.source_only(members[0].view.kind, weight))
     left_out = [m.model._left_out for m in members[:-1]]
-    return members, {"source_skill": kappa, "left_out": left_out}
+    return Found(members, left_out, source_skill, skill)
 
 
 def _columns(X: Any) -> NDArray[np.int64] | None:

@@ -1,4 +1,9 @@
-"""Probabilities from scores: one temperature, fitted on source rows that stand for the target."""
+"""Probabilities from scores: one temperature.
+
+It is fitted on left-out source rows that stand for the target. Where models agree less on the
+target than on the source, the target is harder than any source row shows; probabilities are then
+softened until they are as sure, on average, as the target's expected accuracy allows.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +13,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.utils import check_random_state
 
 from marda.criteria import density_ratio, expected_calibration_error
 from marda.selection.committee import Committee, Member, spread_of
 
-__all__ = ["calibrate", "calibrated", "importance"]
+__all__ = ["calibrate", "calibrated", "importance", "soften"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -24,6 +29,8 @@ MAX_ROWS = 2000
 MAX_DIMENSIONS = 50
 #: Sharpness is searched between these powers of e.
 BOUNDS = -3.0, 3.0
+#: Powers of e by which probabilities may be softened: all classes are then about as likely.
+SOFTEST = 7.0
 
 
 def calibrated(
@@ -32,8 +39,9 @@ def calibrated(
     X: Any,
     domain: NDArray[np.int64],
     seed: int,
+    expected: float | None = None,
 ) -> tuple[Committee, dict[str, float]]:
-    """Members with the temperature that `calibrate` finds, and its figures.
+    """Members with a temperature, and figures that tell how it was found.
 
     Parameters
     ----------
@@ -45,12 +53,15 @@ def calibrated(
         Rows of the fit, and their domains.
     seed : int
         Draws rows.
+    expected : float, default=None
+        Expected accuracy on the target, which the mean confidence there may not exceed.
     """
     plain = Committee(tuple(members))
     if not left_out:
         return plain, {}
     target = X[domain < 0] if (domain < 0).any() else X
-    unit = spread_of(plain.scores(target))
+    scores = plain.scores(target)
+    unit = spread_of(scores)
     places = np.concatenate([part[0] for part in left_out])
     codes = np.concatenate([part[1] for part in left_out])
     S = np.vstack([part[2] - part[2].mean(1, keepdims=True) for part in left_out])
@@ -63,7 +74,12 @@ def calibrated(
         known = dict(zip(source[chosen].tolist(), ratio.tolist(), strict=True))
         weights = np.array([known.get(p, 0.0) for p in places.tolist()])
     found = calibrate(S, codes, weights)
-    return Committee(tuple(members), found["sharpness"] / unit), found
+    sharpness = found["sharpness"] / unit
+    if expected is not None:
+        sharpness = soften(scores, sharpness, expected)
+        found["expected_accuracy"] = expected
+        found["softened"] = sharpness * unit / found["sharpness"]
+    return Committee(tuple(members), sharpness), found
 
 
 def calibrate(scores: Matrix, codes: NDArray[np.int64], weights: Vector) -> dict[str, float]:
@@ -100,6 +116,22 @@ def calibrate(scores: Matrix, codes: NDArray[np.int64], weights: Vector) -> dict
         ),
         "rows": float(1 / (w**2).sum()),
     }
+
+
+def soften(scores: Matrix, sharpness: float, expected: float) -> float:
+    """At most `sharpness`, such that the mean confidence is at most the expected accuracy."""
+
+    def excess(log_sharpness: float) -> float:
+        P = softmax(np.exp(log_sharpness) * scores, axis=1)
+        return float(P.max(1).mean()) - expected
+
+    high = float(np.log(sharpness))
+    low = high - SOFTEST
+    if excess(high) <= 0:
+        return sharpness
+    if excess(low) >= 0:
+        return float(np.exp(low))
+    return float(np.exp(brentq(excess, low, high, xtol=1e-4)))
 
 
 def importance(Xs: Any, Xt: Any, random_state: Any) -> tuple[NDArray[np.int64], Vector]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -60,7 +59,6 @@ class Committee:
 
     members: tuple[Member, ...]
     sharpness: float = 1.0
-    calibration: Mapping[str, float] = field(default_factory=dict)
 
     def scores(self, X: Any) -> Matrix:
         """Weighted sum of the members' scores, one column a class."""

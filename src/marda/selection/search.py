@@ -72,9 +72,13 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
     members_ : tuple of Member
         The fitted models that predict, with their weights.
     calibration_ : dict
-        "sharpness", "ece_before", "ece_after" and "rows" of the calibration; empty without.
+        "sharpness", "ece_before", "ece_after" and "rows" of the calibration on source rows, and
+        with "auto" how much it was "softened" for "expected_accuracy"; empty without.
     source_skill_ : float
         With "auto": how well the source predicts left-out rows of itself, 0 (chance) to 1.
+    target_skill_ : float
+        With "auto": how well it seems to predict the target before adaptation, 0 (chance) to 1,
+        from how much models of thirds of the source agree there.
 
     Examples
     --------
@@ -146,7 +150,7 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
                 f"y must have at least 2 classes, got one class: {labels.classes.tolist()}."
             )
         # Another fit may have left them: of another search, and of the files of `marda adapt`.
-        for name in ("best_index_", "source_skill_", "preprocessing_"):
+        for name in ("best_index_", "source_skill_", "target_skill_", "preprocessing_"):
             self.__dict__.pop(name, None)
         self.classes_, self.domains_ = labels.classes, np.unique(domain)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
@@ -154,14 +158,18 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
         if X.shape[0] * X.shape[1] > SINGLE_PRECISION:
             X = X.astype(np.float32)
         began = time.perf_counter()
+        expected = None
         if candidates is None:
-            members, facts = fit_auto(X, labels, domain, self.class_weight, seed, self._say)
-            self.source_skill_ = facts["source_skill"]
+            found = fit_auto(X, labels, domain, self.class_weight, seed, self._say)
+            members, left_out = found.members, found.left_out
+            self.source_skill_, self.target_skill_ = found.source_skill, found.target_skill
             self.candidates_ = _described(members)
             self.best_params_ = members[0].model.get_params()
-            left_out = facts["left_out"]
+            if (domain < 0).any():
+                chance = 1 / len(labels.classes)
+                expected = chance + (1 - chance) * self.target_skill_
         else:
-            found = search(
+            best = search(
                 candidates,
                 X,
                 labels,
@@ -171,12 +179,12 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
                 self._say,
                 folds=bool(self.calibrate),
             )
-            members, self.candidates_ = [found.member], found.table
-            self.best_params_, self.best_index_ = found.parameters, found.index
-            left_out = found.left_out
+            members, left_out = [best.member], best.left_out
+            self.candidates_ = best.table
+            self.best_params_, self.best_index_ = best.parameters, best.index
         self.setting_ = members[0].model.setting_
         known = left_out if self.calibrate else []
-        self._committee, self.calibration_ = calibrated(members, known, X, domain, seed)
+        self._committee, self.calibration_ = calibrated(members, known, X, domain, seed, expected)
         self.fit_seconds_ = time.perf_counter() - began
         return self
 

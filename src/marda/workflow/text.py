@@ -32,6 +32,7 @@ def adapted_lines(result: Adapted) -> list[str]:
         "",
         *_model(result.model, result.n_source, result.n_target, result.n_labelled_target),
         f"predicted  {_shares(result)}",
+        *_expected(result.model),
     ]
     if diagnosis.a_distance_before is not None:
         lines += [
@@ -71,6 +72,14 @@ def _model(model: Any, n_source: int, n_target: int, n_labelled: int) -> list[st
         f"method     {method_of(model)} ({model.setting_}: {setting})",
         f"rows       {n_source} source, {n_target} target; {model.n_features_in_} features",
     ]
+
+
+def _expected(model: Any) -> list[str]:
+    """What accuracy to expect where no label tells."""
+    expected = getattr(model, "calibration_", {}).get("expected_accuracy")
+    if expected is None:
+        return []
+    return [f"expected   about {expected:.0%} right: a guess, from how far models agree"]
 
 
 def _end(result: Adapted | AdaptedFromStatistics, findings: Sequence[Finding]) -> list[str]:

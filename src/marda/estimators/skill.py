@@ -1,0 +1,101 @@
+"""How well labelled rows predict: the source, by leaving rows out; the target, without its labels.
+
+Models of different thirds of the labelled rows agree on a row about as often as each of them is
+right about it, and where a shift takes accuracy away it takes agreement away in proportion
+("agreement on the line", Baek et al., 2022). With κ the skill on left-out source rows and a the
+chance-corrected agreement, the skill on the target is about
+
+    κ_t = κ a_t / a_s.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import cohen_kappa_score
+
+from marda.estimators.labellers import Labeller
+
+__all__ = ["agreement", "recall_above_chance", "target_skill"]
+
+Index = NDArray[np.int64]
+PARTS = 3
+
+
+def recall_above_chance(codes: Index, predicted: Index) -> float:
+    """Mean recall of the classes in `codes`, from 0 (chance, or worse) to 1."""
+    present = np.unique(codes)
+    if len(present) < 2:
+        return 0.0
+    recall = float(np.mean([np.mean(predicted[codes == c] == c) for c in present]))
+    return max(0.0, (recall - 1 / len(present)) / (1 - 1 / len(present)))
+
+
+def agreement(first: Index, second: Index) -> float:
+    """Cohen's κ of two labellings; 0 where either says the same of every row."""
+    if not len(first) or np.ptp(first) == 0 or np.ptp(second) == 0:
+        return 0.0
+    return float(cohen_kappa_score(first, second))
+
+
+def target_skill(
+    labeller: Labeller,
+    rows: Index,
+    codes: Index,
+    weights: NDArray[Any],
+    source: NDArray[np.bool_],
+    target: Index,
+    skill: float,
+    seed: int = 0,
+) -> float:
+    """Skill on the target: that on the source, times how much less models agree there.
+
+    Parameters
+    ----------
+    labeller : Labeller
+        Fitted on thirds of the labelled rows; what it last learned is lost.
+    rows, codes, weights, source : arrays of shape (n_labelled,)
+        Labelled rows, their classes and weights, and which of them are of a source.
+    target : array
+        Target rows without a label.
+    skill : float
+        On left-out source rows.
+    seed : int
+        Draws the thirds.
+
+    Returns
+    -------
+    float
+        From 0 (chance) to 1. Where agreement on the source shows nothing, `skill` itself.
+    """
+    part = _parts(codes, source, seed)
+    if min(np.bincount(part, minlength=PARTS)) < 2:
+        return skill
+    said = []
+    for k in range(PARTS):
+        mine = part == k
+        said.append(labeller.fit(rows[mine], codes[mine], weights[mine]).argmax(1))
+    on_source, on_target = [], []
+    for i, j, left in permutations(range(PARTS)):
+        if i < j:
+            unseen = rows[(part == left) & source]
+            on_source.append(agreement(said[i][unseen], said[j][unseen]))
+            on_target.append(agreement(said[i][target], said[j][target]))
+    here = float(np.mean(on_source))
+    if here <= 0:
+        return skill
+    return float(np.clip(skill * np.mean(on_target) / here, 0, 1))
+
+
+def _parts(codes: Index, source: NDArray[np.bool_], seed: int) -> Index:
+    """Thirds of the rows, each with its share of every class of source and target."""
+    rng = np.random.default_rng(seed)
+    part = np.empty(len(codes), dtype=np.int64)
+    for side in (source, ~source):
+        for c in np.unique(codes[side]):
+            mine = np.flatnonzero(side & (codes == c))
+            part[mine] = rng.permutation((np.arange(len(mine)) + rng.integers(PARTS)) % PARTS)
+    return part
