@@ -45,10 +45,17 @@ class DenoisedRows:
         normalize: bool
         _layers: list[Layer]
 
-    def _set_centers(self, X: Any, labels: Labels, domain: NDArray[np.int64]) -> None:
+    def _set_centers(
+        self,
+        X: Any,
+        labels: Labels,
+        domain: NDArray[np.int64],
+        shares: NDArray[np.float64] | None = None,
+    ) -> None:
         """Means of denoised rows: of every source, and of all target rows together (−1).
 
-        With balanced classes a source's mean is that of its class means: a source with more rows
+        With balanced classes a source's mean is that of its class means, weighted by the shares
+        that classes are thought to have in the target (None: equal ones): a source with more rows
         of one class than the target is not shifted for that.
         """
         self._centers: dict[int, NDArray[Any]] = {}
@@ -58,11 +65,16 @@ class DenoisedRows:
         side = np.maximum(domain, -1)
         for d in np.unique(side).tolist():
             rows = np.flatnonzero(side == d)
-            groups = [rows]
-            if balanced and d >= 0:
-                codes = labels.codes[rows]
-                groups = [rows[codes == c] for c in np.unique(codes)]
-            self._centers[d] = np.mean([self._mean(X[group]) for group in groups], axis=0)
+            if not balanced or d < 0:
+                self._centers[d] = self._mean(X[rows])
+                continue
+            codes = labels.codes[rows]
+            present = np.unique(codes)
+            means = [self._mean(X[rows[codes == c]]) for c in present]
+            weights = None if shares is None else shares[present]
+            if weights is not None and not weights.any():  # of the target's classes it has none
+                weights = None
+            self._centers[d] = np.average(means, axis=0, weights=weights)
 
     def _mean(self, X: Any) -> NDArray[Any]:
         """Mean of denoised rows."""
@@ -82,7 +94,10 @@ class DenoisedRows:
 
     def _features(self, X: Any, domain: NDArray[np.int64] | None = None) -> Matrix:
         """Denoised rows, centred and normalised if so set; without domains, of the target."""
-        H = self._denoised(X)
+        return self._placed(self._denoised(X), domain)
+
+    def _placed(self, H: Matrix, domain: NDArray[np.int64] | None) -> Matrix:
+        """Denoised rows, centred and normalised in place."""
         if self.center and domain is None:
             H -= self._center_of_new_rows().astype(H.dtype)
         elif self.center and domain is not None:

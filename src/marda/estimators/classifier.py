@@ -87,6 +87,8 @@ class MDAClassifier(
     target_skill_ : float
         With refine="auto": the same of target rows before any round, estimated without their
         labels: κ times how much less models of thirds of the source agree there.
+    target_shares_ : array of shape (n_classes,)
+        With refine="auto": class shares of the target for which sources were centred.
     W_, offset_, loss_curve_, n_iter_, setting_, solver_, domains_
         As in `MDA`.
 
@@ -214,7 +216,7 @@ class MDAClassifier(
         """Drop what an earlier fit with other parameters may have left."""
         left = (
             *("_scores_coef", "_scores_intercept", "Z_", "_z0", "classifier_", "preprocessing_"),
-            *("rounds_", "source_skill_", "target_skill_", "_left_out"),
+            *("rounds_", "source_skill_", "target_skill_", "target_shares_", "_left_out"),
         )
         for name in left:
             self.__dict__.pop(name, None)

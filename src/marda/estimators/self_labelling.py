@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from marda._memory import available_memory, format_bytes
 from marda._validation import UNLABELED, Labels, check_number
 from marda.criteria.neighbours import Agreement, nearest_neighbours
+from marda.estimators.centring import Centred, Centring
 from marda.estimators.kernel import RidgeSolution
 from marda.estimators.labellers import (
     EstimatorLabeller,
@@ -28,7 +29,7 @@ from marda.estimators.refine import (
     class_separation,
     refine,
 )
-from marda.estimators.skill import recall_above_chance, target_skill
+from marda.estimators.skill import recall_above_chance
 from marda.terms import Model, parse_method
 
 __all__ = ["SelfLabelling"]
@@ -59,8 +60,11 @@ class SelfLabelling:
         _layers: Any
         Z_: Any
 
+        _denoised: Any
         _features: Any
         _fit_layers: Any
+        _placed: Any
+        _set_centers: Any
 
     # Parameters -------------------------------------------------------------------------------
 
@@ -125,7 +129,6 @@ class SelfLabelling:
         self._check_room(len(used))
         at = np.full(len(domain), -1)
         at[used] = np.arange(len(used))
-        labeller = self._labeller(self._features(X[used], domain[used]), labels, domain[used])
         rows = Rows(
             at[known],
             codes,
@@ -134,15 +137,7 @@ class SelfLabelling:
             isinstance(self.class_weight, str),
         )
         self.rounds_: list[Any] = []
-        if isinstance(labeller, RidgeLabeller):
-            self._set_skill(labeller, rows, known, ~target)
-            if refining and hasattr(self, "source_skill_"):
-                self.target_skill_ = self.source_skill_
-                if len(rows.free) and not target.all():
-                    self.target_skill_ = target_skill(
-                        *(labeller, rows.labelled, codes, rows.weights, ~target, rows.free),
-                        self.source_skill_,
-                    )
+        labeller = self._first_labeller(X, labels, domain, used, rows, known)
         if refining and len(rows.free) > NEIGHBOURS:
             rows = replace(rows, neighbours=nearest_neighbours(labeller.F[rows.free], NEIGHBOURS))
         solutions: list[tuple[RidgeSolution, float]] = []
@@ -160,6 +155,33 @@ class SelfLabelling:
                 spread = float(np.sqrt(np.mean((seen - seen.mean(1, keepdims=True)) ** 2)))
                 solutions.append((labeller.solution, spread or 1.0))
         self._set_fitted(labeller, solutions)
+
+    def _first_labeller(
+        self, X: Any, labels: Labels, domain: Index, used: Index, rows: Rows, known: Index
+    ) -> Any:
+        """A labeller on features of the used rows; with "auto" they are centred by evidence."""
+        H, side = self._denoised(X[used]), domain[used]
+        source = domain[known] >= 0
+
+        def place(shares: NDArray[np.float64] | None) -> Any:
+            self._set_centers(X, labels, domain, shares)
+            return self._labeller(self._placed(H.copy(), side), labels, side)
+
+        labeller = place(None)
+        if isinstance(labeller, RidgeLabeller):
+            self._set_skill(labeller, rows, known, source)
+        if self.refine != "auto":
+            return labeller
+        equal = np.full(len(labels.classes), 1 / len(labels.classes))
+        found = Centred(equal, labeller, self.source_skill_)
+        if len(rows.free) and source.any():
+            centring = Centring(place, rows, source, self.source_skill_, labeller.ridge)
+            found = centring.judged(equal, labeller)
+            if self.center and isinstance(self.class_weight, str):
+                found = centring.best(found)
+                self._set_centers(X, labels, domain, found.shares)
+        self.target_skill_, self.target_shares_ = found.skill, found.shares
+        return found.labeller
 
     def _schedules(self) -> tuple[int, ...]:
         if isinstance(self.refine, str):

@@ -114,6 +114,8 @@ def _encode_fitted(estimator: MDAClassifier, out: Writer) -> dict[str, Any]:
     for name in SKILLS:
         if hasattr(estimator, f"{name}_"):
             state[name] = float(getattr(estimator, f"{name}_"))
+    if hasattr(estimator, "target_shares_"):
+        state["target_shares"] = out.put("target_shares", estimator.target_shares_)
     if estimator.classifier != "ridge":
         state |= encode_classifier(estimator.classifier, estimator.classifier_, out)
     return state
@@ -184,6 +186,8 @@ def _decode_fitted(
     for name in SKILLS:
         if name in state:
             setattr(estimator, f"{name}_", number(state[name], 0, 1))
+    if "target_shares" in state:
+        estimator.target_shares_ = reader.get(state["target_shares"], len(estimator.classes_))
 
 
 def _decode_round(values: Any) -> Round:

@@ -1,0 +1,101 @@
+"""Where to centre a source: at the mean that it would have with the target's class shares.
+
+Centred each at its own mean, domains that differ in class shares alone would be pulled apart. The
+source is therefore centred at Σ_c π_c μ_c with π the shares of the target, which nobody knows.
+Three guesses are tried: equal shares, the source's own, and those that the model itself predicts
+(centre, predict, count, centre again). A wrong centre draws borders through the middle of the
+target's classes, where models disagree; the guess under which they agree most is kept (skill.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marda.estimators.labellers import RidgeLabeller
+from marda.estimators.refine import Rows
+from marda.estimators.skill import target_skill
+
+__all__ = ["Centred", "Centring"]
+
+Shares = NDArray[np.float64]
+
+#: Shares that differ by less, in total variation, are the same.
+SAME = 0.02
+#: Rounds of centring by predicted shares.
+ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class Centred:
+    """A guess at the target's class shares, features centred for it, and the skill they show."""
+
+    shares: Shares
+    labeller: RidgeLabeller
+    skill: float
+
+
+@dataclass(frozen=True)
+class Centring:
+    """What guesses are tried on.
+
+    Attributes
+    ----------
+    place : callable
+        Shares → a labeller on features that are centred for them.
+    rows : Rows
+        Labelled and free rows.
+    source : array of shape (n_labelled,)
+        Labelled rows of a source.
+    source_skill, ridge : float
+        Of the classifier, whatever the centre.
+    """
+
+    place: Callable[[Shares], RidgeLabeller]
+    rows: Rows
+    source: NDArray[np.bool_]
+    source_skill: float
+    ridge: float
+
+    def judged(self, shares: Shares, labeller: RidgeLabeller) -> Centred:
+        """A guess with the skill on the target that it shows."""
+        rows = self.rows
+        given = (labeller, rows.labelled, rows.codes, rows.weights, self.source, rows.free)
+        return Centred(shares, labeller, target_skill(*given, self.source_skill))
+
+    def best(self, equal: Centred) -> Centred:
+        """The best of `equal`, which is given, and two other guesses."""
+        best = equal
+        own = _shares(self.rows.codes[self.source], len(equal.shares))
+        if _distance(own, equal.shares) > SAME:
+            best = max(best, self.judged(own, self._placed(own)), key=lambda one: one.skill)
+        shares, labeller = equal.shares, equal.labeller
+        for _ in range(ROUNDS):
+            predicted = self._predicted(labeller)
+            if _distance(predicted, shares) <= SAME:
+                break
+            shares, labeller = predicted, self._placed(predicted)
+        if shares is not equal.shares:
+            best = max(best, self.judged(shares, labeller), key=lambda one: one.skill)
+        return best
+
+    def _placed(self, shares: Shares) -> RidgeLabeller:
+        labeller = self.place(shares)
+        labeller.ridge = self.ridge
+        return labeller
+
+    def _predicted(self, labeller: RidgeLabeller) -> Shares:
+        rows = self.rows
+        scores = labeller.fit(rows.labelled, rows.codes, rows.weights)
+        return _shares(scores[rows.free].argmax(1), scores.shape[1])
+
+
+def _shares(codes: NDArray[np.int64], n_classes: int) -> Shares:
+    return np.bincount(codes, minlength=n_classes) / len(codes)
+
+
+def _distance(one: Shares, other: Shares) -> float:
+    return float(np.abs(one - other).sum() / 2)
