@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -32,8 +33,21 @@ def task():
     return datasets.make_task(shifted, *shifted.domains)
 
 
+class Says:
+    """A member that says one class of every row."""
+
+    def __init__(self, column):
+        self.column = column
+
+    def scores(self, X):
+        return np.tile(np.eye(2)[self.column], (X.shape[0], 1))
+
+
 class FakeCV:
     """Remember how it was called and predict class 1."""
+
+    calibration_: ClassVar = {"expected_accuracy": 0.7}
+    members_ = Says(0), Says(1)
 
     def __init__(self, **params):
         FakeCV.params = params
@@ -59,14 +73,19 @@ def test_auto_sees_no_target_label(task, monkeypatch):
     assert FakeCV.seen == ((140, 30), 80, 80)
     assert (fitted.predicted == 1).all()
     share = (task.y_test == 1).mean()
-    assert fitted.params == {"ece": pytest.approx(100 * abs(0.9 - share))}
+    assert fitted.params == {
+        "ece": pytest.approx(100 * abs(0.9 - share)),
+        "expected": 70.0,
+        "best_member_accuracy": pytest.approx(100 * max(share, 1 - share)),
+        "best_member_balanced_accuracy": 50.0,
+    }
 
 
 def test_classes_that_only_the_target_has_count_as_errors(task, monkeypatch):
     monkeypatch.setattr(marda, "MDAClassifierCV", FakeCV, raising=False)
     other = replace(task, y_test=np.where(task.y_test == 1, 5, task.y_test))
     (fitted,) = methods.fit_methods(other, specs_of("auto"))
-    assert fitted.params == {"ece": pytest.approx(90.0)}
+    assert fitted.params["ece"] == pytest.approx(90.0)
 
 
 def test_source_only_is_a_balanced_ridge_on_labelled_rows(task):

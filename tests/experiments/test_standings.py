@@ -52,6 +52,21 @@ def test_the_summary_names_the_best_of_each_kind():
     assert told["worst − source"].startswith("+10.0")
 
 
+def test_members_in_hindsight_and_the_guess():
+    rows = rows_of()
+    for row in rows:
+        if row.spec.model == "auto":
+            row.params.update(best_member_accuracy=81.6, expected=74.0)
+    found = boards(SPECS, rows)
+    told = dict(zip(*standings.summary_grid(found), strict=True))
+    assert told["best member"] == "81.6"
+    assert told["guess off by"] == "6.0"
+    assert any(
+        line.startswith("- [ ] no") and line.endswith("hindsight (80.0 against 81.6)")
+        for line in standings.checks(found)
+    )
+
+
 def test_goals_and_harm():
     good = standings.checks(boards(SPECS, rows_of(amazon_dslr=69.0)))
     assert [line[:9] for line in good] == ["- [x] yes", "- [x] yes"]
@@ -79,7 +94,7 @@ def test_a_missing_row_leaves_no_mean():
 def test_some_tasks_have_no_goal():
     specs = plan_contest(benchmarks=["off31"], tasks=["amazon-dslr"])
     found = boards(specs, rows_of(specs))
-    assert standings.summary_grid(found)[1][3] == "–"
+    assert dict(zip(*standings.summary_grid(found), strict=True))["goal"] == "–"
     assert len(standings.checks(found)) == 1
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda.datasets import Task
-from marda.experiments.fitted import Fitted, attempt
+from marda.experiments.fitted import Fitted, attempt, balanced
 from marda.experiments.memory import peak_mb, reset_peak
 from marda.experiments.methods import fit_methods
 from marda.experiments.plan import BENCHMARKS
@@ -48,11 +48,6 @@ def run_unit(unit: Unit, data_dir: Path | None) -> Iterator[ResultRow]:
                 **known,
             )
         )
-
-
-def balanced(hit: NDArray[np.bool_], y: NDArray[Any]) -> float:
-    """Mean over the classes in ``y`` of the share of rows that were hit."""
-    return float(np.mean([np.mean(hit[y == label]) for label in np.unique(y)]))
 
 
 def settings_of(spec: Spec) -> dict[str, Any]:

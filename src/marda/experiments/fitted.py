@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from marda.experiments.specs import Spec
@@ -41,3 +42,8 @@ def attempt(specs: Sequence[Spec], fits: Iterator[Fitted]) -> Iterator[Fitted]:
     yield from (replace(item, message=told) for item in found)
     have = {item.spec for item in found}
     yield from (Fitted(spec, message=error_text) for spec in specs if spec not in have)
+
+
+def balanced(hit: NDArray[np.bool_], y: NDArray[Any]) -> float:
+    """Mean over the classes in ``y`` of the share of rows that were hit."""
+    return float(np.mean([np.mean(hit[y == label]) for label in np.unique(y)]))

@@ -21,7 +21,7 @@ from marda._memory import available_memory, format_bytes
 from marda.criteria import expected_calibration_error
 from marda.datasets import Task
 from marda.experiments.contest import AUTO, SOURCE
-from marda.experiments.fitted import Fitted, attempt
+from marda.experiments.fitted import Fitted, attempt, balanced
 from marda.experiments.memory import reset_peak
 from marda.experiments.specs import Spec
 
@@ -82,7 +82,8 @@ def _fit_auto(specs: Sequence[Spec], rows: _Rows, y_test: Any) -> Iterator[Fitte
         started = time.process_time()
         model = MDAClassifierCV(**arguments).fit(rows.X, rows.y, sample_domain=rows.domain)
         fitted = _predicted(spec, model.predict, rows.X_test, started)
-        yield replace(fitted, params=_calibration(model, rows.X_test, y_test))
+        facts = {**_calibration(model, rows.X_test, y_test), **_members(model, rows.X_test, y_test)}
+        yield replace(fitted, params=facts)
 
 
 def _fit_source(specs: Sequence[Spec], rows: _Rows) -> Iterator[Fitted]:
@@ -132,7 +133,19 @@ def _calibration(model: Any, X: Any, y: Any) -> Facts:
     unseen = ~np.isin(y, model.classes_)
     if unseen.any():
         P, place = np.column_stack([P, np.zeros(len(P))]), np.where(unseen, P.shape[1], place)
-    return {"ece": 100 * expected_calibration_error(P, place)}
+    facts = {"ece": 100 * expected_calibration_error(P, place)}
+    if "expected_accuracy" in model.calibration_:
+        facts["expected"] = 100 * model.calibration_["expected_accuracy"]
+    return facts
+
+
+def _members(model: Any, X: Any, y: Any) -> Facts:
+    """The best that a member alone would have reached, in hindsight."""
+    hits = [model.classes_[member.scores(X).argmax(1)] == y for member in model.members_]
+    return {
+        "best_member_accuracy": 100 * max(float(hit.mean()) for hit in hits),
+        "best_member_balanced_accuracy": 100 * max(balanced(hit, y) for hit in hits),
+    }
 
 
 def _classifier(name: str) -> Any:
