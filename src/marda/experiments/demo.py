@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from marda import datasets
 from marda.datasets import Dataset, Task
 from marda.diagnostics import Diagnosis, Evidence, Interval, confusion, diagnose, gather
-from marda.experiments.execute import balanced
+from marda.experiments.fitted import balanced
 
 PAIRS = (("films", "tweets"), ("films", "products"), ("editorials", "tweets"))
 N_FEATURES = 2000

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from marda.datasets import Task
 from marda.experiments.fitted import Fitted, attempt, balanced
