@@ -6,7 +6,8 @@ import pytest
 
 import marda
 from marda import datasets
-from marda.experiments import execute, fitted, tasks
+from marda.experiments import execute, tasks
+from marda.experiments.fitted import balanced
 from marda.experiments.plan import plan_table
 from marda.experiments.specs import group_units
 
@@ -103,7 +104,7 @@ def test_hidden_labels_stay_hidden(fake):
 
 def test_balanced():
     hit = np.array([True, True, True, False, False])
-    assert fitted.balanced(hit, np.array([0, 0, 0, 0, 1])) == pytest.approx(0.375)
+    assert balanced(hit, np.array([0, 0, 0, 0, 1])) == pytest.approx(0.375)
 
 
 @pytest.mark.data
