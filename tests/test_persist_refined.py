@@ -50,6 +50,9 @@ def test_refined_models(classifier, refine, sparse, tmp_path):
     assert again.rounds_ == model.rounds_
     assert len(again.rounds_) > 0
     assert again.source_skill_ == model.source_skill_
+    if refine == "auto":
+        assert again.target_skill_ == model.target_skill_
+        np.testing.assert_array_equal(again.target_shares_, model.target_shares_)
     assert not hasattr(again, "_left_out")
 
 

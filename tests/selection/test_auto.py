@@ -89,6 +89,14 @@ def test_other_class_shares_are_not_taken_for_a_shift(seed):
     assert always.fit(X, y, sample_domain=domain).score(Xt, yt) < 0.8
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rare_class_stays_rare(seed):
+    """One row in ten is of the second class, in both domains: balanced centres would cost 8 %."""
+    (Xs, ys), (Xt, yt) = gaussian(seed, 600, share=0.1), gaussian(seed + 10, 300, share=0.1)
+    model, source_only = fitted(Xs, ys, Xt)
+    assert model.score(Xt, yt) > np.mean(source_only(Xt) == yt) - 0.01
+
+
 def test_counts_get_a_second_view_and_much_noise():
     Xs, ys = counts(0, 200, np.ones(300))
     Xt, yt = counts(1, 200, np.exp(np.random.default_rng(5).normal(0, 1, 300)))

@@ -2,7 +2,8 @@
 
 Centred each at its own mean, domains that differ in class shares alone would be pulled apart. The
 source is therefore centred at Σ_c π_c μ_c with π the shares of the target, which nobody knows.
-Three guesses are tried: equal shares, the source's own, and those that the model itself predicts
+Guesses: equal shares, the source's own, those that a model without centring predicts (right where
+domains differ in shares alone), and from the best of these on those that the model itself predicts
 (centre, predict, count, centre again). A wrong centre draws borders through the middle of the
 target's classes, where models disagree; the guess under which they agree most is kept (skill.py).
 """
@@ -26,7 +27,7 @@ Shares = NDArray[np.float64]
 #: Shares that differ by less, in total variation, are the same.
 SAME = 0.02
 #: Rounds of centring by predicted shares.
-ROUNDS = 5
+ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Centring:
     Attributes
     ----------
     place : callable
-        Shares → a labeller on features that are centred for them.
+        Shares → a labeller on features that are centred for them; None: that are not centred.
     rows : Rows
         Labelled and free rows.
     source : array of shape (n_labelled,)
@@ -54,7 +55,7 @@ class Centring:
         Of the classifier, whatever the centre.
     """
 
-    place: Callable[[Shares], RidgeLabeller]
+    place: Callable[[Shares | None], RidgeLabeller]
     rows: Rows
     source: NDArray[np.bool_]
     source_skill: float
@@ -67,22 +68,23 @@ class Centring:
         return Centred(shares, labeller, target_skill(*given, self.source_skill))
 
     def best(self, equal: Centred) -> Centred:
-        """The best of `equal`, which is given, and two other guesses."""
+        """The best of `equal`, which is given, and the other guesses."""
         best = equal
         own = _shares(self.rows.codes[self.source], len(equal.shares))
-        if _distance(own, equal.shares) > SAME:
-            best = max(best, self.judged(own, self._placed(own)), key=lambda one: one.skill)
-        shares, labeller = equal.shares, equal.labeller
+        for shares in (own, self._predicted(self._placed(None))):
+            if _distance(shares, equal.shares) > SAME:
+                best = max(best, self.judged(shares, self._placed(shares)), key=_skill)
+        shares, labeller = best.shares, best.labeller
         for _ in range(ROUNDS):
             predicted = self._predicted(labeller)
             if _distance(predicted, shares) <= SAME:
                 break
             shares, labeller = predicted, self._placed(predicted)
-        if shares is not equal.shares:
-            best = max(best, self.judged(shares, labeller), key=lambda one: one.skill)
+        if shares is not best.shares:
+            best = max(best, self.judged(shares, labeller), key=_skill)
         return best
 
-    def _placed(self, shares: Shares) -> RidgeLabeller:
+    def _placed(self, shares: Shares | None) -> RidgeLabeller:
         labeller = self.place(shares)
         labeller.ridge = self.ridge
         return labeller
@@ -91,6 +93,10 @@ class Centring:
         rows = self.rows
         scores = labeller.fit(rows.labelled, rows.codes, rows.weights)
         return _shares(scores[rows.free].argmax(1), scores.shape[1])
+
+
+def _skill(guess: Centred) -> float:
+    return guess.skill
 
 
 def _shares(codes: NDArray[np.int64], n_classes: int) -> Shares:

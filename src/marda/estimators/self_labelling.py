@@ -65,6 +65,7 @@ class SelfLabelling:
         _fit_layers: Any
         _placed: Any
         _set_centers: Any
+        _centers: dict[int, Any]
 
     # Parameters -------------------------------------------------------------------------------
 
@@ -164,15 +165,18 @@ class SelfLabelling:
         source = domain[known] >= 0
 
         def place(shares: NDArray[np.float64] | None) -> Any:
-            self._set_centers(X, labels, domain, shares)
+            if shares is None:
+                self._centers = {d: 0 * center for d, center in self._centers.items()}
+            else:
+                self._set_centers(X, labels, domain, shares)
             return self._labeller(self._placed(H.copy(), side), labels, side)
 
-        labeller = place(None)
+        equal = np.full(len(labels.classes), 1 / len(labels.classes))
+        labeller = place(equal)
         if isinstance(labeller, RidgeLabeller):
             self._set_skill(labeller, rows, known, source)
         if self.refine != "auto":
             return labeller
-        equal = np.full(len(labels.classes), 1 / len(labels.classes))
         found = Centred(equal, labeller, self.source_skill_)
         if len(rows.free) and source.any():
             centring = Centring(place, rows, source, self.source_skill_, labeller.ridge)

@@ -1,0 +1,80 @@
+"""Sources are centred for the class shares of the target, which nobody tells."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from marda import MDAClassifier, pack
+
+OPTIONS = {
+    "classifier": "kernel",
+    "ridge_class": "auto",
+    "scaling": "relative",
+    "center": True,
+    "normalize": True,
+    "class_weight": "balanced",
+}
+
+
+def two_classes(seed, n, share, gap=2.0, shift=0.0, d=8):
+    rng = np.random.default_rng(seed)
+    y = (np.arange(n) < share * n).astype(int)
+    X = rng.normal(size=(n, d)) + shift
+    X[:, 0] += gap * (2 * y - 1)
+    return X, y
+
+
+def fit(source, target, refine="auto", **changes):
+    X, y, domain = pack(*source, target[0])
+    return MDAClassifier("S1", **{**OPTIONS, "refine": refine, **changes}).fit(
+        X, y, sample_domain=domain
+    )
+
+
+@pytest.mark.parametrize(
+    ("of_source", "of_target", "shift"),
+    [
+        (0.5, 0.5, 1.5),
+        (0.1, 0.1, 0.0),
+        (0.1, 0.1, 1.5),
+        (0.5, 0.95, 0.0),
+        (0.5, 0.8, 1.0),
+        (0.2, 0.5, 1.0),
+    ],
+)
+@pytest.mark.parametrize("seed", range(2))
+def test_the_shares_of_the_target_are_found(of_source, of_target, shift, seed):
+    """Whether domains differ in class shares, in position, in both or in neither."""
+    source = two_classes(seed, 400, of_source, gap=2.5)
+    target = two_classes(seed + 9, 300, of_target, gap=2.5, shift=shift)
+    model = fit(source, target)
+    assert abs(model.target_shares_[1] - of_target) < 0.15
+    assert model.score(*target) > 0.93
+
+
+def test_what_equal_shares_would_cost():
+    """The rule without evidence, which fixed rounds still follow."""
+    source, target = two_classes(0, 400, 0.5, gap=2.5), two_classes(9, 300, 0.95, gap=2.5)
+    assert fit(source, target, refine=5).score(*target) < 0.8
+    assert fit(source, target).score(*target) > 0.95
+
+
+def test_without_balance_or_centre_there_is_nothing_to_guess():
+    source, target = two_classes(0, 200, 0.3), two_classes(9, 200, 0.7)
+    for changes in ({"class_weight": None}, {"center": False}):
+        np.testing.assert_array_equal(fit(source, target, **changes).target_shares_, [0.5, 0.5])
+
+
+def test_a_source_may_lack_the_classes_of_the_target():
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 3
+    X = 4 * np.eye(3)[y] + rng.normal(0, 0.5, (120, 3))
+    first, second, target = y[:60] != 2, y[60:90] == 2, slice(90, None)
+    labels = np.concatenate([y[:60][first], y[60:90][second], np.full(30, -1)])
+    rows = np.vstack([X[:60][first], X[60:90][second], X[target]])
+    domain = np.repeat([0, 1, -1], [first.sum(), second.sum(), 30])
+    model = MDAClassifier("S1", **{**OPTIONS, "center": True, "refine": "auto"})
+    model.fit(rows, labels, sample_domain=domain)
+    assert np.isfinite(model.predict_proba(X[target])).all()
+    assert set(model._centers) == {-1, 0, 1}
