@@ -5,7 +5,8 @@ source is therefore centred at Σ_c π_c μ_c with π the shares of the target, 
 Guesses: equal shares, the source's own, those that a model without centring predicts (right where
 domains differ in shares alone), and from the best of these on those that the model itself predicts
 (centre, predict, count, centre again). A wrong centre draws borders through the middle of the
-target's classes, where models disagree; the guess under which they agree most is kept (skill.py).
+target's classes, where models disagree (skill.py). Equal shares are left only for a guess under
+which they agree more, by a standard error.
 """
 
 from __future__ import annotations
@@ -68,12 +69,12 @@ class Centring:
         return Centred(shares, labeller, target_skill(*given, self.source_skill))
 
     def best(self, equal: Centred) -> Centred:
-        """The best of `equal`, which is given, and the other guesses."""
+        """`equal`, which is given, or a guess that is better by a standard error."""
         best = equal
         own = _shares(self.rows.codes[self.source], len(equal.shares))
         for shares in (own, self._predicted(self._placed(None))):
             if _distance(shares, equal.shares) > SAME:
-                best = max(best, self.judged(shares, self._placed(shares)), key=_skill)
+                best = self._better(best, self.judged(shares, self._placed(shares)), equal)
         shares, labeller = best.shares, best.labeller
         for _ in range(ROUNDS):
             predicted = self._predicted(labeller)
@@ -81,8 +82,13 @@ class Centring:
                 break
             shares, labeller = predicted, self._placed(predicted)
         if shares is not best.shares:
-            best = max(best, self.judged(shares, labeller), key=_skill)
+            best = self._better(best, self.judged(shares, labeller), equal)
         return best
+
+    def _better(self, best: Centred, guess: Centred, equal: Centred) -> Centred:
+        # Agreement is a share of the free rows: its standard error is at most ½/√n
+        margin = 0.5 / np.sqrt(len(self.rows.free)) if best is equal else 0.0
+        return guess if guess.skill > best.skill + margin else best
 
     def _placed(self, shares: Shares | None) -> RidgeLabeller:
         labeller = self.place(shares)
@@ -93,10 +99,6 @@ class Centring:
         rows = self.rows
         scores = labeller.fit(rows.labelled, rows.codes, rows.weights)
         return _shares(scores[rows.free].argmax(1), scores.shape[1])
-
-
-def _skill(guess: Centred) -> float:
-    return guess.skill
 
 
 def _shares(codes: NDArray[np.int64], n_classes: int) -> Shares:
