@@ -1,15 +1,13 @@
 """How far is a choice without target labels from the best candidate in hindsight?
 
     MARDA_DATA=... python scripts/hindsight.py oc10-squeezenet oc10-surf [--tasks 12] [--out FILE]
-    MARDA_DATA=... python scripts/hindsight.py --committee oc10-squeezenet amt
 
 Every task (US) is searched over the same 50 candidates, once by each quick criterion; target labels
 are read only after the choice. Printed are the means over tasks of what each criterion chose, of
 the best candidate a task, and of a blind choice.
 
-With --committee the default `MDAClassifierCV` is fitted instead, and its accuracy on test rows
-stands next to that of its members alone: the best and the worst in hindsight, their mean, and the
-source-only one.
+What the best member of the committee reaches in hindsight is printed by
+`marda reproduce --settings auto`.
 
 Rows are appended as tasks are finished; a second run skips what is there.
 """
@@ -20,15 +18,14 @@ import argparse
 import csv
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
-from marda import MDAClassifierCV, datasets, pack
+from marda import datasets, pack
 from marda._validation import encode_labels
 from marda.selection.quick import QUICK, judge, target_scores
 from marda.selection.trials import Trials, expand
@@ -42,6 +39,9 @@ GRID = [
     },
     {"method": ["MCF"], "noise": [0.1, 0.3, 0.5, 0.7, 0.9]},
 ]
+OUT = Path("docs/hindsight.csv")
+FIELDS = ("data", "task", "criterion", "chosen", "accuracy", "best", "mean")
+MEANS = {"chosen": "accuracy", "best": "best", "blind": "mean"}  # heading: field
 Row = dict[str, Any]
 
 
@@ -62,24 +62,6 @@ def criteria(data: datasets.Dataset, source: str, target: str) -> list[Row]:
     return found
 
 
-def committee(data: datasets.Dataset, source: str, target: str) -> list[Row]:
-    """Accuracy of the default on test rows, and of its members alone."""
-    task, X, y, domain = rows_of(data, source, target)
-    model = MDAClassifierCV(random_state=0).fit(X, y, sample_domain=domain)
-    names = [member.name for member in model.members_]
-    codes = [member.scores(task.X_test).argmax(1) for member in model.members_]
-    alone = [accuracy(data, task.y_test, model.classes_[c]) for c in codes]
-    return [
-        {
-            "committee": accuracy(data, task.y_test, model.predict(task.X_test)),
-            "best": max(alone),
-            "worst": min(alone),
-            "mean": float(np.mean(alone)),
-            "source_only": alone[names.index("source only")],
-        }
-    ]
-
-
 def rows_of(
     data: datasets.Dataset, source: str, target: str
 ) -> tuple[datasets.Task, Any, Any, Any]:
@@ -95,35 +77,7 @@ def accuracy(data: datasets.Dataset, truth: Any, predicted: Any) -> float:
     return 100 * float(score(truth, predicted))
 
 
-@dataclass(frozen=True)
-class Part:
-    """What is measured of a task, where it is kept, and which means are printed, by what."""
-
-    measure: Callable[[datasets.Dataset, str, str], list[Row]]
-    out: Path
-    fields: tuple[str, ...]
-    by: tuple[str, ...]
-    means: Mapping[str, str]  # heading: field
-
-
-CRITERIA = Part(
-    criteria,
-    Path("docs/hindsight.csv"),
-    ("data", "task", "criterion", "chosen", "accuracy", "best", "mean"),
-    ("data", "criterion"),
-    {"chosen": "accuracy", "best": "best", "blind": "mean"},
-)
-MEMBERS = ("committee", "best", "worst", "mean", "source_only")
-COMMITTEE = Part(
-    committee,
-    Path("docs/hindsight-committee.csv"),
-    ("data", "task", *MEMBERS),
-    ("data",),
-    {name.replace("_", " "): name for name in MEMBERS},
-)
-
-
-def run(part: Part, names: Sequence[str], tasks: int, out: Path) -> list[Row]:
+def run(names: Sequence[str], tasks: int, out: Path) -> list[Row]:
     """Measure tasks that are missing in the file; all rows of these data sets."""
     folder = os.environ.get("MARDA_DATA")
     done: list[Row] = []
@@ -132,7 +86,7 @@ def run(part: Part, names: Sequence[str], tasks: int, out: Path) -> list[Row]:
             done = list(csv.DictReader(file))
     known = {(row["data"], row["task"]) for row in done}
     with out.open("a", newline="") as file:
-        writer = csv.DictWriter(file, part.fields)
+        writer = csv.DictWriter(file, FIELDS)
         if not file.tell():
             writer.writeheader()
         for name in names:
@@ -141,7 +95,7 @@ def run(part: Part, names: Sequence[str], tasks: int, out: Path) -> list[Row]:
                 one = {"data": name, "task": f"{source}-{target}"}
                 if tuple(one.values()) in known:
                     continue
-                rows = [{**one, **row} for row in part.measure(data, source, target)]
+                rows = [{**one, **row} for row in criteria(data, source, target)]
                 writer.writerows(rows)
                 file.flush()
                 done += rows
@@ -149,15 +103,15 @@ def run(part: Part, names: Sequence[str], tasks: int, out: Path) -> list[Row]:
     return [row for row in done if row["data"] in names]
 
 
-def show(part: Part, rows: Iterable[Row]) -> str:
+def show(rows: Iterable[Row]) -> str:
     """Means over tasks."""
-    groups: dict[tuple[str, ...], list[Row]] = {}
+    groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        groups.setdefault(tuple(row[k] for k in part.by), []).append(row)
-    lines = [" ".join([*(f"{k:20}" for k in part.by), *(f"{k:>11}" for k in part.means)])]
-    for words, group in groups.items():
-        means = [np.mean([float(row[k]) for row in group]) for k in part.means.values()]
-        lines.append(" ".join([*(f"{w:20}" for w in words), *(f"{m:11.2f}" for m in means)]))
+        groups.setdefault((row["data"], row["criterion"]), []).append(row)
+    lines = [" ".join([f"{'data':20} {'criterion':20}", *(f"{k:>11}" for k in MEANS)])]
+    for (data, criterion), group in groups.items():
+        means = [np.mean([float(row[k]) for row in group]) for k in MEANS.values()]
+        lines.append(" ".join([f"{data:20} {criterion:20}", *(f"{m:11.2f}" for m in means)]))
     return "\n".join(lines)
 
 
@@ -166,12 +120,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("data", nargs="+")
-    parser.add_argument("--committee", action="store_true", help="the default, and its members")
     parser.add_argument("--tasks", type=int, default=12)
-    parser.add_argument("--out", type=Path, help=f"{CRITERIA.out} or {COMMITTEE.out}")
+    parser.add_argument("--out", type=Path, default=OUT, help="%(default)s")
     args = parser.parse_args(argv)
-    part = COMMITTEE if args.committee else CRITERIA
-    print(show(part, run(part, args.data, args.tasks, args.out or part.out)))
+    print(show(run(args.data, args.tasks, args.out)))
     return 0
 
 

@@ -10,9 +10,8 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
-from marda import MDAClassifierCV, datasets, pack
+from marda import MDAClassifierCV, datasets
 from marda.selection.quick import QUICK
 from repository_scripts import SCRIPTS, script
 
@@ -80,50 +79,29 @@ def test_the_criteria_choose_what_a_search_chooses(hindsight):
         assert model.fit(X, y, sample_domain=domain).best_index_ == row["chosen"]
 
 
-def test_hindsight_of_the_committee(hindsight, monkeypatch, tmp_path, capsys):
-    data = texts()
-    monkeypatch.setattr(datasets, "load", lambda name, path=None: data)
-    out = tmp_path / "committee.csv"
-    assert hindsight.main(["texts", "--committee", "--tasks", "1", "--out", str(out)]) == 0
-    (row,) = stored(out)
-    assert (row["data"], row["task"]) == ("texts", "source-target")
-    task = datasets.make_task(data, "source", "target", log_tf=True)
-    assert task.X_test.shape[0] == 40
-    X, y, domain = pack(task.X_source, task.y_source, task.X_target)
-    model = MDAClassifierCV(random_state=0).fit(X, y, sample_domain=domain)
-    alone = [100 * np.mean(m.scores(task.X_test).argmax(1) == task.y_test) for m in model.members_]
-    assert len(alone) == 3  # rows of unit length, their roots, and the source-only model
-    wanted = [100 * model.score(task.X_test, task.y_test)]
-    wanted += [max(alone), min(alone), np.mean(alone), alone[-1]]
-    np.testing.assert_allclose(figures(row, *hindsight.MEMBERS), wanted)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["data", "committee", "best", "worst", "mean", "source", "only"]
-    assert lines[1].split() == ["texts", *(f"{figure:.2f}" for figure in wanted)]
-
-
-def texts():
-    """Counts of words, with test rows of their own as amt has them."""
-    made = datasets.make_shift("words", n_source=100, n_target=100, n_features=60, shift=0.4)
-    train = np.arange(100) < 60
-    domains = {
-        name: datasets.Domain(sp.csr_matrix(made[name].X), made[name].y, train.copy())
-        for name in made.domains
-    }
-    return datasets.Dataset("texts", domains, made.names, "", "", kind="text", identity="texts")
-
-
 def test_finished_tasks_are_not_measured_again(hindsight, tmp_path, capsys):
-    out = tmp_path / "committee.csv"
-    stands = ",".join(hindsight.COMMITTEE.fields) + "\ntiny,source-target,70,80,60,70,65\n"
+    out = tmp_path / "criteria.csv"
+    stands = ",".join(hindsight.FIELDS) + "\ntiny,source-target,auto,3,70,80,60\n"
     out.write_text(stands)
-    assert hindsight.main(["tiny", "--committee", "--tasks", "1", "--out", str(out)]) == 0
+    assert hindsight.main(["tiny", "--tasks", "1", "--out", str(out)]) == 0
     assert out.read_text() == stands
-    assert "80.00" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines[1:]] == [["tiny", "auto", "70.00", "80.00", "60.00"]]
+
+
+def test_a_second_run_appends_what_is_missing(hindsight, tmp_path):
+    out = tmp_path / "criteria.csv"
+    hindsight.main(["tiny", "--tasks", "1", "--out", str(out)])
+    stands = out.read_text()
+    hindsight.main(["tiny", "--out", str(out)])
+    assert out.read_text().startswith(stands)
+    wanted = [(task, name) for task in ("source-target", "target-source") for name in QUICK]
+    assert [(row["task"], row["criterion"]) for row in stored(out)] == wanted
 
 
 def test_a_run_that_was_stopped_in_its_first_task_goes_on(hindsight, tmp_path):
     out = tmp_path / "criteria.csv"
-    out.write_text(",".join(hindsight.CRITERIA.fields) + "\n")
+    out.write_text(",".join(hindsight.FIELDS) + "\n")
     hindsight.main(["tiny", "--tasks", "1", "--out", str(out)])
     assert [row["criterion"] for row in stored(out)] == [*QUICK]
 
