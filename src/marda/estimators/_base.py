@@ -191,7 +191,7 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
                 H = self._activate(layer.map.apply(H))
         self._set_solution(solution)
         self.solver_ = self._layers[0].solver
-        self._set_centers(X, labels, domain)
+        self._set_centers(self._group_means(X, labels, domain))
         return solution
 
     def _set_solution(self, solution: Solution) -> None:

@@ -17,6 +17,8 @@ from marda.operators.maps import DenoisingMap
 __all__ = ["ACTIVATIONS", "DenoisedRows", "Layer"]
 
 Matrix = NDArray[Any]
+#: Domain → its classes (None: all rows are one group), and the mean of each.
+GroupMeans = dict[int, tuple[NDArray[np.int64] | None, Matrix]]
 
 ACTIVATIONS: dict[str, Callable[[Matrix], Matrix]] = {
     "tanh": np.tanh,
@@ -45,43 +47,52 @@ class DenoisedRows:
         normalize: bool
         _layers: list[Layer]
 
-    def _set_centers(
-        self,
-        X: Any,
-        labels: Labels,
-        domain: NDArray[np.int64],
-        shares: NDArray[np.float64] | None = None,
-    ) -> None:
-        """Means of denoised rows: of every source, and of all target rows together (−1).
+    def _group_means(self, X: Any, labels: Labels, domain: NDArray[np.int64]) -> GroupMeans:
+        """Means of denoised rows: of all target rows together (−1), and of every source.
 
-        With balanced classes a source's mean is that of its class means, weighted by the shares
-        that classes are thought to have in the target (None: equal ones): a source with more rows
-        of one class than the target is not shifted for that.
+        With balanced classes these are means of a source's classes, with the classes that it has.
         """
-        self._centers: dict[int, NDArray[Any]] = {}
         if not self.center:
-            return
-        balanced = isinstance(self.class_weight, str)
+            return {}
         side = np.maximum(domain, -1)
+        groups: list[NDArray[np.int64]] = []
+        found: list[tuple[int, NDArray[np.int64] | None]] = []
         for d in np.unique(side).tolist():
             rows = np.flatnonzero(side == d)
-            if not balanced or d < 0:
-                self._centers[d] = self._mean(X[rows])
-                continue
-            codes = labels.codes[rows]
-            present = np.unique(codes)
-            means = [self._mean(X[rows[codes == c]]) for c in present]
-            weights = None if shares is None else shares[present]
+            present = None
+            if isinstance(self.class_weight, str) and d >= 0:
+                present, codes = np.unique(labels.codes[rows], return_inverse=True)
+                groups += [rows[codes == k] for k in range(len(present))]
+            else:
+                groups.append(rows)
+            found.append((d, present))
+        means = iter(self._means([X[rows] for rows in groups]))
+        return {
+            d: (
+                present,
+                np.stack([next(means) for _ in range(1 if present is None else len(present))]),
+            )
+            for d, present in found
+        }
+
+    def _set_centers(self, means: GroupMeans, shares: NDArray[np.float64] | None = None) -> None:
+        """Centres of domains, for class shares that the target is thought to have (None: equal).
+
+        A source with more rows of one class than the target is not shifted for that.
+        """
+        self._centers: dict[int, NDArray[Any]] = {}
+        for d, (present, values) in means.items():
+            weights = None if shares is None or present is None else shares[present]
             if weights is not None and not weights.any():  # of the target's classes it has none
                 weights = None
-            self._centers[d] = np.average(means, axis=0, weights=weights)
+            self._centers[d] = np.average(values, axis=0, weights=weights)
 
-    def _mean(self, X: Any) -> NDArray[Any]:
-        """Mean of denoised rows."""
+    def _means(self, parts: list[Any]) -> NDArray[Any]:
+        """Means of denoised rows, one a part."""
         if len(self._layers) > 1:
-            return np.asarray(self._denoised(X).mean(0))
-        mean = np.asarray(X.mean(0), dtype=np.float64).reshape(1, -1)
-        return np.asarray(self._layers[0].map.apply(mean)[0])  # W is linear
+            return np.stack([self._denoised(X).mean(0) for X in parts])
+        means = [np.asarray(X.mean(0), dtype=np.float64).ravel() for X in parts]
+        return np.asarray(self._layers[0].map.apply(np.stack(means)))  # W is linear
 
     def _center_of_new_rows(self) -> Any:
         """New rows are of the target, or of the only domain there was."""

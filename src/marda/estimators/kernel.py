@@ -19,7 +19,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh, inv
 from scipy.linalg.blas import dsyrk, ssyrk
 from scipy.special import softmax
 
-__all__ = ["GaussianRidge", "RidgeOnRows", "RidgeSolution", "signs"]
+__all__ = ["GaussianRidge", "RidgeOnRows", "RidgeSolution", "signs", "syrk"]
 
 Matrix = NDArray[Any]
 Vector = NDArray[Any]
@@ -70,9 +70,12 @@ class RidgeOnRows:
         as exp(−1) on average; or linear.
     seed : int
         Draws landmarks.
+    inner : array of shape (n_rows, n_rows), default=None
+        F Fᵀ, where it is known; up to MAX_EXACT rows it saves a Gaussian kernel its products.
+        Overwritten.
     """
 
-    def __init__(self, F: Matrix, *, gaussian: bool, seed: int = 0):
+    def __init__(self, F: Matrix, *, gaussian: bool, seed: int = 0, inner: Matrix | None = None):
         self.F, self.gaussian = F, gaussian
         n, d = F.shape
         self.variance = float(np.maximum(F.var(axis=0, dtype=np.float64).sum(), 1e-30))
@@ -80,12 +83,13 @@ class RidgeOnRows:
         self._rest = np.zeros(n, dtype=F.dtype)
         if not gaussian:
             if n < d:
-                self._gram = _syrk(F, transposed=False)
+                self._gram = syrk(F, transposed=False)
             else:
                 self._P, self._back = F, None
         elif n <= MAX_EXACT:
             self.basis = F
-            self._gram = _gaussian(F, F, self.variance)
+            inner = F @ F.T if inner is None else inner
+            self._gram = _similarity(inner, _squares(F), _squares(F), self.variance)
         else:
             chosen = np.random.default_rng(seed).choice(n, LANDMARKS, replace=False)
             self.basis = F[np.sort(chosen)]
@@ -148,12 +152,12 @@ class RidgeOnRows:
         return P - mu, v, mu, (v @ Y) / v.sum()
 
     def _scatter(self, Pc: Matrix, v: Vector) -> Matrix:
-        A = _syrk(Pc * np.sqrt(v)[:, None], transposed=True)
+        A = syrk(Pc * np.sqrt(v)[:, None], transposed=True)
         A[np.diag_indices(len(A))] += 1
         return A
 
 
-def _syrk(A: Matrix, *, transposed: bool) -> Matrix:
+def syrk(A: Matrix, *, transposed: bool) -> Matrix:
     """AAᵀ or AᵀA, in half the work of a product."""
     product = ssyrk if A.dtype == np.float32 else dsyrk
     # A C-ordered A is Aᵀ to Fortran; the lower triangle of the result is then the one to read.
@@ -168,9 +172,17 @@ def _posdef_solve(M: Matrix, B: Matrix) -> Matrix:
 
 def _gaussian(A: Matrix, B: Matrix, variance: float) -> Matrix:
     """exp(−‖a − b‖² / 2σ²)."""
-    K = A @ B.T
-    K -= 0.5 * np.einsum("ij,ij->i", A, A)[:, None]
-    K -= 0.5 * np.einsum("ij,ij->i", B, B)
+    return _similarity(A @ B.T, _squares(A), _squares(B), variance)
+
+
+def _squares(A: Matrix) -> Vector:
+    return np.asarray(np.einsum("ij,ij->i", A, A))
+
+
+def _similarity(K: Matrix, of_a: Vector, of_b: Vector, variance: float) -> Matrix:
+    """The same from products, which are overwritten, and squared lengths."""
+    K -= 0.5 * of_a[:, None]
+    K -= 0.5 * of_b
     np.minimum(K, 0, out=K)  # rounding
     K /= variance
     return np.asarray(np.exp(K, out=K))

@@ -55,11 +55,18 @@ class RidgeLabeller(Labeller):
     """Ridge with a free intercept, linear or in the space of a Gaussian kernel."""
 
     def __init__(
-        self, F: Matrix, classes: Vector, *, gaussian: bool, ridge: float = 1.0, seed: int = 0
+        self,
+        F: Matrix,
+        classes: Vector,
+        *,
+        gaussian: bool,
+        ridge: float = 1.0,
+        seed: int = 0,
+        inner: Matrix | None = None,
     ):
         super().__init__(F, classes)
         self.ridge = ridge
-        self.on_rows = RidgeOnRows(F, gaussian=gaussian, seed=seed)
+        self.on_rows = RidgeOnRows(F, gaussian=gaussian, seed=seed, inner=inner)
         self.solution: RidgeSolution
 
     def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:

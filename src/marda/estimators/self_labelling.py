@@ -14,7 +14,7 @@ from marda._memory import available_memory, format_bytes
 from marda._validation import UNLABELED, Labels, check_number
 from marda.criteria.neighbours import Agreement, nearest_neighbours
 from marda.estimators.centring import Centred, Centring
-from marda.estimators.kernel import RidgeSolution
+from marda.estimators.kernel import MAX_EXACT, RidgeSolution
 from marda.estimators.labellers import (
     EstimatorLabeller,
     Labeller,
@@ -22,6 +22,7 @@ from marda.estimators.labellers import (
     NearestLabeller,
     RidgeLabeller,
 )
+from marda.estimators.placing import InnerProducts
 from marda.estimators.refine import (
     TARGET_WEIGHT,
     Rows,
@@ -63,6 +64,7 @@ class SelfLabelling:
         _denoised: Any
         _features: Any
         _fit_layers: Any
+        _group_means: Any
         _placed: Any
         _set_centers: Any
         _centers: dict[int, Any]
@@ -163,14 +165,21 @@ class SelfLabelling:
         """A labeller on features of the used rows; with "auto" they are centred by evidence."""
         H, side = self._denoised(X[used]), domain[used]
         source = domain[known] >= 0
+        means = self._group_means(X, labels, domain)
 
         def place(shares: NDArray[np.float64] | None) -> Any:
             if shares is None:
                 self._centers = {d: 0 * center for d, center in self._centers.items()}
             else:
-                self._set_centers(X, labels, domain, shares)
-            return self._labeller(self._placed(H.copy(), side), labels, side)
+                self._set_centers(means, shares)
+            F = self._placed(H.copy(), side)
+            inner = None if products is None else products.about(self._centers)
+            return self._labeller(F, labels, side, inner)
 
+        guessing = self.refine == "auto" and self.center and isinstance(self.class_weight, str)
+        products = None
+        if guessing and self.classifier == "kernel" and len(used) <= MAX_EXACT:
+            products = InnerProducts(H, np.maximum(side, -1), self.normalize)
         equal = np.full(len(labels.classes), 1 / len(labels.classes))
         labeller = place(equal)
         if isinstance(labeller, RidgeLabeller):
@@ -181,9 +190,9 @@ class SelfLabelling:
         if len(rows.free) and source.any():
             centring = Centring(place, rows, source, self.source_skill_, labeller.ridge)
             found = centring.judged(equal, labeller)
-            if self.center and isinstance(self.class_weight, str):
+            if guessing:
                 found = centring.best(found)
-                self._set_centers(X, labels, domain, found.shares)
+                self._set_centers(means, found.shares)
         self.target_skill_, self.target_shares_ = found.skill, found.shares
         return found.labeller
 
@@ -204,13 +213,14 @@ class SelfLabelling:
                 f"and {format_bytes(limit)} is free: set n_pivots, or use fewer rows."
             )
 
-    def _labeller(self, F: Any, labels: Labels, domain: Index) -> Labeller:
+    def _labeller(self, F: Any, labels: Labels, domain: Index, inner: Any = None) -> Labeller:
         kind = self.classifier if isinstance(self.classifier, str) else ""
         if kind in ("ridge", "kernel"):
             ridge = RIDGE_BOUNDS[1] if self.ridge_class == "auto" else float(self.ridge_class)
             seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
             gaussian = kind == "kernel"
-            return RidgeLabeller(F, labels.classes, gaussian=gaussian, ridge=ridge, seed=seed)
+            options = {"gaussian": gaussian, "ridge": ridge, "seed": seed, "inner": inner}
+            return RidgeLabeller(F, labels.classes, **options)
         if kind == "dscm":
             return MeansLabeller(F, labels.classes, domain)
         if kind == "nn":

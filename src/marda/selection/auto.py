@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from marda._validation import UNLABELED, Labels
 from marda.criteria.neighbours import Neighbours, label_agreement, nearest_neighbours
 from marda.estimators import MDAClassifier
-from marda.selection.committee import Member, spread_of
+from marda.selection.committee import Member
 from marda.selection.views import View, column_energy, make_view, share_of_zeros
 
 __all__ = ["fit_auto", "member_parameters", "noise_rule"]
@@ -131,7 +131,7 @@ class _Data:
         model._problems = self.problems.setdefault(view.kind, {})
         model._fit_checked(view.apply(self.X), self.labels, self.domain)
         model._problems = None
-        return self._member(f"adapted, {view.kind} rows", view, model, weight)
+        return Member.of(f"adapted, {view.kind} rows", view, model, weight, self._target)
 
     def source_only(self, kind: str, weight: float) -> Member:
         """The plain ridge of labelled rows, on all columns: some only the source may need."""
@@ -140,11 +140,7 @@ class _Data:
         labels = self.labels._replace(codes=self.labels.codes[known])
         model = MDAClassifier("BL", class_weight=self.class_weight)
         model._fit_checked(view.apply(self.X[known]), labels, self.domain[known])
-        return self._member("source only", view, model, weight)
-
-    def _member(self, name: str, view: View, model: MDAClassifier, weight: float) -> Member:
-        spread = spread_of(model._class_scores(view.apply(self._target)))
-        return Member(name, view, model, weight, spread)
+        return Member.of("source only", view, model, weight, self._target)
 
     def neighbours(self, view: View) -> Neighbours | None:
         """Target rows that lie next to each other; None if there are too few."""
@@ -163,14 +159,14 @@ class _Data:
             return member
         plain = {k: v for k, v in member.model.get_params().items() if k in PARAMETERS}
         still = self.member(member.view, {**plain, "center": False, "refine": 0}, member.weight)
-        ours, theirs = (label_agreement(near, self._labels_of(m)) for m in (member, still))
+        assert member.on_target is not None
+        assert still.on_target is not None
+        ours = label_agreement(near, member.on_target.argmax(1))
+        theirs = label_agreement(near, still.on_target.argmax(1))
         if theirs.value <= ours.value + TOLERANCE * max(ours.standard_error, theirs.standard_error):
             return member
         say("not centring: the domains seem to differ in class shares, not in position")
         return still
-
-    def _labels_of(self, member: Member) -> NDArray[np.int64]:
-        return np.asarray(member.scores(self._target).argmax(1))
 
     @property
     def _target(self) -> Any:

@@ -56,11 +56,10 @@ def calibrated(
     expected : float, default=None
         Expected accuracy on the target, which the mean confidence there may not exceed.
     """
-    plain = Committee(tuple(members))
+    frozen = tuple(member.frozen for member in members)
     if not left_out:
-        return plain, {}
-    target = X[domain < 0] if (domain < 0).any() else X
-    scores = plain.scores(target)
+        return Committee(frozen), {}
+    scores = np.sum([m.weight * m.on_target for m in members if m.on_target is not None], axis=0)
     unit = spread_of(scores)
     places = np.concatenate([part[0] for part in left_out])
     codes = np.concatenate([part[1] for part in left_out])
@@ -79,7 +78,7 @@ def calibrated(
         sharpness = soften(scores, sharpness, expected)
         found["expected_accuracy"] = expected
         found["softened"] = sharpness * unit / found["sharpness"]
-    return Committee(tuple(members), sharpness), found
+    return Committee(frozen, sharpness), found
 
 
 def calibrate(scores: Matrix, codes: NDArray[np.int64], weights: Vector) -> dict[str, float]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,8 @@ class Member:
         Of its standardised scores in the sum.
     spread : float
         Of its scores on the target rows of the fit, their unit.
+    on_target : array of shape (n_target, n_classes), default=None
+        These scores; known while a committee is made, and dropped with `frozen`.
     """
 
     name: str
@@ -46,11 +48,27 @@ class Member:
     model: MDAClassifier
     weight: float
     spread: float
+    on_target: Matrix | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, name: str, view: View, model: MDAClassifier, weight: float, target: Any) -> Self:
+        """A member with the spread of its scores on these rows."""
+        S = model._class_scores(view.apply(target))
+        spread = spread_of(S)
+        return cls(name, view, model, weight, spread, _standardised(S, spread))
+
+    @property
+    def frozen(self) -> Self:
+        """What predictions need of it."""
+        return replace(self, on_target=None)
 
     def scores(self, X: Any) -> Matrix:
         """Scores about their mean over classes, in units of their spread."""
-        S = self.model._class_scores(self.view.apply(X))
-        return np.asarray((S - S.mean(1, keepdims=True)) / self.spread)
+        return _standardised(self.model._class_scores(self.view.apply(X)), self.spread)
+
+
+def _standardised(S: Matrix, spread: float) -> Matrix:
+    return np.asarray((S - S.mean(1, keepdims=True)) / spread)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda._validation import Labels
-from marda.selection.committee import Member, spread_of
+from marda.selection.committee import Member
 from marda.selection.quick import QUICK, by_target_predictions
 from marda.selection.scorers import get_criterion
 from marda.selection.trials import Candidate, LeftOut, Trials
@@ -56,13 +56,9 @@ def search(
     say(f"fitting the best of {len(candidates)} candidates")
     rows = trials.rows(best.inputs)
     model = trials.fit(best, rows)
-    member = Member(
-        str(best.parameters.get("method", "S1D")),
-        views[best.inputs],
-        model,
-        1.0,
-        spread_of(model._class_scores(rows[target] if len(target) else rows)),
-    )
+    name = str(best.parameters.get("method", "S1D"))
+    known = X[target] if len(target) else X
+    member = Member.of(name, views[best.inputs], model, 1.0, known)
     left_out = trials.left_out(best, rows) if folds else []
     return Found(member, index, best.to_json(), table, left_out)
 
