@@ -55,25 +55,15 @@ class DenoisedRows:
         if not self.center:
             return {}
         side = np.maximum(domain, -1)
-        groups: list[NDArray[np.int64]] = []
-        found: list[tuple[int, NDArray[np.int64] | None]] = []
+        found: GroupMeans = {}
         for d in np.unique(side).tolist():
             rows = np.flatnonzero(side == d)
-            present = None
+            present, groups = None, [rows]
             if isinstance(self.class_weight, str) and d >= 0:
                 present, codes = np.unique(labels.codes[rows], return_inverse=True)
-                groups += [rows[codes == k] for k in range(len(present))]
-            else:
-                groups.append(rows)
-            found.append((d, present))
-        means = iter(self._means([X[rows] for rows in groups]))
-        return {
-            d: (
-                present,
-                np.stack([next(means) for _ in range(1 if present is None else len(present))]),
-            )
-            for d, present in found
-        }
+                groups = [rows[codes == k] for k in range(len(present))]
+            found[d] = present, self._means([X[group] for group in groups])
+        return found
 
     def _set_centers(self, means: GroupMeans, shares: NDArray[np.float64] | None = None) -> None:
         """Centres of domains, for class shares that the target is thought to have (None: equal).

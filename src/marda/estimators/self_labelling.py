@@ -164,28 +164,35 @@ class SelfLabelling:
     ) -> Any:
         """A labeller on features of the used rows; with "auto" they are centred by evidence."""
         H, side = self._denoised(X[used]), domain[used]
+        if self.refine == "auto":
+            return self._centred_labeller(H, side, X, labels, domain, rows, known)
+        labeller = self._labeller(self._placed(H, side), labels, side)
+        if isinstance(labeller, RidgeLabeller):
+            self._set_skill(labeller, rows, known, domain[known] >= 0)
+        return labeller
+
+    def _centred_labeller(
+        self, H: Any, side: Index, X: Any, labels: Labels, domain: Index, rows: Rows, known: Index
+    ) -> RidgeLabeller:
+        """The labeller of the best guess at the target's class shares; sets the skills."""
         source = domain[known] >= 0
         means = self._group_means(X, labels, domain)
+        guessing = self.center and isinstance(self.class_weight, str)
+        products = None
+        if guessing and self.classifier == "kernel" and len(H) <= MAX_EXACT:
+            products = InnerProducts(H, np.maximum(side, -1), self.normalize)
 
         def place(shares: NDArray[np.float64] | None) -> Any:
+            self._set_centers(means, shares)
             if shares is None:
-                self._centers = {d: 0 * center for d, center in self._centers.items()}
-            else:
-                self._set_centers(means, shares)
+                self._centers = {d: np.zeros_like(c) for d, c in self._centers.items()}
             F = self._placed(H.copy(), side)
             inner = None if products is None else products.about(self._centers)
             return self._labeller(F, labels, side, inner)
 
-        guessing = self.refine == "auto" and self.center and isinstance(self.class_weight, str)
-        products = None
-        if guessing and self.classifier == "kernel" and len(used) <= MAX_EXACT:
-            products = InnerProducts(H, np.maximum(side, -1), self.normalize)
         equal = np.full(len(labels.classes), 1 / len(labels.classes))
         labeller = place(equal)
-        if isinstance(labeller, RidgeLabeller):
-            self._set_skill(labeller, rows, known, source)
-        if self.refine != "auto":
-            return labeller
+        self._set_skill(labeller, rows, known, source)
         found = Centred(equal, labeller, self.source_skill_)
         if len(rows.free) and source.any():
             centring = Centring(place, rows, source, self.source_skill_, labeller.ridge)
