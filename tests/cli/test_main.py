@@ -121,7 +121,7 @@ def test_unwritable_page_is_refused_before_the_work(out, capsys, tmp_path):
     [
         (KeyboardInterrupt(), 130, "interrupted"),
         (ValueError("Q is\nsingular"), 1, "ValueError: Q is singular (set MARDA_DEBUG=1"),
-        (FileNotFoundError(2, "No such file", "x"), 2, "No such file"),
+        (FileNotFoundError(2, "No such file", "x"), 2, "marda demo: x: No such file."),
     ],
 )
 def test_errors_inside_a_command(error, code, words, capsys, monkeypatch):

@@ -89,6 +89,8 @@ def _is_input_error(error: Exception) -> bool:
 
 
 def _one_line(error: Exception, code: int) -> str:
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}."
     text = " ".join(str(error).split()) or type(error).__name__
     if code == WRONG_CALL:
         return text
