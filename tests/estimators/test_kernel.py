@@ -106,3 +106,15 @@ def test_equal_rows_have_a_kernel():
     on_rows = RidgeOnRows(np.ones((6, 2)), gaussian=True)
     scores = on_rows.fit(np.arange(6), signs(np.arange(6) % 2, 2), np.ones(6), 0.3)[1]
     np.testing.assert_allclose(scores, 0, atol=1e-12)
+
+
+def test_rows_far_from_the_origin_keep_their_digits(rows):
+    """Money next to zeros and ones: rows of unit length differ in their ninth digit."""
+    F, codes, chosen, weights = rows
+    far = 1 + 1e-9 * F
+    Y = signs(codes[chosen], 3)
+    solution, scores = RidgeOnRows(far, gaussian=True).fit(chosen, Y, weights, 0.1)
+    expected = RidgeOnRows(F, gaussian=True).fit(chosen, Y, weights, 0.1)[1]
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
+    frozen = GaussianRidge.of(np.arange(3), RidgeOnRows(far, gaussian=True), solution)
+    np.testing.assert_allclose(frozen._scores(far), expected, atol=1e-5)

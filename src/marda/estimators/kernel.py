@@ -88,8 +88,10 @@ class RidgeOnRows:
                 self._P, self._back = F, None
         elif n <= MAX_EXACT:
             self.basis = F
-            inner = F @ F.T if inner is None else inner
-            self._gram = _similarity(inner, _squares(F), _squares(F), self.variance)
+            if inner is None:
+                self._gram = _gaussian(F, F, self.variance)
+            else:
+                self._gram = _similarity(inner, _squares(F), _squares(F), self.variance)
         else:
             chosen = np.random.default_rng(seed).choice(n, LANDMARKS, replace=False)
             self.basis = F[np.sort(chosen)]
@@ -172,6 +174,10 @@ def _posdef_solve(M: Matrix, B: Matrix) -> Matrix:
 
 def _gaussian(A: Matrix, B: Matrix, variance: float) -> Matrix:
     """exp(−‖a − b‖² / 2σ²)."""
+    # About their middle: rows far from the origin and close together would lose all digits.
+    middle = B.mean(axis=0)
+    B_about = B - middle
+    A, B = B_about if A is B else A - middle, B_about
     return _similarity(A @ B.T, _squares(A), _squares(B), variance)
 
 

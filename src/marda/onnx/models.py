@@ -66,11 +66,14 @@ def _ridge(graph: Graph, model: MDAClassifier, X: str) -> str:
 
 def _kernel(graph: Graph, kernel: GaussianRidge, F: str) -> str:
     """exp(−½‖f − b‖² / σ²) weighted over basis rows b."""
-    basis = graph.constant(kernel.basis_)
+    middle = kernel.basis_.mean(axis=0, dtype=np.float64)
+    # Near the origin, squared lengths keep their digits.
+    about = (kernel.basis_ - middle).astype(kernel.basis_.dtype)
+    basis, F = graph.constant(about), graph.add("Sub", F, middle[None])
     cross = graph.add("MatMul", F, graph.add("Transpose", basis, perm=[1, 0]))
     half, axes = np.array([[0.5]]), [1]
     rows = graph.add("Mul", graph.add("ReduceSumSquare", F, axes=axes, keepdims=1), half)
-    squares = np.einsum("ij,ij->i", kernel.basis_, kernel.basis_, dtype=np.float64)
+    squares = np.einsum("ij,ij->i", about, about, dtype=np.float64)
     exponent = graph.add("Sub", graph.add("Sub", cross, rows), 0.5 * squares[None])
     exponent = graph.add("Min", exponent, np.zeros((1, 1)))  # rounding
     K = graph.add("Exp", graph.add("Div", exponent, np.array([[kernel.variance_]])))
