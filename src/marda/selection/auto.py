@@ -1,14 +1,14 @@
 """The default: a committee whose every number is a rule that reads the user's own rows.
 
 - Inputs are rows of unit length; where most entries are zero (counts, tf-idf), a second member
-  sees their signed square roots, whose spread does not grow with their size.
+  sees their signed square roots, whose spread does not grow with their size. Where other looks at
+  the rows (roots, standardised columns, rows that keep their length) predict left-out source rows
+  clearly better, which κ shows, these are taken instead (looks.py).
 - Noise is the share of zeros, between 0.5 and 0.9: data that lose entries by themselves can
   lose more.
 - Every member denoises (S1), centres each domain, normalises rows, classifies with a Gaussian
   kernel and labels the target itself, with a ridge chosen by how well the source predicts left-out
   rows of itself (κ), and rounds by how well it seems to predict the target (κ_t).
-- Where the length of a row says something, which κ shows, columns are standardised instead and
-  rows keep their length.
 - Where the domains seem to differ in class shares rather than in position, which neighbours with
   torn labels show, neither centring nor self-labelling is safe, and a member does without.
 - A plain source-only model speaks with weight ((1 − κ_t)/κ_t)²: it leads where the target is
@@ -17,7 +17,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,16 @@ from marda._validation import UNLABELED, Labels
 from marda.criteria.neighbours import Neighbours, label_agreement, nearest_neighbours
 from marda.estimators import MDAClassifier
 from marda.selection.committee import Member
+from marda.selection.looks import UNIT, Look, rival_looks, speaking, usual_looks
+from marda.selection.sampling import sample
 from marda.selection.views import View, column_energy, make_view, share_of_zeros
 
 __all__ = ["fit_auto", "member_parameters", "noise_rule"]
 
 NOISE_BOUNDS = 0.5, 0.9
 MAX_FEATURES = 5000
-#: κ must be this much higher for rows to keep their length.
-LENGTH_MATTERS = 0.02
+#: Looks at the rows are compared on at most this many rows of every domain.
+COMPARED_ROWS = 1000
 NEIGHBOURS = 10
 #: Weight of the source-only model, where the source knows nothing.
 MAX_ANCHOR = 10.0
@@ -62,9 +64,6 @@ def member_parameters(noise: float, *, normalize: bool = True) -> dict[str, Any]
     }
 
 
-PARAMETERS = tuple(member_parameters(0.5))
-
-
 @dataclass(frozen=True)
 class Found:
     """The committee, and how well it knows the domains: κ, from 0 (chance) to 1."""
@@ -80,28 +79,19 @@ def fit_auto(
     X: Any, labels: Labels, domain: NDArray[np.int64], class_weight: Any, seed: int, say: Any
 ) -> Found:
     """Members with their weights."""
-    data = _Data(X, labels, domain, class_weight, seed)
-    noise, columns = noise_rule(X), _columns(X)
-    kinds = ["unit", "sqrt"] if share_of_zeros(X) > 0.5 else ["unit"]
-    near = data.neighbours(make_view("unit", X, columns))
+    data = _Data(X, labels, domain, class_weight, seed, noise_rule(X), _columns(X))
+    looks, best = data.looks(say)
+    near = data.neighbours(data.view(UNIT))
     members, skills = [], []
-    for kind in kinds:
-        view = make_view(kind, X, columns)
-        say(f"adapting on {kind} rows")
-        member = data.member(view, member_parameters(noise), 1 / len(kinds))
-        if len(kinds) == 1:
-            standard = make_view("standard", X, columns)
-            kept = member_parameters(noise, normalize=False)
-            still = data.member(standard, {**kept, "refine": 0}, 1.0)
-            if still.model.source_skill_ > member.model.source_skill_ + LENGTH_MATTERS:
-                say("adapting on standard rows: their length tells classes apart")
-                member = data.member(standard, kept, 1.0)
+    for look in looks:
+        say(f"adapting on {look}")
+        member = data.member(look, 1 / len(looks))
         skills.append((member.model.source_skill_, member.model.target_skill_))
-        members.append(data.safer(member, near, say))
+        members.append(data.safer(member, look, near, say))
     source_skill, skill = np.mean(skills, axis=0).tolist()
     say("fitting the source-only model")
     weight = min(MAX_ANCHOR, ((1 - skill) / max(skill, np.finfo(float).eps)) ** 2)
-    members.append(data.source_only(members[0].view.kind, weight))
+    members.append(data.source_only(best.kind, weight))
     left_out = [m.model._left_out for m in members[:-1]]
     return Found(members, left_out, source_skill, skill)
 
@@ -122,16 +112,52 @@ class _Data:
     domain: NDArray[np.int64]
     class_weight: Any
     seed: int
+    noise: float
+    #: Columns that adapted members see; None: all.
+    columns: NDArray[np.int64] | None
     #: Factorisations of a view, which its models share.
     problems: dict[str, dict[Any, Any]] = field(default_factory=dict)
 
-    def member(self, view: View, parameters: dict[str, Any], weight: float) -> Member:
+    def looks(self, say: Any) -> tuple[list[Look], Look]:
+        """Looks that speak, and the one that predicts left-out source rows best."""
+        zeros = share_of_zeros(self.X)
+        usual, rivals = usual_looks(zeros), rival_looks(zeros)
+        if not rivals:
+            return usual, UNIT
+        say("comparing looks at the rows")
+        some = self._some()
+        skills = {look: some.skill(look) for look in (*usual, *rivals)}
+        found = speaking(skills, usual)
+        return found, max(found, key=lambda look: skills[look])
+
+    def _some(self) -> _Data:
+        """Few enough rows for a comparison."""
+        X, labels, domain = sample(self.X, self.labels, self.domain, COMPARED_ROWS, self.seed)
+        if X is self.X:
+            return self
+        return replace(self, X=X, labels=labels, domain=domain, problems={})
+
+    def view(self, look: Look) -> View:
+        """The view of a look, with what it must know of these rows."""
+        return make_view(look.kind, self.X, self.columns)
+
+    def skill(self, look: Look) -> float:
+        """κ: how well left-out source rows are predicted."""
+        return float(self._fitted(self.view(look), look, refine=0).source_skill_)
+
+    def member(self, look: Look, weight: float, **changed: Any) -> Member:
         """A fitted model of all rows; its scores are in units of their spread on the target."""
+        view = self.view(look)
+        model = self._fitted(view, look, **changed)
+        return Member.of(f"adapted, {look}", view, model, weight, self._target)
+
+    def _fitted(self, view: View, look: Look, **changed: Any) -> MDAClassifier:
+        parameters = member_parameters(self.noise, normalize=look.normalize) | changed
         model = MDAClassifier(**parameters, class_weight=self.class_weight, random_state=self.seed)
-        model._problems = self.problems.setdefault(view.kind, {})
+        model._problems = self.problems.setdefault(look.kind, {})
         model._fit_checked(view.apply(self.X), self.labels, self.domain)
         model._problems = None
-        return Member.of(f"adapted, {view.kind} rows", view, model, weight, self._target)
+        return model
 
     def source_only(self, kind: str, weight: float) -> Member:
         """The plain ridge of labelled rows, on all columns: some only the source may need."""
@@ -148,7 +174,7 @@ class _Data:
             return None
         return nearest_neighbours(view.apply(self._target), NEIGHBOURS, random_state=self.seed)
 
-    def safer(self, member: Member, near: Neighbours | None, say: Any) -> Member:
+    def safer(self, member: Member, look: Look, near: Neighbours | None, say: Any) -> Member:
         """The member, or the same without centring and self-labelling if its labels are torn.
 
         Centring takes a difference of class shares for one of position: the target's larger class
@@ -157,8 +183,7 @@ class _Data:
         """
         if near is None:
             return member
-        plain = {k: v for k, v in member.model.get_params().items() if k in PARAMETERS}
-        still = self.member(member.view, {**plain, "center": False, "refine": 0}, member.weight)
+        still = self.member(look, member.weight, center=False, refine=0)
         assert member.on_target is not None
         assert still.on_target is not None
         ours = label_agreement(near, member.on_target.argmax(1))

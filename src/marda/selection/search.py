@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from marda._validation import UNLABELED, Labels, check_domains, encode_labels
+from marda._validation import check_domains, encode_labels
 from marda.estimators._files import OnnxFiles
 from marda.estimators._score import LabelledScore
 from marda.estimators.transformer import FeatureNames
@@ -21,6 +21,7 @@ from marda.selection.calibration import calibrated
 from marda.selection.committee import Member
 from marda.selection.grid import search
 from marda.selection.quick import QUICK
+from marda.selection.sampling import sample
 from marda.selection.scorers import get_criterion
 from marda.selection.trials import Candidate, expand
 
@@ -154,7 +155,7 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
             self.__dict__.pop(name, None)
         self.classes_, self.domains_ = labels.classes, np.unique(domain)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        X, labels, domain = _sample(X, labels, domain, self.max_rows, seed)
+        X, labels, domain = sample(X, labels, domain, self.max_rows, seed)
         if X.shape[0] * X.shape[1] > SINGLE_PRECISION:
             X = X.astype(np.float32)
         began = time.perf_counter()
@@ -286,24 +287,3 @@ def _described(members: list[Member]) -> list[dict[str, Any]]:
         {"name": m.name, "inputs": m.view.kind, "weight": m.weight, **m.model.get_params()}
         for m in members
     ]
-
-
-def _sample(
-    X: Any, labels: Labels, domain: NDArray[np.int64], max_rows: int, seed: int
-) -> tuple[Any, Labels, NDArray[np.int64]]:
-    """At most `max_rows` rows of every domain; a class keeps its share, and at least 20 rows."""
-    rng = np.random.default_rng(seed)
-    keep = np.zeros(len(domain), dtype=bool)
-    for d in np.unique(domain):
-        mine = np.flatnonzero(domain == d)
-        share = max_rows / len(mine)
-        for c in np.unique(labels.codes[mine]):
-            rows = mine[labels.codes[mine] == c]
-            wanted = len(rows)
-            if share < 1 and not (d < 0 and c != UNLABELED):
-                wanted = min(wanted, max(20, int(share * len(rows))))
-            keep[rng.permutation(rows)[:wanted]] = True
-    if keep.all():
-        return X, labels, domain
-    chosen = np.flatnonzero(keep)
-    return X[chosen], labels._replace(codes=labels.codes[chosen]), domain[chosen]
