@@ -118,3 +118,28 @@ def test_rows_far_from_the_origin_keep_their_digits(rows):
     np.testing.assert_allclose(scores, expected, atol=1e-5)
     frozen = GaussianRidge.of(np.arange(3), RidgeOnRows(far, gaussian=True), solution)
     np.testing.assert_allclose(frozen._scores(far), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("gaussian", [True, False])
+def test_held_rows_change_nothing_but_the_time(rows, gaussian):
+    F, codes, chosen, weights = rows
+    F = np.hstack([F, np.random.default_rng(1).normal(size=(60, 80))])
+    plain, holding = (RidgeOnRows(F, gaussian=gaussian) for _ in range(2))
+    Y = signs(codes[chosen], 3)
+    holding.hold(chosen[:25], Y[:25], weights[:25], 0.7)
+    for n in (25, 26, 40):  # none, one, and many others
+        given = chosen[:n], Y[:n], weights[:n], 0.7
+        assert holding._held.starts(*given)
+        expected, scores = plain.fit(*given)
+        found, found_scores = holding.fit(*given)
+        np.testing.assert_allclose(found_scores, scores, atol=1e-10)
+        np.testing.assert_allclose(found.coef, expected.coef, atol=1e-10)
+    for given in (
+        (chosen, Y, weights, 0.8),
+        (chosen[::-1], Y[::-1], weights[::-1], 0.7),
+        (chosen, Y, 2 * weights, 0.7),
+        (chosen, -Y, weights, 0.7),
+        (chosen[:20], Y[:20], weights[:20], 0.7),
+    ):
+        assert not holding._held.starts(*given)
+        np.testing.assert_allclose(holding.fit(*given)[1], plain.fit(*given)[1], atol=1e-10)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, eigh, inv
+from scipy.linalg import cho_factor, cho_solve, eigh, inv, solve_triangular
 from scipy.linalg.blas import dsyrk, ssyrk
 from scipy.special import softmax
 
@@ -80,6 +80,7 @@ class RidgeOnRows:
         n, d = F.shape
         self.variance = float(np.maximum(F.var(axis=0, dtype=np.float64).sum(), 1e-30))
         self._gram: Matrix | None = None
+        self._held: _Held | None = None
         self._rest = np.zeros(n, dtype=F.dtype)
         if not gaussian:
             if n < d:
@@ -104,23 +105,29 @@ class RidgeOnRows:
 
     # Fits -------------------------------------------------------------------------------------
 
+    def hold(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> None:
+        """Prepare for fits of these rows first and others after them, which then cost little."""
+        if self._gram is not None and len(rows) < len(self.F):
+            self._held = None  # free its memory first
+            self._held = _Held(self._gram, rows, Y, weights, ridge)
+
     def fit(
         self, rows: Index, Y: Matrix, weights: Vector, ridge: float
     ) -> tuple[RidgeSolution, Matrix]:
         """The solution on some rows, and its scores on all rows."""
         if self._gram is not None:
-            M = self._gram[np.ix_(rows, rows)]
-            M[np.diag_indices(len(rows))] += (ridge / weights).astype(M.dtype)
-            both = np.column_stack([Y, np.ones(len(Y))]).astype(M.dtype)
-            solved = _posdef_solve(M, both)
+            held = self._held
+            if held is not None and held.starts(rows, Y, weights, ridge):
+                solved = held.solve(rows, Y, weights, ridge)
+            else:
+                M = self._gram[np.ix_(rows, rows)]
+                M[np.diag_indices(len(rows))] += (ridge / weights).astype(M.dtype)
+                solved = _posdef_solve(M, _with_ones(Y))
             b = solved[:, :-1].sum(0) / solved[:, -1].sum()
-            dual = solved[:, :-1] - solved[:, -1:] * b
-            scores = self._gram[:, rows] @ dual + b
-            if not self.gaussian:
-                return RidgeSolution(self.F[rows].T @ dual, b), scores
-            coef = np.zeros((len(self.F), Y.shape[1]), dtype=dual.dtype)
-            coef[rows] = dual
-            return RidgeSolution(coef, b), scores
+            coef = np.zeros((len(self.F), Y.shape[1]), dtype=self._gram.dtype)
+            coef[rows] = solved[:, :-1] - solved[:, -1:] * b
+            scores = self._gram @ coef + b
+            return RidgeSolution(coef if self.gaussian else self.F.T @ coef, b), scores
         Pc, v, mu, mean = self._centred(rows, Y, weights, ridge)
         z = _posdef_solve(self._scatter(Pc, v), (Pc * v[:, None]).T @ (Y - mean))
         b = mean - mu @ z
@@ -157,6 +164,57 @@ class RidgeOnRows:
         A = syrk(Pc * np.sqrt(v)[:, None], transposed=True)
         A[np.diag_indices(len(A))] += 1
         return A
+
+
+class _Held:
+    """A factorisation of rows that every fit starts with: K + δ/w = RᵀR.
+
+    With V = R⁻ᵀK from these to the other rows, what these leave of the others is K − VᵀV. A fit of
+    both solves as many equations as it has other rows.
+    """
+
+    def __init__(self, gram: Matrix, rows: Index, Y: Matrix, weights: Vector, ridge: float):
+        self._key = rows, Y, weights, ridge
+        M = gram[np.ix_(rows, rows)]
+        M[np.diag_indices(len(rows))] += (ridge / weights).astype(M.dtype)
+        self._R = cho_factor(M, overwrite_a=True, check_finite=False)[0]
+        others = np.ones(len(gram), dtype=bool)
+        others[rows] = False
+        chosen = np.flatnonzero(others)
+        self._at = np.full(len(gram), -1)
+        self._at[chosen] = np.arange(len(chosen))
+        self._V = self._back(gram[np.ix_(rows, chosen)], trans=1)
+        self._rest = gram[np.ix_(chosen, chosen)]
+        self._rest -= syrk(self._V, transposed=True)
+        self._own = self._back(_with_ones(Y).astype(M.dtype), trans=1)
+
+    def _back(self, B: Matrix, trans: int) -> Matrix:
+        return np.asarray(solve_triangular(self._R, B, trans=trans, check_finite=False))
+
+    def starts(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> bool:
+        """Whether a fit starts with the held rows, as they are held."""
+        held, Y_held, weights_held, ridge_held = self._key
+        n = len(held)
+        return (
+            ridge == ridge_held
+            and np.array_equal(rows[:n], held)
+            and np.array_equal(weights[:n], weights_held)
+            and np.array_equal(Y[:n], Y_held)
+        )
+
+    def solve(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> Matrix:
+        """(K + δ/w)⁻¹ [Y, 1] of a fit that starts with the held rows."""
+        n = len(self._key[0])
+        others = self._at[rows[n:]]
+        V = self._V[:, others]
+        M = self._rest[np.ix_(others, others)]
+        M[np.diag_indices(len(others))] += (ridge / weights[n:]).astype(M.dtype)
+        theirs = _posdef_solve(M, _with_ones(Y[n:]).astype(M.dtype) - V.T @ self._own)
+        return np.vstack([self._back(self._own - V @ theirs, trans=0), theirs])
+
+
+def _with_ones(Y: Matrix) -> Matrix:
+    return np.column_stack([Y, np.ones(len(Y), dtype=Y.dtype)])
 
 
 def syrk(A: Matrix, *, transposed: bool) -> Matrix:

@@ -75,6 +75,11 @@ class RidgeLabeller(Labeller):
         self.solution, scores = self.on_rows.fit(rows, Y, weights, self.ridge)
         return scores
 
+    def hold(self, rows: Index, codes: Index, weights: Vector) -> None:
+        """Prepare for fits of these rows first and others after them."""
+        Y = signs(codes, len(self.classes), self.F.dtype)
+        self.on_rows.hold(rows, Y, weights, self.ridge)
+
     def leave_one_out(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
         """Scores of fitted rows, each by the fit without it."""
         Y = signs(codes, len(self.classes), self.F.dtype)

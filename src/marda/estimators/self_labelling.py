@@ -143,6 +143,8 @@ class SelfLabelling:
         labeller = self._first_labeller(X, labels, domain, used, rows, known)
         if refining and len(rows.free) > NEIGHBOURS:
             rows = replace(rows, neighbours=nearest_neighbours(labeller.F[rows.free], NEIGHBOURS))
+        if refining and isinstance(labeller, RidgeLabeller):
+            labeller.hold(rows.labelled, rows.codes, rows.weights)
         solutions: list[tuple[RidgeSolution, float]] = []
         for n in self._schedules():
             fit: Any = labeller.fit
