@@ -49,29 +49,26 @@ class Centring:
     place : callable
         Shares → a labeller on features that are centred for them; None: that are not centred.
     rows : Rows
-        Labelled and free rows.
-    source : array of shape (n_labelled,)
-        Labelled rows of a source.
+        Labelled rows of the source, and free rows.
     source_skill, ridge : float
         Of the classifier, whatever the centre.
     """
 
     place: Callable[[Shares | None], RidgeLabeller]
     rows: Rows
-    source: NDArray[np.bool_]
     source_skill: float
     ridge: float
 
     def judged(self, shares: Shares, labeller: RidgeLabeller) -> Centred:
         """A guess with the skill on the target that it shows."""
         rows = self.rows
-        given = (labeller, rows.labelled, rows.codes, rows.weights, self.source, rows.free)
+        given = (labeller, rows.labelled, rows.codes, rows.weights, rows.free)
         return Centred(shares, labeller, target_skill(*given, self.source_skill))
 
     def best(self, equal: Centred) -> Centred:
         """`equal`, which is given, or a guess that is better by a standard error."""
         best = equal
-        own = _shares(self.rows.codes[self.source], len(equal.shares))
+        own = _shares(self.rows.codes, len(equal.shares))
         for shares in (own, self._predicted(self._placed(None))):
             if _distance(shares, equal.shares) > SAME:
                 best = self._better(best, self.judged(shares, self._placed(shares)), equal)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ WORSE = (
     ("target rows that lie close together agree on a class less often than before", 0.0),
     ("the features tell source classes apart less well than before", 0.1),
 )
-#: A few labelled target rows together weigh up to this many times their number.
+#: A labelled target row counts for at most this many rows of the source.
 TARGET_WEIGHT = 10.0
 
 Fit = Callable[[Index, Index, Vector], Matrix]
@@ -83,6 +83,11 @@ class Rows:
     free: Index
     balanced: bool
     neighbours: Neighbours | None = None
+
+    def of(self, some: NDArray[np.bool_]) -> Rows:
+        """With some of the labelled rows alone."""
+        kept = self.labelled[some], self.codes[some], self.weights[some]
+        return replace(self, labelled=kept[0], codes=kept[1], weights=kept[2])
 
 
 def balanced_weights(codes: Index, n_classes: int) -> Vector:

@@ -197,7 +197,9 @@ class SelfLabelling:
         self._set_skill(labeller, rows, known, source)
         found = Centred(equal, labeller, self.source_skill_)
         if len(rows.free) and source.any():
-            centring = Centring(place, rows, source, self.source_skill_, labeller.ridge)
+            # As without target labels: a few of them say more about themselves than about the rest.
+            evidence = rows.of(source)
+            centring = Centring(place, evidence, self.source_skill_, labeller.ridge)
             found = centring.judged(equal, labeller)
             if guessing:
                 found = centring.best(found)

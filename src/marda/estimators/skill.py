@@ -1,6 +1,6 @@
 """How well labelled rows predict: the source, by leaving rows out; the target, without its labels.
 
-Models of different thirds of the labelled rows agree on a row about as often as each of them is
+Models of different thirds of the source agree on a row about as often as each of them is
 right about it, and where a shift takes accuracy away it takes agreement away in proportion
 ("agreement on the line", Baek et al., 2022). With κ the skill on left-out source rows and a the
 chance-corrected agreement, the skill on the target is about
@@ -46,7 +46,6 @@ def target_skill(
     rows: Index,
     codes: Index,
     weights: NDArray[Any],
-    source: NDArray[np.bool_],
     target: Index,
     skill: float,
     seed: int = 0,
@@ -56,9 +55,9 @@ def target_skill(
     Parameters
     ----------
     labeller : Labeller
-        Fitted on thirds of the labelled rows; what it last learned is lost.
-    rows, codes, weights, source : arrays of shape (n_labelled,)
-        Labelled rows, their classes and weights, and which of them are of a source.
+        Fitted on thirds of the source; what it last learned is lost.
+    rows, codes, weights : arrays of shape (n_source,)
+        Labelled rows of the source, their classes and weights.
     target : array
         Target rows without a label.
     skill : float
@@ -71,7 +70,7 @@ def target_skill(
     float
         From 0 (chance) to 1. Where agreement on the source shows nothing, `skill` itself.
     """
-    part = _parts(codes, source, seed)
+    part = _parts(codes, seed)
     if min(np.bincount(part, minlength=PARTS)) < 2:
         return skill
     said = []
@@ -81,7 +80,7 @@ def target_skill(
     on_source, on_target = [], []
     for i, j, left in permutations(range(PARTS)):
         if i < j:
-            unseen = rows[(part == left) & source]
+            unseen = rows[part == left]
             on_source.append(agreement(said[i][unseen], said[j][unseen]))
             on_target.append(agreement(said[i][target], said[j][target]))
     here = float(np.mean(on_source))
@@ -90,12 +89,11 @@ def target_skill(
     return float(np.clip(skill * np.mean(on_target) / here, 0, 1))
 
 
-def _parts(codes: Index, source: NDArray[np.bool_], seed: int) -> Index:
-    """Thirds of the rows, each with its share of every class of source and target."""
+def _parts(codes: Index, seed: int) -> Index:
+    """Thirds of the rows, each with its share of every class."""
     rng = np.random.default_rng(seed)
     part = np.empty(len(codes), dtype=np.int64)
-    for side in (source, ~source):
-        for c in np.unique(codes[side]):
-            mine = np.flatnonzero(side & (codes == c))
-            part[mine] = rng.permutation((np.arange(len(mine)) + rng.integers(PARTS)) % PARTS)
+    for c in np.unique(codes):
+        mine = np.flatnonzero(codes == c)
+        part[mine] = rng.permutation((np.arange(len(mine)) + rng.integers(PARTS)) % PARTS)
     return part
