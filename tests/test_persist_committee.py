@@ -24,6 +24,12 @@ def fit(model, X=CASE.X, y=CASE.codes):
     return model.fit(X, y, sample_domain=CASE.domain)
 
 
+@pytest.fixture
+def usual_looks(monkeypatch):
+    """Unit rows, and roots where most entries are zero, whatever predicts better."""
+    monkeypatch.setattr("marda.selection.looks.MARGIN", 1.0)
+
+
 def plain(value):
     """Numbers without their numpy type, arrays and noise as text: what can be compared."""
     if isinstance(value, dict):
@@ -49,7 +55,7 @@ def assert_same_choice(a, b):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("kind", ["dense", "zeros", "sparse"])
-def test_the_committee(kind, dtype, tmp_path):
+def test_the_committee(kind, dtype, tmp_path, usual_looks):
     X = (CASE.X if kind == "dense" else COUNTS).astype(dtype)
     X = sp.csr_array(X) if kind == "sparse" else X
     model = fit(MDAClassifierCV(random_state=0), X)
@@ -111,7 +117,7 @@ def test_refused(model, words, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_members_share_what_is_the_same(tmp_path):
+def test_members_share_what_is_the_same(tmp_path, usual_looks):
     """Two views of the same sparse rows have the same zeros, which are stored once."""
     rng = np.random.default_rng(0)
     X = sp.csr_array(rng.poisson(0.2, (110, 200)) + 2.0 * np.eye(110, 200, k=50))
@@ -136,7 +142,7 @@ def test_a_refit_forgets_the_files_preprocessing_and_the_search(tmp_path):
 
 
 @pytest.fixture
-def saved(tmp_path):
+def saved(tmp_path, usual_looks):
     fit(MDAClassifierCV(random_state=0), COUNTS).save(tmp_path / "m")
     return tmp_path / "m"
 

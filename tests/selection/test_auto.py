@@ -8,7 +8,9 @@ import scipy.sparse as sp
 from sklearn.datasets import make_moons
 
 from marda import MDAClassifier, MDAClassifierCV, pack
+from marda.selection import auto, looks
 from marda.selection.auto import noise_rule
+from marda.selection.looks import ROOTS, STANDARD, UNIT, rival_looks, speaking, usual_looks
 
 
 def fitted(Xs, ys, Xt, yt=None, **options):
@@ -162,3 +164,56 @@ def test_without_a_target_it_is_a_classifier():
     X, y = gaussian(0, 200)
     model = MDAClassifierCV(random_state=0).fit(X, y)
     assert model.score(*gaussian(1, 200)) > 0.88
+
+
+def test_a_table_in_many_units_is_standardised(monkeypatch):
+    """A salary next to zeros and ones: unit rows show the salary alone."""
+    rng = np.random.default_rng(0)
+
+    def people(n, raise_):
+        answers = rng.integers(0, 2, (n, 12)).astype(float)
+        salary = rng.lognormal(10 + raise_, 0.3, n)
+        y = (answers[:, :5].sum(1) + rng.normal(0, 0.4, n) > 2.5).astype(int)
+        return np.column_stack([salary, answers]), y
+
+    (Xs, ys), (Xt, yt) = people(300, 0.0), people(300, 0.2)
+    model, _ = fitted(Xs, ys, Xt)
+    assert {m.view.kind for m in model.members_} == {"standard"}
+    assert model.score(Xt, yt) > 0.8
+    monkeypatch.setattr(looks, "MARGIN", 1.0)
+    usual = fitted(Xs, ys, Xt)[0]
+    assert usual.source_skill_ < model.source_skill_ - 0.02
+    assert usual.score(Xt, yt) < model.score(Xt, yt)
+
+
+def test_looks_near_the_best_speak_where_it_is_clearly_better():
+    skills = {UNIT: 0.50, ROOTS: 0.56, STANDARD[0]: 0.575, STANDARD[1]: 0.52}
+    assert speaking(skills, [UNIT]) == [ROOTS, STANDARD[0]]
+    assert speaking(skills, [ROOTS]) == [ROOTS]  # better, but not by the margin
+    assert speaking({UNIT: 0.5, ROOTS: 0.3}, [UNIT, ROOTS]) == [UNIT]
+
+
+@pytest.mark.parametrize(
+    ("zeros", "usual", "rivals"),
+    [
+        (0.2, [UNIT], [ROOTS, *STANDARD]),
+        (0.7, [UNIT, ROOTS], [*STANDARD]),
+        (0.98, [UNIT, ROOTS], []),
+    ],
+)
+def test_rare_events_are_not_standardised(zeros, usual, rivals):
+    assert usual_looks(zeros) == usual
+    assert rival_looks(zeros) == rivals
+
+
+def test_looks_are_compared_on_few_rows(monkeypatch):
+    seen = []
+    fit = auto._Data.skill
+    monkeypatch.setattr(auto, "COMPARED_ROWS", 50)
+    monkeypatch.setattr(
+        auto._Data, "skill", lambda data, look: seen.append(data.X.shape[0]) or fit(data, look)
+    )
+    Xs, ys, Xt, _ = sensors(0, n=120)
+    model, _ = fitted(Xs, ys, Xt)
+    assert set(seen) == {48 + 50 + 32}  # at least 20 of every class, or its share
+    assert model.members_[0].model.classifier_.basis_.shape[0] == 240

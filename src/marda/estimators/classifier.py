@@ -337,7 +337,11 @@ class MDAClassifier(
         """Scores of checked rows, one column a class, whatever the classifier."""
         if self._is_ridge:
             return self._scores(X)
-        F, fitted = self._features(X), self.classifier_
+        return self._feature_scores(self._features(X))
+
+    def _feature_scores(self, F: Any) -> NDArray[np.float64]:
+        """The same from features, for classifiers that see them."""
+        fitted = self.classifier_
         if isinstance(fitted, GaussianRidge):
             return fitted._scores(F)
         if isinstance(fitted, DSCM):

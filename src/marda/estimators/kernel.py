@@ -29,6 +29,9 @@ Index = NDArray[np.int64]
 #: of them are faster, but which rows were drawn then moves the accuracy by a point.
 MAX_EXACT = 6500
 LANDMARKS = 2000
+#: Rows whose variance is within this many roundings of their lengths have lost three digits or more
+#: in their products: differences are taken first.
+LOST_DIGITS = 1e3
 #: Directions of the landmarks' kernel below this share of its diagonal are noise in float32.
 EIGENVALUE_FLOOR = 1e-4
 
@@ -89,10 +92,12 @@ class RidgeOnRows:
                 self._P, self._back = F, None
         elif n <= MAX_EXACT:
             self.basis = F
-            if inner is None:
+            squares = _squares(F)
+            rounding = np.finfo(F.dtype).eps * float(squares.max(initial=0))
+            if inner is None or self.variance < LOST_DIGITS * rounding:
                 self._gram = _gaussian(F, F, self.variance)
             else:
-                self._gram = _similarity(inner, _squares(F), _squares(F), self.variance)
+                self._gram = _similarity(inner, squares, squares, self.variance)
         else:
             chosen = np.random.default_rng(seed).choice(n, LANDMARKS, replace=False)
             self.basis = F[np.sort(chosen)]
@@ -133,6 +138,15 @@ class RidgeOnRows:
         b = mean - mu @ z
         coef = z if self._back is None else self._back @ z
         return RidgeSolution(coef, b), self._P @ z + b
+
+    def scores(self, solution: RidgeSolution, rows: Index) -> Matrix:
+        """Of some rows by a solution, which may be a sum of several."""
+        if not self.gaussian:
+            return np.asarray(self.F[rows] @ solution.coef + solution.intercept)
+        if self._gram is not None:
+            return np.asarray(self._gram[rows] @ solution.coef + solution.intercept)
+        K = _gaussian(self.F[rows], self.basis, self.variance)
+        return np.asarray(K @ solution.coef + solution.intercept)
 
     def leave_one_out(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> Matrix:
         """Scores of every fitted row by the solution without it, exactly."""

@@ -48,6 +48,11 @@ NEIGHBOURS = 10
 class SelfLabelling:
     """The fit of a classifier on features, for `MDAClassifier`."""
 
+    # Models that learn the same W from the same rows may be given one dict: "denoised" is then
+    # computed once, and "on_target" holds the scores of the target rows by the last model (set it
+    # before fit; it is the caller's to drop).
+    _kept: dict[str, Any] | None = None
+
     if TYPE_CHECKING:
         method: str
         classifier: Any
@@ -62,6 +67,7 @@ class SelfLabelling:
         Z_: Any
 
         _denoised: Any
+        _feature_scores: Any
         _features: Any
         _fit_layers: Any
         _group_means: Any
@@ -143,29 +149,48 @@ class SelfLabelling:
         labeller = self._first_labeller(X, labels, domain, used, rows, known)
         if refining and len(rows.free) > NEIGHBOURS:
             rows = replace(rows, neighbours=nearest_neighbours(labeller.F[rows.free], NEIGHBOURS))
-        if refining and isinstance(labeller, RidgeLabeller):
+        relearning = refining and _relearns(parse_method(self.method))
+        if refining and not relearning and isinstance(labeller, RidgeLabeller):
             labeller.hold(rows.labelled, rows.codes, rows.weights)
         solutions: list[tuple[RidgeSolution, float]] = []
         for n in self._schedules():
             fit: Any = labeller.fit
-            model = parse_method(self.method)
-            if refining and _relearns(model):
-                fit = _Refit(self, X, labels, domain, model, labeller)
-            again = isinstance(fit, _Refit)
-            history, scores = refine(fit, rows, n, fit.separation if again else None)
+            if relearning:
+                fit = _Refit(self, X, labels, domain, parse_method(self.method), labeller)
+            history, scores = refine(fit, rows, n, fit.separation if relearning else None)
             self.rounds_ += history
-            labeller = fit.labeller if again else labeller
+            labeller = fit.labeller if relearning else labeller
             if isinstance(labeller, RidgeLabeller):
                 seen = scores[rows.free] if len(rows.free) else scores
                 spread = float(np.sqrt(np.mean((seen - seen.mean(1, keepdims=True)) ** 2)))
                 solutions.append((labeller.solution, spread or 1.0))
         self._set_fitted(labeller, solutions)
+        if self._kept is not None:
+            new = np.flatnonzero(domain < 0) if (domain < 0).any() else np.arange(len(domain))
+            self._kept["on_target"] = self._scores_of(new, X, labeller, refining)
+
+    def _denoised_rows(self, X: Any, rows: Index) -> Any:
+        """A copy of some denoised rows of the fit."""
+        if self._kept is None:
+            return self._denoised(X[rows])
+        if "denoised" not in self._kept:
+            self._kept["denoised"] = self._denoised(X)
+        return self._kept["denoised"][rows]
+
+    def _scores_of(
+        self, rows: Index, X: Any, labeller: Labeller, seen: bool
+    ) -> NDArray[np.float64]:
+        """Of target rows of the fit, which the labeller may have seen."""
+        if seen and isinstance(labeller, RidgeLabeller):
+            return np.asarray(labeller.on_rows.scores(labeller.solution, rows), dtype=np.float64)
+        F = self._placed(self._denoised_rows(X, rows), None)
+        return np.asarray(self._feature_scores(F), dtype=np.float64)
 
     def _first_labeller(
         self, X: Any, labels: Labels, domain: Index, used: Index, rows: Rows, known: Index
     ) -> Any:
         """A labeller on features of the used rows; with "auto" they are centred by evidence."""
-        H, side = self._denoised(X[used]), domain[used]
+        H, side = self._denoised_rows(X, used), domain[used]
         if self.refine == "auto":
             return self._centred_labeller(H, side, X, labels, domain, rows, known)
         labeller = self._labeller(self._placed(H, side), labels, side)

@@ -115,8 +115,9 @@ class _Data:
     noise: float
     #: Columns that adapted members see; None: all.
     columns: NDArray[np.int64] | None
-    #: Factorisations of a view, which its models share.
+    #: Factorisations and denoised rows of a view, which its models share.
     problems: dict[str, dict[Any, Any]] = field(default_factory=dict)
+    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def looks(self, say: Any) -> tuple[list[Look], Look]:
         """Looks that speak, and the one that predicts left-out source rows best."""
@@ -135,7 +136,7 @@ class _Data:
         X, labels, domain = sample(self.X, self.labels, self.domain, COMPARED_ROWS, self.seed)
         if X is self.X:
             return self
-        return replace(self, X=X, labels=labels, domain=domain, problems={})
+        return replace(self, X=X, labels=labels, domain=domain, problems={}, kept={})
 
     def view(self, look: Look) -> View:
         """The view of a look, with what it must know of these rows."""
@@ -143,21 +144,23 @@ class _Data:
 
     def skill(self, look: Look) -> float:
         """κ: how well left-out source rows are predicted."""
-        return float(self._fitted(self.view(look), look, refine=0).source_skill_)
+        return float(self._fitted(self.view(look), look, refine=0)[0].source_skill_)
 
     def member(self, look: Look, weight: float, **changed: Any) -> Member:
         """A fitted model of all rows; its scores are in units of their spread on the target."""
         view = self.view(look)
-        model = self._fitted(view, look, **changed)
-        return Member.of(f"adapted, {look}", view, model, weight, self._target)
+        model, scores = self._fitted(view, look, **changed)
+        return Member.of(f"adapted, {look}", view, model, weight, scores)
 
-    def _fitted(self, view: View, look: Look, **changed: Any) -> MDAClassifier:
+    def _fitted(self, view: View, look: Look, **changed: Any) -> tuple[MDAClassifier, Any]:
+        """A model, and its scores of the target rows."""
         parameters = member_parameters(self.noise, normalize=look.normalize) | changed
         model = MDAClassifier(**parameters, class_weight=self.class_weight, random_state=self.seed)
         model._problems = self.problems.setdefault(look.kind, {})
+        kept = model._kept = self.kept.setdefault(look.kind, {})
         model._fit_checked(view.apply(self.X), self.labels, self.domain)
-        model._problems = None
-        return model
+        model._problems = model._kept = None
+        return model, kept.pop("on_target")
 
     def source_only(self, kind: str, weight: float) -> Member:
         """The plain ridge of labelled rows, on all columns: some only the source may need."""
@@ -166,7 +169,8 @@ class _Data:
         labels = self.labels._replace(codes=self.labels.codes[known])
         model = MDAClassifier("BL", class_weight=self.class_weight)
         model._fit_checked(view.apply(self.X[known]), labels, self.domain[known])
-        return Member.of("source only", view, model, weight, self._target)
+        scores = model._class_scores(view.apply(self._target))
+        return Member.of("source only", view, model, weight, scores)
 
     def neighbours(self, view: View) -> Neighbours | None:
         """Target rows that lie next to each other; None if there are too few."""

@@ -51,11 +51,10 @@ class Member:
     on_target: Matrix | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def of(cls, name: str, view: View, model: MDAClassifier, weight: float, target: Any) -> Self:
-        """A member with the spread of its scores on these rows."""
-        S = model._class_scores(view.apply(target))
-        spread = spread_of(S)
-        return cls(name, view, model, weight, spread, _standardised(S, spread))
+    def of(cls, name: str, view: View, model: MDAClassifier, weight: float, scores: Matrix) -> Self:
+        """A member, given its scores on the target rows of the fit."""
+        spread = spread_of(scores)
+        return cls(name, view, model, weight, spread, _standardised(scores, spread))
 
     @property
     def frozen(self) -> Self:

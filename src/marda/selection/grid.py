@@ -57,8 +57,8 @@ def search(
     rows = trials.rows(best.inputs)
     model = trials.fit(best, rows)
     name = str(best.parameters.get("method", "S1D"))
-    known = X[target] if len(target) else X
-    member = Member.of(name, views[best.inputs], model, 1.0, known)
+    view, known = views[best.inputs], X[target] if len(target) else X
+    member = Member.of(name, view, model, 1.0, model._class_scores(view.apply(known)))
     left_out = trials.left_out(best, rows) if folds else []
     return Found(member, index, best.to_json(), table, left_out)
 

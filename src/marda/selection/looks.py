@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["ROOTS", "UNIT", "Look", "rival_looks", "speaking", "usual_looks"]
+__all__ = ["ROOTS", "STANDARD", "UNIT", "Look", "rival_looks", "speaking", "usual_looks"]
 
 #: Above this share of zeros, square roots speak too.
 MOSTLY_ZERO = 0.5
