@@ -155,8 +155,8 @@ def tables() -> Iterator[Task]:
 
     for table in TABLES:
         frame = data(table.data).drop(columns=list(table.dropped), errors="ignore")
-        gaps = frame.isna().mean()
-        frame = frame.drop(columns=gaps.index[(gaps > 0.1)]).dropna()
+        gaps = frame.drop(columns=[table.classes, table.split]).isna().mean()
+        frame = frame.drop(columns=gaps.index[gaps > 0.1]).dropna()
         yield from two_ways(frame, table)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from marda import MDAClassifier, pack
+from marda import MDAClassifier, MDAClassifierCV, pack
 from marda.diagnostics import a_distance, data_findings, diagnose, domain_accuracy, mmd
 from marda.diagnostics.findings import prediction_findings
 
@@ -61,6 +61,21 @@ def test_scales_name_the_option():
     assert "--scale standard" in found[0].text
     assert "'d'" in found[0].text
     assert "'c'" in found[0].text
+
+
+@pytest.mark.parametrize(
+    ("model", "warned"),
+    [(MDAClassifier("BL"), True), (MDAClassifierCV(random_state=0), False)],
+    ids=["named", "auto"],
+)
+def test_a_model_that_compares_scales_is_not_told_to(model, warned):
+    scale = np.array([1, 1, 1e-2, 1e4])
+    Xs, Xt, ys = rows() * scale, rows(seed=1) * scale, np.arange(150) % 2
+    X, y, domain = pack(Xs, ys, Xt)
+    model.fit(X, y, sample_domain=domain)
+    predicted = model.predict(Xt)
+    found = diagnose(Xs, Xt, model, names=list("abcd"), labels=ys, predicted=predicted)
+    assert ("scales" in codes(found.findings)) == warned
 
 
 @pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array])
