@@ -179,7 +179,8 @@ def two_ways(frame: Any, table: Table) -> Iterator[Task]:
 
     rng = np.random.default_rng(0)
     y = np.array([str(value) for value in frame[table.classes]])
-    X = pd.get_dummies(frame.drop(columns=[table.classes, table.split]), dtype=float).to_numpy()
+    X = pd.get_dummies(frame.drop(columns=[table.classes, table.split]), dtype=float)
+    X = X.to_numpy(dtype=float)
     X = X[:, np.ptp(X, axis=0) > 0]
     parts = [
         rng.permutation(np.flatnonzero(_within(frame[table.split], value)))[:MAX_ROWS]
