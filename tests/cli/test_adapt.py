@@ -92,10 +92,12 @@ def test_warnings_are_printed(files, capsys, tmp_path):
     for name, low in (("a.csv", 0), ("b.csv", 1000)):
         lines = [f"{low + k},{rng.normal() * 1e-5},{k % 2}" for k in range(30)]
         (tmp_path / name).write_text("number,x,y\n" + "\n".join(lines) + "\n")
-    assert call("--source", "a.csv", "--target", "b.csv", "--label", "y") == 0
-    out = capsys.readouterr().out
-    assert "warning: 'number' alone tells source from target" in out
-    assert "use --scale standard" in out
+    given = ("--source", "a.csv", "--target", "b.csv", "--label", "y")
+    for method in ("auto", "S1D"):
+        assert call(*given, "--method", method) == 0
+        out = capsys.readouterr().out
+        assert "warning: 'number' alone tells source from target" in out
+        assert ("use --scale standard" in out) == (method == "S1D")  # auto compares scales itself
 
 
 @pytest.mark.parametrize("options", [("--scale", "standard"), ("--missing", "impute")])
