@@ -220,6 +220,8 @@ class _Held:
         """(K + δ/w)⁻¹ [Y, 1] of a fit that starts with the held rows."""
         n = len(self._key[0])
         others = self._at[rows[n:]]
+        if not len(others):
+            return self._back(self._own, trans=0)
         V = self._V[:, others]
         M = self._rest[np.ix_(others, others)]
         M[np.diag_indices(len(others))] += (ridge / weights[n:]).astype(M.dtype)
