@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.datasets import make_moons
 
 from marda import MDAClassifier, MDAClassifierCV, pack
+from marda._validation import Labels
 from marda.selection import auto, looks
 from marda.selection.auto import noise_rule
 from marda.selection.looks import ROOTS, STANDARD, UNIT, rival_looks, speaking, usual_looks
@@ -217,3 +218,16 @@ def test_looks_are_compared_on_few_rows(monkeypatch):
     model, _ = fitted(Xs, ys, Xt)
     assert set(seen) == {48 + 50 + 32}  # at least 20 of every class, or its share
     assert model.members_[0].model.classifier_.basis_.shape[0] == 240
+
+
+def test_empty_rows_are_nobodys_neighbours():
+    """At distance 1 from every row of unit length, they would be next to all that share no word."""
+    rng = np.random.default_rng(0)
+    X = sp.csr_array((rng.random((200, 400)) < 0.005).astype(float))
+    X = sp.vstack([X[np.diff(X.indptr) > 0], sp.csr_array((20, 400))]).tocsr()
+    n = X.shape[0] - 20
+    labels = Labels(np.array([0, 1]), np.full(n + 20, -1))
+    data = auto._Data(X, labels, np.full(n + 20, -1), "balanced", 0, 0.9, None)
+    near = data.neighbours(data.view(UNIT))
+    np.testing.assert_array_equal(near.rows, np.arange(n))
+    assert near.nearest.max() < n

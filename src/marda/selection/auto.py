@@ -173,10 +173,17 @@ class _Data:
         return Member.of("source only", view, model, weight, scores)
 
     def neighbours(self, view: View) -> Neighbours | None:
-        """Target rows that lie next to each other; None if there are too few."""
-        if (self.domain < 0).sum() <= 2 * NEIGHBOURS:
+        """Target rows that lie next to each other; None if there are too few.
+
+        An empty row (a text without a known word) is nearer to most rows of unit length than any
+        other is: without being like them, a few of these would be the neighbours of all.
+        """
+        F = view.apply(self._target)
+        filled = np.flatnonzero(column_energy(F.T) > 0)
+        if len(filled) <= 2 * NEIGHBOURS:
             return None
-        return nearest_neighbours(view.apply(self._target), NEIGHBOURS, random_state=self.seed)
+        found = nearest_neighbours(F[filled], NEIGHBOURS, random_state=self.seed)
+        return found._replace(rows=filled[found.rows])
 
     def safer(self, member: Member, look: Look, near: Neighbours | None, say: Any) -> Member:
         """The member, or the same without centring and self-labelling if its labels are torn.
