@@ -18,7 +18,6 @@ Rows are appended as they are finished; a second run skips what is there.
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import warnings
 from collections.abc import Iterator
@@ -29,6 +28,7 @@ import scipy.sparse as sp
 from scipy.linalg import eigh
 from sklearn.exceptions import ConvergenceWarning
 
+from _stored import Stored
 from marda import MDAClassifier, datasets, pack, paper_settings
 from marda.datasets.protocols import tfidf
 
@@ -89,23 +89,12 @@ def score_task(Xs, ys, Xt, Xe, ye, own_deltas) -> Iterator[tuple[str, str, float
                     yield name, reading, d, 100 * float(np.mean((score > 0) == positive))
 
 
-def done(path: Path) -> set[tuple[str, str]]:
-    """Tasks and term frequencies that are complete (their last row is there)."""
-    if not path.exists():
-        return set()
-    with path.open() as handle:
-        return {(r["task"], r["tf"]) for r in csv.DictReader(handle) if r["model"] == "end"}
-
-
-def stored(path: Path) -> dict[tuple[str, str, float], dict[str, dict[str, float]]]:
+def by_reading(stored: Stored) -> dict[tuple[str, str, float], dict[str, dict[str, float]]]:
     """Accuracies by reading (tf, predictor, delta), model and task."""
     found: dict = {}
-    with path.open() as handle:
-        for row in csv.DictReader(handle):
-            if row["model"] != "end":
-                key = (row["tf"], row["reading"], float(row["delta"]))
-                cell = found.setdefault(key, {}).setdefault(row["model"], {})
-                cell[row["task"]] = float(row["accuracy"])
+    for row in stored.rows:
+        key = (row["tf"], row["reading"], float(row["delta"]))
+        found.setdefault(key, {}).setdefault(row["model"], {})[row["task"]] = float(row["accuracy"])
     # A joint model has a Z of its own; what is open is how the others get theirs.
     for tf, reading, delta in list(found):
         own = found.get((tf, "marginalised", delta))
@@ -115,10 +104,10 @@ def stored(path: Path) -> dict[tuple[str, str, float], dict[str, dict[str, float
     return found
 
 
-def table(path: Path, only: list[str] | None = None) -> str:
+def table(stored: Stored, only: list[str] | None = None) -> str:
     """Means over tasks, nearest reading first: mean distance to the paper's five figures."""
     ranked = []
-    for (tf, reading, delta), cells in stored(path).items():
+    for (tf, reading, delta), cells in by_reading(stored).items():
         tasks = set.intersection(*(set(cells[model]) for model in PAPER))
         if only is not None:
             tasks &= set(only)
@@ -153,27 +142,20 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="only print the table of stored runs")
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
+    stored = Stored(options.out, FIELDS)
     if not options.table:
         data = datasets.load("amt", os.environ.get("MARDA_DATA") or None)
-        finished = done(options.out)
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        fresh = not options.out.exists()
-        with options.out.open("a", newline="") as handle:
-            writer = csv.writer(handle)
-            if fresh:
-                writer.writerow(FIELDS)
-            for tf in options.tf:
-                first, step = map(int, options.shard.split("/"))
-                for source, target in list(data.pairs())[first : options.tasks : step]:
-                    task = f"{source}-{target}"
-                    if (task, tf) in finished:
-                        continue
-                    rows = list(score_task(*rows_of(data, source, target, tf), options.own_deltas))
-                    writer.writerows((task, tf, *row) for row in rows)
-                    writer.writerow((task, tf, "end", "", "", ""))
-                    handle.flush()
-                    print(task, tf, "done", flush=True)
-    print(table(options.out, options.only))
+        done = stored.values("task", "tf")
+        first, step = map(int, options.shard.split("/"))
+        for tf in options.tf:
+            for source, target in list(data.pairs())[first : options.tasks : step]:
+                task = f"{source}-{target}"
+                if (task, tf) in done:
+                    continue
+                scored = score_task(*rows_of(data, source, target, tf), options.own_deltas)
+                stored.add(*(dict(zip(FIELDS, (task, tf, *row), strict=True)) for row in scored))
+                print(task, tf, "done", flush=True)
+    print(table(stored, options.only))
 
 
 if __name__ == "__main__":

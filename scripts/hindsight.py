@@ -15,7 +15,6 @@ Rows are appended as tasks are finished; a second run skips what is there.
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -25,6 +24,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
+from _stored import Row, Stored
 from marda import datasets, pack
 from marda._validation import encode_labels
 from marda.selection.quick import QUICK, judge, target_scores
@@ -42,7 +42,6 @@ GRID = [
 OUT = Path("docs/hindsight.csv")
 FIELDS = ("data", "task", "criterion", "chosen", "accuracy", "best", "mean")
 MEANS = {"chosen": "accuracy", "best": "best", "blind": "mean"}  # heading: field
-Row = dict[str, Any]
 
 
 def criteria(data: datasets.Dataset, source: str, target: str) -> list[Row]:
@@ -80,27 +79,16 @@ def accuracy(data: datasets.Dataset, truth: Any, predicted: Any) -> float:
 def run(names: Sequence[str], tasks: int, out: Path) -> list[Row]:
     """Measure tasks that are missing in the file; all rows of these data sets."""
     folder = os.environ.get("MARDA_DATA")
-    done: list[Row] = []
-    if out.exists():
-        with out.open(newline="") as file:
-            done = list(csv.DictReader(file))
-    known = {(row["data"], row["task"]) for row in done}
-    with out.open("a", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS)
-        if not file.tell():
-            writer.writeheader()
-        for name in names:
-            data = datasets.load(name, Path(folder) if folder else None)
-            for source, target in data.pairs()[:tasks]:
-                one = {"data": name, "task": f"{source}-{target}"}
-                if tuple(one.values()) in known:
-                    continue
-                rows = [{**one, **row} for row in criteria(data, source, target)]
-                writer.writerows(rows)
-                file.flush()
-                done += rows
+    stored = Stored(out, FIELDS)
+    done = stored.values("data", "task")
+    for name in names:
+        data = datasets.load(name, Path(folder) if folder else None)
+        for source, target in data.pairs()[:tasks]:
+            one = {"data": name, "task": f"{source}-{target}"}
+            if tuple(one.values()) not in done:
+                stored.add(*({**one, **row} for row in criteria(data, source, target)))
                 print(f"{name} {source} to {target}", file=sys.stderr, flush=True)
-    return [row for row in done if row["data"] in names]
+    return [row for row in stored.rows if row["data"] in names]
 
 
 def show(rows: Iterable[Row]) -> str:

@@ -14,7 +14,6 @@ Rows are appended as tasks are finished; a second run skips what is there.
 from __future__ import annotations
 
 import argparse
-import csv
 import importlib.util
 import sys
 import warnings
@@ -31,6 +30,7 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from _stored import Row, Stored
 from marda import MDAClassifierCV, pack
 
 OUT = Path("docs/other-data.csv")
@@ -202,7 +202,7 @@ def _within(column: Any, value: Any) -> Array:
 # Runs --------------------------------------------------------------------------------------------
 
 
-def measured(task: Task) -> dict[str, Any]:
+def measured(task: Task) -> Row:
     """Balanced accuracies of one task."""
     X, y, domain = pack(task.X_source, task.y_source, task.X_target)
     with warnings.catch_warnings():
@@ -222,7 +222,7 @@ def measured(task: Task) -> dict[str, Any]:
     return {k: round(float(v), 3) for k, v in (right | skills).items()}
 
 
-def report(rows: Sequence[dict[str, Any]]) -> None:
+def report(rows: Sequence[Row]) -> None:
     """Means of every group, and how many tasks are more than a point above or below."""
     for group in dict.fromkeys(row["group"] for row in rows):
         mine = [row for row in rows if row["group"] == group]
@@ -244,25 +244,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="*", default=[], help="tasks whose name has one of these")
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args(argv)
-    rows: list[dict[str, Any]] = []
-    if given.out.exists():
-        with given.out.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-    done = {row["task"] for row in rows}
+    stored = Stored(given.out, FIELDS)
+    done = {name for (name,) in stored.values("task")}
     for source in (digits, halves, tables):
         for task in source():
             if task.name in done or (given.only and not any(o in task.name for o in given.only)):
                 continue
             row = {"group": task.group, "task": task.name, **measured(task)}
-            rows.append(row)
-            new = not given.out.exists()
-            with given.out.open("a", newline="", encoding="utf-8") as file:
-                writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-                if new:
-                    writer.writeheader()
-                writer.writerow(row)
+            stored.add(row)
             print(", ".join(f"{k} {v}" for k, v in row.items() if k != "group"), flush=True)
-    report(rows)
+    report(stored.rows)
     return 0
 
 

@@ -18,6 +18,8 @@ def script(name: str) -> ModuleType:
         pytest.skip("no scripts in this copy")
     spec = importlib.util.spec_from_file_location(f"scripts_{Path(name).stem}", SCRIPTS / name)
     module = importlib.util.module_from_spec(spec)
+    if str(SCRIPTS) not in sys.path:
+        sys.path.append(str(SCRIPTS))  # scripts import what they share
     sys.modules[spec.name] = module  # its dataclasses look themselves up there
     spec.loader.exec_module(module)
     return module

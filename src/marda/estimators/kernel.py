@@ -125,9 +125,7 @@ class RidgeOnRows:
             if held is not None and held.starts(rows, Y, weights, ridge):
                 solved = held.solve(rows, Y, weights, ridge)
             else:
-                M = self._gram[np.ix_(rows, rows)]
-                M[np.diag_indices(len(rows))] += (ridge / weights).astype(M.dtype)
-                solved = _posdef_solve(M, _with_ones(Y))
+                solved = _posdef_solve(_ridged(self._gram, rows, ridge / weights), _with_ones(Y))
             b = solved[:, :-1].sum(0) / solved[:, -1].sum()
             coef = np.zeros((len(self.F), Y.shape[1]), dtype=self._gram.dtype)
             coef[rows] = solved[:, :-1] - solved[:, -1:] * b
@@ -151,8 +149,7 @@ class RidgeOnRows:
     def leave_one_out(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> Matrix:
         """Scores of every fitted row by the solution without it, exactly."""
         if self._gram is not None:
-            M = self._gram[np.ix_(rows, rows)]
-            M[np.diag_indices(len(rows))] += (ridge / weights).astype(M.dtype)
+            M = _ridged(self._gram, rows, ridge / weights)
             Mi = inv(M, overwrite_a=True, check_finite=False)
             s = Mi.sum(1)
             B = Mi - np.outer(s, s) / s.sum()
@@ -189,8 +186,7 @@ class _Held:
 
     def __init__(self, gram: Matrix, rows: Index, Y: Matrix, weights: Vector, ridge: float):
         self._key = rows, Y, weights, ridge
-        M = gram[np.ix_(rows, rows)]
-        M[np.diag_indices(len(rows))] += (ridge / weights).astype(M.dtype)
+        M = _ridged(gram, rows, ridge / weights)
         self._R = cho_factor(M, overwrite_a=True, check_finite=False)[0]
         others = np.ones(len(gram), dtype=bool)
         others[rows] = False
@@ -223,10 +219,16 @@ class _Held:
         if not len(others):
             return self._back(self._own, trans=0)
         V = self._V[:, others]
-        M = self._rest[np.ix_(others, others)]
-        M[np.diag_indices(len(others))] += (ridge / weights[n:]).astype(M.dtype)
+        M = _ridged(self._rest, others, ridge / weights[n:])
         theirs = _posdef_solve(M, _with_ones(Y[n:]).astype(M.dtype) - V.T @ self._own)
         return np.vstack([self._back(self._own - V @ theirs, trans=0), theirs])
+
+
+def _ridged(gram: Matrix, rows: Index, ridges: Vector) -> Matrix:
+    """K + δ/w of some rows."""
+    M = gram[np.ix_(rows, rows)]
+    M[np.diag_indices(len(rows))] += ridges.astype(M.dtype)
+    return M
 
 
 def _with_ones(Y: Matrix) -> Matrix:
