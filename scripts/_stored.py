@@ -39,7 +39,7 @@ class Stored:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         text = io.StringIO()
         writer = csv.DictWriter(text, self.fields, lineterminator="\n")
-        if not self.rows:
+        if not self.path.exists():
             writer.writeheader()
         writer.writerows(rows)
         with self.path.open("ab", buffering=0) as file:
