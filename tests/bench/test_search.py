@@ -11,6 +11,21 @@ def test_a_search_of_fifty_candidates_in_units_of_a_fit():
     assert "'method':" in figures["best"]
 
 
+def test_features_of_many_scales(monkeypatch):
+    """Their rows are of unit length, and no multiple of the noise is a ridge."""
+    seen = []
+    fit = MDAClassifierCV.fit
+    monkeypatch.setattr(
+        MDAClassifierCV,
+        "fit",
+        lambda self, X, *args, **kw: (seen.append(X), fit(self, X, *args, **kw))[1],
+    )
+    search.search(n=30, d=40, many_scales=True)
+    squares = (seen[0] ** 2).sum(0)
+    assert squares.max() > 1000 * squares.min()
+    assert (seen[0] ** 2).sum(1) == pytest.approx(1)
+
+
 def test_the_search_is_the_users_own(monkeypatch):
     """What is timed is the fit of MDAClassifierCV, its refit included."""
     seen = []

@@ -111,13 +111,32 @@ def test_a_ridge_on_features_of_many_scales(fit_intercept):
     assert all(close(data, large + small))
 
 
-def test_a_ridge_on_fewer_rows_than_features_may_not_be_close():
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("setting", ["US", "SS"])
+def test_a_ridge_on_fewer_rows_than_features_of_many_scales(setting, fit_intercept, class_weight):
+    data, methods = stretched(setting=setting, wide=True), ("S1", "S1M", "S1D")
+    shared = {"fit_intercept": fit_intercept, "class_weight": class_weight}
+    large, small = grid(*methods, ridge=50.0), grid(*methods, ridge=0.01)
+    assert max(errors(data, large, **shared)) < 1e-9
+    assert 1e-9 < max(errors(data, small, **shared)) < TOLERANCE
+    assert all(close(data, large + small + grid("MCF", ridge=50.0)))
+
+
+@pytest.mark.parametrize("scaling", ["paper", "relative"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_several_sources_of_fewer_rows_than_features(fit_intercept, scaling):
+    data = stretched(wide=True, sources=2)
+    shared = {"fit_intercept": fit_intercept, "scaling": scaling}
+    assert max(errors(data, grid("S1", "S1D", ridge=2.0), **shared)) < 1e-9
+    assert max(errors(data, grid("S1M", ridge=2.0), **shared)) < TOLERANCE
+
+
+def test_a_search_on_fewer_rows_than_features_needs_no_eigenvalues(monkeypatch):
+    """They cost more than a fit, and none of these candidates can use them."""
     data = stretched(wide=True)
-    large, small = grid("S1", "S1D", ridge=50.0), grid("S1", "S1D", ridge=0.01)
-    assert not any(close(data, large))
-    assert max(errors(data, large)) > TOLERANCE
-    assert all(close(data, small + grid("MCF", ridge=50.0)))
-    assert max(errors(data, small)) < TOLERANCE
+    monkeypatch.setattr(_bases, "eigh", None)
+    assert max(errors(data, grid("MCF", "S1", "S1D", ridge=50.0))) < 1e-9
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

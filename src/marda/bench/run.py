@@ -46,6 +46,13 @@ PLAN = [
     Claim("noise path, 20 levels, d=2,000", "path", {}, "one S1 fit", at_most=5),
     Claim("search of 50 candidates, 2,000 × 1,000", "search", {}, "one separate fit", at_most=8),
     Claim(
+        "search of 50 candidates, 1,000 × 4,000, features of many scales",
+        "search",
+        {"n": 1000, "d": 4000, "many_scales": True},
+        "one separate fit",
+        at_most=8,
+    ),
+    Claim(
         "J12C, 600 × 50,000 dense float32",
         "memory",
         {"method": "J12C", "kind": "dense", "n": 600, "d": 50_000},

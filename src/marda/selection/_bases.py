@@ -51,27 +51,42 @@ class Labelled:
 
 
 class Basis(ABC):
-    """Rows in the eigenbasis of the noise path.
+    """Rows in the eigenbasis of the noise path. Matrices lie in the order that LAPACK likes.
 
     Attributes
     ----------
-    values : array of shape (r,)
-        Λ.
-    labelled, variance, penalty : arrays of shape (r, r)
-        G_l, E_l and C, in the order that LAPACK likes.
     square : bool
         Whether r is the number of features that are not empty: any diagonal can then be written
         in the basis.
+    thin : bool
+        Whether there are fewer rows than features.
     """
 
-    values: Vector
-    labelled: Matrix
-    variance: Matrix
-    penalty: Matrix
     square: bool = False
+    thin: bool = False
 
     def __init__(self, rows: Rows, known: Labelled):
         self.rows, self.known = rows, known
+
+    @property
+    @abstractmethod
+    def values(self) -> Vector:
+        """Λ."""
+
+    @property
+    @abstractmethod
+    def labelled(self) -> Matrix:
+        """G_l."""
+
+    @cached_property
+    def variance(self) -> Matrix:
+        """E_l."""
+        return self.noise(self.known.squares)
+
+    @property
+    @abstractmethod
+    def penalty(self) -> Matrix:
+        """C."""
 
     @abstractmethod
     def noise(self, squares: Vector) -> Matrix:
@@ -105,23 +120,33 @@ class FullBasis(Basis):
     def __init__(self, rows: Rows, known: Labelled, moments: Moments, class_weights: Vector):
         super().__init__(rows, known)
         path = noise_path(moments, fit_intercept=rows.center is not None)
-        inverse, V = path._inverse, path._basis
-        self.values = path._values
+        self._path = path
         # D^-½V
-        self._outward = np.asfortranarray(inverse[:, None] * V)
+        self._outward = np.asfortranarray(path._inverse[:, None] * path._basis)
         self._sums = moments, class_weights
-        Y, n_labelled = self._outward, len(known.index)
-        if 3 * n_labelled < 4 * rows.shape[1]:  # flops of two products of rows, and of matrices
-            B = Rows(rows.X[known.index], known.center).dot(Y)
-            self.labelled = _gram(np.sqrt(known.weights)[:, None] * B)
-        else:
-            self.labelled = (Y.T @ (self._scatter @ Y)).T
-        self.variance = self.noise(known.squares)
-        self.square = len(self.values) == np.count_nonzero(inverse)
+        self.square = len(self.values) == np.count_nonzero(path._inverse)
+
+    @property
+    def values(self) -> Vector:
+        """Λ."""
+        return self._path._values
+
+    @cached_property
+    def labelled(self) -> Matrix:
+        """G_l."""
+        known, Y = self.known, self._outward
+        # flops of two products of rows, and of matrices
+        if 3 * len(known.index) < 4 * self.rows.shape[1]:
+            B = Rows(self.rows.X[known.index], known.center).dot(Y)
+            return _gram(np.sqrt(known.weights)[:, None] * B)
+        return np.asarray((Y.T @ (self._scatter @ Y)).T)
+
+    @cached_property
+    def penalty(self) -> Matrix:
+        """C."""
         if self.square:
-            self.penalty = _gram(Y)  # (VᵀDV)⁻¹ = VᵀD⁻¹V
-        else:
-            self.penalty = CholeskyFactor(_gram(path._root[:, None] * V)).inverse()
+            return _gram(self._outward)  # (VᵀDV)⁻¹ = VᵀD⁻¹V
+        return CholeskyFactor(_gram(self._path._root[:, None] * self._path._basis)).inverse()
 
     @cached_property
     def _scatter(self) -> Matrix:
@@ -156,26 +181,54 @@ class FullBasis(Basis):
 
 
 class ThinBasis(Basis):
-    """Fewer rows than features: n×n kernels. V = D^-½XᵀU Λ^-½ is never formed."""
+    """Fewer rows than features: n×n kernels. V = D^-½XᵀU Λ^-½ is never formed.
+
+    Nothing is computed before it is asked for: candidates in `_row_space.py` need no eigenvalues.
+    """
+
+    thin = True
 
     def __init__(self, rows: Rows, known: Labelled, squares: Vector):
         super().__init__(rows, known)
         # An empty column is reconstructed by nothing and helps to reconstruct nothing.
         self._inverse = np.divide(1.0, squares, out=np.zeros_like(squares), where=squares > 0)
+
+    @cached_property
+    def _eigen(self) -> tuple[Vector, Matrix]:
         values, U = eigh(
-            rows.kernel(self._inverse), overwrite_a=True, check_finite=False, driver="evd"
+            self.rows.kernel(self._inverse), overwrite_a=True, check_finite=False, driver="evd"
         )
-        keep = values > max(rows.shape) * np.finfo(float).eps * values[-1]
-        self.values, self._U = values[keep], np.ascontiguousarray(U[:, keep])
+        keep = values > max(self.rows.shape) * np.finfo(float).eps * values[-1]
+        return values[keep], np.ascontiguousarray(U[:, keep])
+
+    @property
+    def values(self) -> Vector:
+        """Λ."""
+        return self._eigen[0]
+
+    @property
+    def _U(self) -> Matrix:
+        return self._eigen[1]
+
+    @cached_property
+    def _B(self) -> Matrix:
+        """Coordinates of rows."""
+        return self._U * np.sqrt(self.values)
+
+    @cached_property
+    def labelled(self) -> Matrix:
+        """G_l."""
+        B, weights = self._B[self.known.index], self.known.weights
+        if self.known.center.any():
+            B = B - weights @ B / weights.sum()
+        return _gram(np.sqrt(weights)[:, None] * B)
+
+    @cached_property
+    def penalty(self) -> Matrix:
+        """C."""
         root = np.sqrt(self.values)
-        self._B = self._U * root
-        B = self._B[known.index]
-        if rows.center is not None:
-            B = B - known.weights @ B / known.weights.sum()
-        self.labelled = _gram(np.sqrt(known.weights)[:, None] * B)
-        self.variance = self.noise(known.squares)
-        norms = self._U.T @ rows.kernel(np.ones(rows.shape[1])) @ self._U
-        self.penalty = CholeskyFactor(norms, "the rows' kernel").inverse() * root * root[:, None]
+        norms = self._U.T @ self.rows.kernel(np.ones(self.rows.shape[1])) @ self._U
+        return CholeskyFactor(norms, "the rows' kernel").inverse() * root * root[:, None]
 
     def noise(self, squares: Vector) -> Matrix:
         """Vᵀ diag(squares / D) V."""

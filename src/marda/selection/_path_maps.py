@@ -2,7 +2,8 @@
 
 S1 is diagonal, T₀ = diag(g) with g = qΛ / (q²Λ + pq + ω), as long as D measures all that is added
 to the rows' Gram. Two things it does not measure: a ridge ω·I, and the noise that is left in the
-means of S1M. Where they differ from a multiple of D by less than `TOLERANCE` they are taken as one.
+means of S1M. Where they differ from a multiple of D by less than `TOLERANCE` they are taken as one;
+otherwise T₀ is a full matrix, or, with fewer rows than features, `_row_space.py` takes over.
 The domain terms have few directions (one a source): S1M and S1D are T₀ + τκᵀ.
 """
 
@@ -20,7 +21,7 @@ from marda.noise import Dropout
 from marda.operators.linear import CholeskyFactor
 from marda.selection._bases import Basis
 from marda.selection._denoisers import DenseDenoiser, DiagonalDenoiser, PathDenoiser
-from marda.terms import domain_discrepancy, domain_targets
+from marda.terms import DomainTargets, domain_discrepancy, domain_targets
 
 __all__ = ["LowRank", "PathMaps", "Point"]
 
@@ -45,6 +46,16 @@ class Point(NamedTuple):
     def denoiser_key(self) -> tuple[float, ...]:
         """Candidates of one noise level with the same key have the same T₀."""
         return self.ridge, self.means, self.ridge_apart, self.means_apart
+
+    @property
+    def level(self) -> tuple[float, ...]:
+        """Candidates of one level have the same T₀."""
+        return self.noise, *self.denoiser_key
+
+    @property
+    def apart(self) -> bool:
+        """Whether D does not measure all that is added to the rows' Gram."""
+        return bool(self.ridge_apart or self.means_apart)
 
 
 class LowRank(NamedTuple):
@@ -97,7 +108,12 @@ class PathMaps:
         self.has_target = bool((moments.domains < 0).any())
         self._all = self._diagonals(np.ones(len(moments.counts)))
         self._labelled = self._diagonals(moments.group_weights(class_weights))
-        self._scale = float(self._all[1][self._all[1] > 0].mean())
+        self._scale = float(self.squares[self.squares > 0].mean())
+
+    @property
+    def squares(self) -> Vector:
+        """D: Σ x² a feature."""
+        return self._all[1]
 
     def _diagonals(self, weights: Vector) -> tuple[Vector, Vector]:
         """Σ w (x − m)² and Σ w x² a feature."""
@@ -117,7 +133,7 @@ class PathMaps:
             ridge *= _corrupted(self._all, noise).mean()
             ridge_class *= _corrupted(self._labelled, noise).mean()
         point = Point(method, noise, ridge / self._scale, ridge_class, weight)
-        if self._apart(point) and self.basis.square:
+        if self._apart(point) and (self.basis.thin or self.basis.square):
             point = point._replace(ridge=0.0, ridge_apart=ridge)
         if method != "S1M":
             return point
@@ -137,8 +153,9 @@ class PathMaps:
 
     def _apart(self, point: Point) -> bool:
         """Whether the penalty ω·D stands for an ω·I that differs from it too much."""
-        squares = self._all[1]
-        ratio = self._scale / squares[squares > 0]  # ω·I over ω·D; each counts as much as it varies
+        ratio = (
+            self._scale / self.squares[self.squares > 0]
+        )  # ω·I over ω·D; each counts as much as it varies
         spread = np.sqrt(max(ratio.mean() - 1, 0.0))
         noise = point.noise * (1 - point.noise)
         return bool(point.ridge * spread > TOLERANCE * (noise + point.ridge))
@@ -146,11 +163,19 @@ class PathMaps:
     def _mmd_unit(self, noise: float) -> float:
         """What M is multiplied by, but for γ (math.md §3)."""
         if self.scaling == "relative":
-            rows, variance, _ = self._discrepancy
+            rows, variance = self._discrepancy
             q = 1 - noise
             trace = q**2 * (rows**2).sum() + noise * q * variance.sum()
             return float(_corrupted(self._all, noise).sum() / max(trace, np.finfo(float).tiny))
         return float(self.moments.n_rows) if self.scaling == "balanced" else 1.0
+
+    def metric(self, point: Point) -> Vector:
+        """All that is added to the diagonal of the rows' Gram: noise, and the ridge."""
+        noise = point.noise * (1 - point.noise)
+        metric = (noise * (1 + point.means) + point.ridge) * self.squares + point.ridge_apart
+        if point.means_apart:
+            metric += noise * point.means_apart * self._discrepancy[1]
+        return metric
 
     def denoiser(self, point: Point) -> PathDenoiser:
         """T₀ = G⁻¹P, without the directions of the domain terms."""
@@ -169,7 +194,7 @@ class PathMaps:
         q = 1 - point.noise
         if point.method == "S1M":
             # G + EEᵀ, by Sherman–Morrison–Woodbury
-            E = np.sqrt(point.weight) * q * self._discrepancy[2]
+            E = np.sqrt(point.weight) * q * self._differences
             solved = denoiser.solve(E)
             core = np.eye(E.shape[1]) + E.T @ solved
             return LowRank(-np.linalg.solve(core, solved.T).T, denoiser.tdot(E))
@@ -183,11 +208,20 @@ class PathMaps:
         return None
 
     @cached_property
-    def _discrepancy(self) -> tuple[Matrix, Vector, Matrix]:
-        """Differences v of means, D_s/N_s² + D_t/N_t² (noise leaves pq times it), and VᵀD^-½v."""
+    def _discrepancy(self) -> tuple[Matrix, Vector]:
+        """Differences v of means, and D_s/N_s² + D_t/N_t² (noise leaves pq times it)."""
         half = domain_discrepancy(self.moments, Dropout(0.5), "exact")  # q = ½, pq = ¼
-        rows = 2 * half.rows
-        return rows, 4 * half.diagonal, self.basis.inputs(rows.T)
+        return 2 * half.rows, 4 * half.diagonal
+
+    @property
+    def mean_differences(self) -> Matrix:
+        """Of the target's mean from those of sources, a row each."""
+        return self._discrepancy[0]
+
+    @cached_property
+    def _differences(self) -> Matrix:
+        """VᵀD^-½v."""
+        return self.basis.inputs(self.mean_differences.T)
 
     @cached_property
     def _means_matrix(self) -> Matrix:
@@ -197,33 +231,58 @@ class PathMaps:
     @cached_property
     def _means_noise(self) -> tuple[float, float]:
         """Mean and spread of D_M/D, each feature counted as much as it varies."""
-        variance, squares = self._discrepancy[1], self._all[1]
+        variance, squares = self._discrepancy[1], self.squares
         mean = variance.sum() / squares.sum()
         filled = squares > 0
         square = (variance[filled] ** 2 / squares[filled]).sum() / squares.sum()
         return float(mean), float(np.sqrt(max(square - mean**2, 0.0)))
 
+    @property
+    def domain_ridge(self) -> float:
+        """α, in the units of `scaling`."""
+        return self.ridge_domain * (self._all[0].mean() if self.scaling == "relative" else 1.0)
+
+    @cached_property
+    def _targets(self) -> DomainTargets:
+        return domain_targets(self.moments)
+
+    def row_targets(self, domain: NDArray[np.int64]) -> Matrix:
+        """What the domain predictor is to say of rows of these domains."""
+        known, first = np.unique(self.moments.domains, return_index=True)
+        return self._targets.labels[first[np.searchsorted(known, domain)]]
+
+    def directions(self, gram: Matrix) -> tuple[Matrix, Vector, Matrix]:
+        """From zᵀz of the domain predictor: E with orthonormal zE, a s², and a T zᵀU for q = 1."""
+        targets = self._targets
+        squared, E = np.linalg.eigh(gram)
+        weight = targets.weight
+        if self.scaling == "relative":
+            weight *= len(squared) / squared.sum()
+        keep = squared > 1e-13 * squared[-1]
+        squared, E = squared[keep], E[:, keep] / np.sqrt(squared[keep])
+        push = np.zeros((self.moments.n_features, len(squared)))
+        if self.center is None:  # with a bias what is wanted moves the bias row alone
+            push = weight * np.outer(self._sums.sum(0), (targets.wanted @ E) * squared)
+        return E, weight * squared, push
+
+    @cached_property
+    def _sums(self) -> Matrix:
+        """Σ (x − m) of every group of rows."""
+        moments = self.moments
+        center = np.zeros(moments.n_features) if self.center is None else self.center
+        return np.asarray(moments.sums + moments.counts[:, None] * (moments.shift - center))
+
     @cached_property
     def _domain(self) -> _Domain:
         """z_D in coordinates, (Λ + αC)u = Bᵀy_D, and its orthonormal directions."""
-        basis, moments = self.basis, self.moments
-        targets = domain_targets(moments)
-        center = np.zeros(moments.n_features) if self.center is None else self.center
-        sums = moments.sums + moments.counts[:, None] * (moments.shift - center)
-        right = basis.inputs(np.column_stack([sums.T @ targets.labels, sums.sum(0)]))
-        relative = self.scaling == "relative"
-        K = self.ridge_domain * (self._all[0].mean() if relative else 1.0) * basis.penalty
+        basis = self.basis
+        K = self.domain_ridge * basis.penalty
         K[np.diag_indices_from(K)] += basis.values
-        u = CholeskyFactor(K, "the domain predictor's matrix").solve(right[:, :-1])
+        right = basis.inputs(self._sums.T @ self._targets.labels)
+        u = CholeskyFactor(K, "the domain predictor's matrix").solve(right)
         Cu = basis.penalty @ u
-        squared, E = np.linalg.eigh(u.T @ Cu)  # zᵀz
-        weight = targets.weight * (u.shape[1] / squared.sum() if relative else 1.0)
-        keep = squared > 1e-13 * squared[-1]
-        squared, E = squared[keep], E[:, keep] / np.sqrt(squared[keep])
-        push = np.zeros((len(u), len(squared)))
-        if self.center is None:  # with a bias what is wanted moves the bias row alone
-            push = weight * np.outer(right[:, -1], (targets.wanted @ E) * squared)
-        return _Domain(u @ E, Cu @ E, weight * squared, push)
+        E, strengths, push = self.directions(u.T @ Cu)
+        return _Domain(u @ E, Cu @ E, strengths, basis.inputs(push))
 
 
 def _corrupted(diagonals: tuple[Vector, Vector], noise: float) -> Vector:

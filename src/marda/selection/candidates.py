@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -29,6 +30,7 @@ from marda.operators.rows import Rows
 from marda.selection._bases import PREDICTOR, Basis, FullBasis, Labelled, ThinBasis
 from marda.selection._denoisers import PathDenoiser
 from marda.selection._path_maps import LowRank, PathMaps, Point
+from marda.selection._row_space import RowSpace
 from marda.terms import label_products
 
 __all__ = ["PathCandidates", "on_path", "path_bytes"]
@@ -94,7 +96,7 @@ class PathCandidates:
     measures the noise, does not measure: a ridge (ω·I is no multiple of D) and what noise leaves
     in S1M's means (O(1/n) of the noise of rows). Below 2 % of the noise of rows each is taken
     as the multiple of D of the same trace, above it as it is, for the price of about half a fit
-    a noise level. With fewer rows than features the ridge is always taken so: see `close`.
+    a noise level, or of a whole one with fewer rows than features.
 
     Parameters
     ----------
@@ -146,11 +148,12 @@ class PathCandidates:
         center, center_l = bias * total / n, bias * total_l / n_l
         index = np.flatnonzero(labels.codes != UNLABELED)
         known = Labelled(index, weights[labels.codes[index]], center_l, squares_l)
+        self._rows, self._known, self._domain = Rows(X, center), known, domain
         self._basis: Basis
         if thin:
-            self._basis = ThinBasis(Rows(X, center), known, squares)
+            self._basis = ThinBasis(self._rows, known, squares)
         else:
-            self._basis = FullBasis(Rows(X, center), known, moments, weights)
+            self._basis = FullBasis(self._rows, known, moments, weights)
         self._maps = PathMaps(
             self._basis,
             moments,
@@ -162,9 +165,21 @@ class PathCandidates:
         # Σw(x − m_l)yᵀ, and what corrupted labelled rows should get on average: z₀ is free
         self._labels, Y = label_products(moments, weights, center_l)
         self._wanted = bias * Y / n_l
-        inputs = self._basis.inputs(np.column_stack([self._labels, center, center_l]))
-        self._right, (self._at_center, self._at_labelled) = inputs[:, :-2], inputs[:, -2:].T
         self._center = center
+
+    @cached_property
+    def _right(self) -> Matrix:
+        """Of the class predictor's equation, in coordinates."""
+        return self._basis.inputs(self._labels)
+
+    @cached_property
+    def _centers(self) -> Matrix:
+        """The means of all and of the labelled rows, in coordinates."""
+        return self._basis.inputs(np.column_stack([self._center, self._known.center])).T
+
+    @cached_property
+    def _row_space(self) -> RowSpace:
+        return RowSpace(self._rows, self._known, self._labels, self._maps, self._domain)
 
     # Asking -----------------------------------------------------------------------------------
 
@@ -185,7 +200,7 @@ class PathCandidates:
         scores : array of shape (n_rows, n_classes)
         """
         found = self._solve(candidates)
-        taken = Rows(self._basis.rows.X[rows], self._center)
+        taken = Rows(self._rows.X[rows], self._rows.center)
         step = max(1, BLOCK_BYTES // (8 * len(self._wanted) * max(1, taken.shape[0])))
         for start in range(0, len(found), step):
             block = found[start : start + step]
@@ -195,7 +210,7 @@ class PathCandidates:
             on_features = _columns(taken.dot, plain)
             on_coordinates = _columns(lambda A: self._basis.scores(A, rows), inner)
             for one in block:
-                at_center = self._center if one.plain else self._at_center
+                at_center = self._center if one.plain else self._centers[0]
                 part = next(on_features if one.plain else on_coordinates)
                 yield part + (one.intercept + at_center @ one.weights)
 
@@ -226,8 +241,8 @@ class PathCandidates:
         Returns
         -------
         bool
-            False for a large ridge on features of different scales, where there are fewer rows than
-            features: the path spreads the ridge over the features in proportion to their scale.
+            False for a large ridge on features of different scales that depend on each other: the
+            path spreads the ridge over the features in proportion to their scale.
         """
         return self._maps.close(self._parse(params))
 
@@ -260,8 +275,12 @@ class PathCandidates:
         """One A a noise level, one T₀ᵀA T₀ a ridge ω, one Cholesky a ridge δ."""
         points = [self._parse(params) for params in candidates]
         found = {point: self._plain(point) for point in points if point.method in PLAIN}
+        if self._basis.thin:
+            in_rows = {point for point in points if point.apart and point not in found}
+            coefs = self._row_space.coefs(list(in_rows))
+            found |= {point: self._on_features(Z, 1 - point.noise) for point, Z in coefs.items()}
         denoising = sorted(
-            {point for point in points if point.method not in PLAIN},
+            {point for point in points if point not in found},
             key=lambda c: (c.noise, c.denoiser_key, c.ridge_class),
         )
         for p, level in groupby(denoising, lambda c: c.noise):
@@ -281,7 +300,7 @@ class PathCandidates:
                     for point in same:
                         part = low[point.method, point.weight]
                         weights = self._predict(factor, A, denoiser, part, q)
-                        intercept = self._wanted - q * self._at_labelled @ weights
+                        intercept = self._wanted - q * self._centers[1] @ weights
                         found[point] = _Predictor(weights, intercept, plain=False)
         return [found[point] for point in points]
 
@@ -289,7 +308,10 @@ class PathCandidates:
         """W = I: BL and MCF, on the features themselves."""
         q = 1 - point.noise
         Z = self._basis.plain(point.noise, point.ridge_class).solve(q * self._labels)
-        return _Predictor(Z, self._wanted - q * self._basis.known.center @ Z, plain=True)
+        return self._on_features(Z, q)
+
+    def _on_features(self, coef: Matrix, q: float) -> _Predictor:
+        return _Predictor(coef, self._wanted - q * self._known.center @ coef, plain=True)
 
     def _predict(
         self,
