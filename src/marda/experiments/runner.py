@@ -166,9 +166,9 @@ class _Session:
                 self.give(worker, unit)
             busy = {w.pipe: w for w in pool if w.unit is not None}
             if busy:
-                for pipe in wait(list(busy), timeout=_POLL if self.pending else _HEARTBEAT):
-                    worker = busy[pipe]  # type: ignore[index]
-                    if not self.receive(worker):
+                ready = wait(list(busy), timeout=_POLL if self.pending else _HEARTBEAT)
+                for pipe, worker in busy.items():
+                    if pipe in ready and not self.receive(worker):
                         pool.remove(worker)
             elif self.pending:
                 time.sleep(_POLL)  # another runner has all that is left

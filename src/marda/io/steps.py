@@ -16,6 +16,7 @@ from marda.io.table import InputError, Table, as_numbers, as_texts, is_missing
 __all__ = ["Category", "Matrix", "MissingValues", "Number", "Step", "Words"]
 
 
+@dataclass(frozen=True)
 class Step(ABC):
     """Turns a column of a table into features."""
 
@@ -43,8 +44,7 @@ class Step(ABC):
 
     def to_json(self) -> dict[str, Any]:
         """Fields and kind."""
-        fields = asdict(self)  # type: ignore[call-overload]
-        return {"kind": self.kind, **fields}
+        return {"kind": self.kind, **asdict(self)}
 
 
 class MissingValues(InputError):

@@ -8,7 +8,7 @@ import io
 from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,10 +21,10 @@ CSV_ROWS = 50_000  # fields are Python strings while they are read: a batch boun
 LABEL = "label"  # name of svmlight's first field
 
 
-def _open(path: Path) -> IO[bytes]:
+def _open(path: Path) -> gzip.GzipFile | io.BufferedReader:
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rb") if zipped else path.open("rb")  # type: ignore[return-value]
+    return gzip.open(path, "rb") if zipped else path.open("rb")
 
 
 def first_line(path: Path) -> str:

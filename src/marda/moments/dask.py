@@ -216,7 +216,8 @@ def _reduced(
     (total,) = dask.compute(ends[0])
     if total is None:
         raise ValueError("no rows: all partitions are empty.")
-    return total.moments  # type: ignore[no-any-return]
+    moments: Moments = total.moments
+    return moments
 
 
 def _lanes(n_parts: int, n_lanes: int, homes: dict[int, str]) -> list[list[int]]:

@@ -234,7 +234,10 @@ def _coordinates(terms: Coupling) -> tuple[Matrix, Matrix, Matrix, Vector]:
 class ExplicitMap(Denoiser):
     """A route that holds W₀ as a d×r matrix."""
 
-    W0: Matrix
+    @cached_property
+    @abstractmethod
+    def W0(self) -> Matrix:
+        """G⁻¹P."""
 
     def map(self, V: Matrix) -> Matrix:
         """W₀V."""

@@ -69,7 +69,7 @@ class PivotDenoiser(_RowProducts, ExplicitMap):
     """Conjugate gradients for the columns of W₀ that belong to pivots: W₀ is d×r."""
 
     @cached_property
-    def W0(self) -> Matrix:  # type: ignore[override]
+    def W0(self) -> Matrix:
         """G⁻¹P, some columns at a time."""
         W = np.empty((self.n_features, self.n_outputs))
         for columns, unit in self._unit_blocks():

@@ -28,7 +28,7 @@ class PrimalDenoiser(ExplicitMap):
         self._shifts: dict[tuple[float, float], CholeskyFactor] = {}
 
     @cached_property
-    def W0(self) -> Matrix:  # type: ignore[override]
+    def W0(self) -> Matrix:
         """G⁻¹P. As ASA = G − D − EᵀE, it is (I − G⁻¹(D + EᵀE))A⁻¹: an inverse, not a solve."""
         D, E, a = self.system.diagonal, self.system.extra, self.system.scale
         if self.outputs is not None:
