@@ -7,6 +7,7 @@ import inspect
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -106,3 +107,12 @@ def test_scores_probabilities_and_classes_agree():
     assert scores.shape == P.shape
     np.testing.assert_array_equal(model.predict(CASE.X), model.classes_[scores.argmax(1)])
     np.testing.assert_array_equal(P.argmax(1), scores.argmax(1))
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("candidates", ["auto", {"noise": [0.1, 0.5]}])
+def test_rows_that_do_not_differ(wrap, candidates):
+    X = wrap(np.tile([1.0, 0.0, 2.0], (40, 1)))
+    y, domain = np.arange(40) % 2, np.repeat([1, -1], 20)
+    with pytest.raises(ValueError, match="all rows of X are the same: there is nothing"):
+        MDAClassifierCV(candidates).fit(X, y, sample_domain=domain)

@@ -94,9 +94,8 @@ def diagnose(
     labels, predicted : arrays
         Source labels, predicted target labels.
     """
-    findings = data_findings(Xs, Xt, names)
-    if getattr(estimator, "candidates", None) == "auto":  # it has compared scales by itself
-        findings = [finding for finding in findings if finding.code != "scales"]
+    compares_scales = getattr(estimator, "candidates", None) == "auto"
+    findings = data_findings(Xs, Xt, names, scales=not compares_scales)
     findings += prediction_findings(estimator.classes_, labels, predicted)
     if min(Xs.shape[0], Xt.shape[0]) < 5:
         verdict = "Too few rows to tell whether adaptation helps."

@@ -23,8 +23,11 @@ class Finding:
     text: str
 
 
-def data_findings(Xs: Any, Xt: Any, names: Sequence[str]) -> list[Finding]:
-    """What the rows alone tell: few rows, wild scales, features that give the domain away."""
+def data_findings(Xs: Any, Xt: Any, names: Sequence[str], *, scales: bool = True) -> list[Finding]:
+    """What the rows alone tell: few rows, wild scales, features that give the domain away.
+
+    Without `scales` these are not told: a model that has compared scales needs no advice.
+    """
     found = []
     for name, X in (("source", Xs), ("target", Xt)):
         if X.shape[0] < FEW_ROWS:
@@ -38,7 +41,7 @@ def data_findings(Xs: Any, Xt: Any, names: Sequence[str]) -> list[Finding]:
     low, high, spread = zip(*(_ranges(X) for X in (Xs, Xt)), strict=True)
     pooled = np.maximum(*spread)
     some = pooled[pooled > 0]
-    if not sp.issparse(Xs) and some.size and some.max() > 1000 * some.min():
+    if scales and not sp.issparse(Xs) and some.size and some.max() > 1000 * some.min():
         large, small = (
             names[int(pooled.argmax())],
             names[int(np.flatnonzero(pooled == some.min())[0])],

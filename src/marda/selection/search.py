@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
@@ -150,6 +151,8 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
             raise ValueError(
                 f"y must have at least 2 classes, got one class: {labels.classes.tolist()}."
             )
+        if not _rows_differ(X):
+            raise ValueError("all rows of X are the same: there is nothing to learn from.")
         # Another fit may have left them: of another search, and of the files of `marda adapt`.
         for name in ("best_index_", "source_skill_", "target_skill_", "preprocessing_"):
             self.__dict__.pop(name, None)
@@ -279,6 +282,12 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
         names = _check_feature_names_in(self, input_features)
         seen = names if first.view.columns is None else names[first.view.columns]
         return np.asarray(first.model.get_feature_names_out(seen))
+
+
+def _rows_differ(X: Any) -> bool:
+    if sp.issparse(X):
+        return bool((X.max(axis=0) != X.min(axis=0)).nnz)
+    return bool((X != X[0]).any())
 
 
 def _described(members: list[Member]) -> list[dict[str, Any]]:
