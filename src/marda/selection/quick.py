@@ -39,7 +39,7 @@ class _Evidence:
     P: Matrix
     labels: Index
     neighbours: Neighbours | None
-    majority: Index  # the labels of all candidates' mean probabilities
+    shared: Matrix  # mean probabilities of all candidates
 
     @property
     def agreement(self) -> float:
@@ -51,12 +51,14 @@ QUICK: dict[str, Callable[[_Evidence], float]] = {
     "mutual_information": lambda e: mutual_information(e.P),
     "snd": lambda e: soft_neighbourhood_density(e.P),
     "neighbours": lambda e: e.agreement,
-    "consensus": lambda e: float(np.mean(e.labels == e.majority)),
+    # how likely this candidate and another one name the same class
+    "consensus": lambda e: float(np.einsum("ij,ij->", e.P, e.shared) / len(e.P)),
     "auto": lambda e: 0.0,  # by rank, once all are known
 }
-#: What "auto" combines: labels that neighbours share, and that most candidates do. Neighbours alone
-#: like labels that are smooth and wrong, the majority alone likes the middle of the grid.
-COMBINED = ("neighbours", "consensus")
+#: What "auto" combines: what neighbours share, what candidates share, and how sure and spread over
+#: classes a candidate is itself. Each alone has a way to be fooled: labels that are smooth and
+#: wrong, the middle of the grid, a model that is sure of anything.
+COMBINED = ("neighbours", "consensus", "mutual_information")
 
 
 def by_target_predictions(trials: Trials, scoring: str) -> list[dict[str, Any]]:
@@ -87,9 +89,9 @@ def judge(trials: Trials, scores: list[Matrix], scoring: str) -> list[dict[str, 
         near |= dict.fromkeys(_on_view(trials, kind), close)
     table = []
     sharp = [softmax(SHARPNESS * S / spread_of(S), axis=1) for S in scores]
-    majority = np.mean(sharp, axis=0).argmax(1)
+    shared = np.mean(sharp, axis=0)
     for k, (one, P) in enumerate(zip(trials.candidates, sharp, strict=True)):
-        evidence = _Evidence(P, P.argmax(1), near[k], majority)
+        evidence = _Evidence(P, P.argmax(1), near[k], shared)
         criteria = {name: QUICK[name](evidence) for name in wanted}
         table.append({**one.to_json(), **criteria, "score": criteria[wanted[0]]})
     if scoring == "auto":

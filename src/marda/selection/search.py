@@ -47,8 +47,9 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
         value a list) or a list of grids, as in `GridSearchCV`; the key "inputs" chooses a view of
         the rows: "raw", "unit" (length one), "sqrt" (signed roots, length one), "standard".
     scoring : str or callable, default="auto"
-        Criterion of the search: a name of `marda.selection.CRITERIA`, "consensus" (labels that
-        most candidates share), or a scorer. "auto" adds the ranks by "neighbours" and "consensus".
+        Criterion of the search: a name of `marda.selection.CRITERIA`, "consensus" (what other
+        candidates say, too), or a scorer. "auto" adds the ranks by "neighbours", "consensus" and
+        "mutual_information".
     class_weight : None, "balanced" or dict, default="balanced"
         Weights of labelled rows in candidates that do not set their own.
     calibrate : bool, default=True
@@ -287,7 +288,7 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
 def _rows_differ(X: Any) -> bool:
     if sp.issparse(X):
         return bool((X.max(axis=0) != X.min(axis=0)).nnz)
-    return bool((X != X[0]).any())
+    return bool((X[0] != X).any())
 
 
 def _described(members: list[Member]) -> list[dict[str, Any]]:
