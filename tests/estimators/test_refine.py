@@ -80,6 +80,19 @@ def loop_rows(n_free=40, near=True):
 GOOD = np.r_[[0, 1, 0, 1], np.repeat([0, 1], 20)]
 
 
+def test_a_sample_keeps_the_shares_of_classes():
+    codes = np.repeat([0, 1, 2], [600, 300, 100])
+    given = Rows(np.arange(1000) + 7, codes, codes + 1.0, np.arange(2000, 2400), True)
+    who, drawn = given.sample(50)
+    np.testing.assert_array_equal(np.bincount(drawn.codes), [30, 15, 5])
+    np.testing.assert_array_equal(codes[who[drawn.labelled] - 7], drawn.codes)
+    np.testing.assert_array_equal(drawn.weights, drawn.codes + 1)
+    assert len(set(who[drawn.free])) == 50
+    assert (who[drawn.free] >= 2000).all()
+    everyone, _ = given.sample(5000)
+    np.testing.assert_array_equal(everyone, np.concatenate([given.labelled, given.free]))
+
+
 def test_the_labelled_set_grows_by_equal_shares():
     fit = Recorder([GOOD, 1 - GOOD, GOOD, 1 - GOOD, GOOD])
     history, _ = refine(fit, loop_rows(), 4)

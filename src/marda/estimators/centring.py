@@ -69,15 +69,15 @@ class Centring:
         """`equal`, which is given, or a guess that is better by a standard error."""
         best = equal
         own = _shares(self.rows.codes, len(equal.shares))
-        for shares in (own, self._predicted(self._placed(None))):
+        for shares in (own, self._predicted(self.placed(None))):
             if _distance(shares, equal.shares) > SAME:
-                best = self._better(best, self.judged(shares, self._placed(shares)), equal)
+                best = self._better(best, self.judged(shares, self.placed(shares)), equal)
         shares, labeller = best.shares, best.labeller
         for _ in range(ROUNDS):
             predicted = self._predicted(labeller)
             if _distance(predicted, shares) <= SAME:
                 break
-            shares, labeller = predicted, self._placed(predicted)
+            shares, labeller = predicted, self.placed(predicted)
         if shares is not best.shares:
             best = self._better(best, self.judged(shares, labeller), equal)
         return best
@@ -87,7 +87,8 @@ class Centring:
         margin = 0.5 / np.sqrt(len(self.rows.free)) if best is equal else 0.0
         return guess if guess.skill > best.skill + margin else best
 
-    def _placed(self, shares: Shares | None) -> RidgeLabeller:
+    def placed(self, shares: Shares | None) -> RidgeLabeller:
+        """A labeller on features that are centred for these shares, with the ridge of all."""
         labeller = self.place(shares)
         labeller.ridge = self.ridge
         return labeller

@@ -89,6 +89,23 @@ class Rows:
         kept = self.labelled[some], self.codes[some], self.weights[some]
         return replace(self, labelled=kept[0], codes=kept[1], weights=kept[2])
 
+    def sample(self, n: int, seed: int = 0) -> tuple[Index, Rows]:
+        """At most n labelled rows, a share of every class, and n free ones; who they are.
+
+        Those are rows 0, 1 … of what is given back.
+        """
+        rng = np.random.default_rng(seed)
+        order = rng.permutation(len(self.codes))
+        rank = np.empty(len(order))  # from 0 to 1 within a class
+        for c in np.unique(self.codes):
+            mine = order[self.codes[order] == c]
+            rank[mine] = (np.arange(len(mine)) + 0.5) / len(mine)
+        some = np.sort(np.argsort(rank, kind="stable")[:n])
+        who = np.concatenate([self.labelled[some], np.sort(rng.permutation(self.free)[:n])])
+        labelled, free = np.split(np.arange(len(who)), [len(some)])
+        drawn = Rows(labelled, self.codes[some], self.weights[some], free, self.balanced)
+        return who, drawn
+
 
 def balanced_weights(codes: Index, n_classes: int) -> Vector:
     """Weights of mean 1 that give every class the same sum."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from sklearn.utils import check_random_state
 from marda._memory import available_memory, format_bytes
 from marda._validation import UNLABELED, Labels, check_number
 from marda.criteria.neighbours import Agreement, nearest_neighbours
+from marda.estimators._denoised import GroupMeans
 from marda.estimators.centring import Centred, Centring
 from marda.estimators.kernel import MAX_EXACT, RidgeSolution
 from marda.estimators.labellers import (
@@ -43,6 +45,8 @@ RIDGE_BOUNDS = 0.1, 0.3
 #: between them. Which is best differs by task and cannot be seen; their mean is near the best.
 SHORT, LONG = 5, 15
 NEIGHBOURS = 10
+#: Where the kernel is not exact, guesses at class shares are tried on so many rows of either side.
+TRIED_ROWS = 2000
 
 
 class SelfLabelling:
@@ -205,8 +209,39 @@ class SelfLabelling:
         source = domain[known] >= 0
         means = self._group_means(X, labels, domain)
         guessing = self.center and isinstance(self.class_weight, str)
+        exact = len(H) <= MAX_EXACT
+        place = self._placing(H, side, means, labels, shared=guessing and exact)
+        equal = np.full(len(labels.classes), 1 / len(labels.classes))
+        labeller = place(equal)
+        self._set_skill(labeller, rows, known, source)
+        found = Centred(equal, labeller, self.source_skill_)
+        if len(rows.free) and source.any():
+            # As without target labels: a few of them say more about themselves than about the rest.
+            evidence = rows.of(source)
+            centring = Centring(place, evidence, self.source_skill_, labeller.ridge)
+            shares = equal
+            if guessing and not exact:
+                who, some = evidence.sample(TRIED_ROWS)
+                on_some = self._placing(H[who], side[who], means, labels, shared=True)
+                tried = replace(centring, place=on_some, rows=some)
+                shares = tried.best(tried.judged(equal, tried.placed(equal))).shares
+                labeller = labeller if shares is equal else centring.placed(shares)
+            found = centring.judged(shares, labeller)
+            if guessing and exact:
+                found = centring.best(found)
+            self._set_centers(means, found.shares)
+        self.target_skill_, self.target_shares_ = found.skill, found.shares
+        return found.labeller
+
+    def _placing(
+        self, H: Any, side: Index, means: GroupMeans, labels: Labels, *, shared: bool
+    ) -> Callable[[NDArray[np.float64] | None], Any]:
+        """Shares → a labeller on rows that are centred for them (None: that are not centred).
+
+        With `shared` a kernel's products of rows are computed once for all shares.
+        """
         products = None
-        if guessing and self.classifier == "kernel" and len(H) <= MAX_EXACT:
+        if shared and self.classifier == "kernel":
             products = InnerProducts(H, np.maximum(side, -1), self.normalize)
 
         def place(shares: NDArray[np.float64] | None) -> Any:
@@ -217,20 +252,7 @@ class SelfLabelling:
             inner = None if products is None else products.about(self._centers)
             return self._labeller(F, labels, side, inner)
 
-        equal = np.full(len(labels.classes), 1 / len(labels.classes))
-        labeller = place(equal)
-        self._set_skill(labeller, rows, known, source)
-        found = Centred(equal, labeller, self.source_skill_)
-        if len(rows.free) and source.any():
-            # As without target labels: a few of them say more about themselves than about the rest.
-            evidence = rows.of(source)
-            centring = Centring(place, evidence, self.source_skill_, labeller.ridge)
-            found = centring.judged(equal, labeller)
-            if guessing:
-                found = centring.best(found)
-                self._set_centers(means, found.shares)
-        self.target_skill_, self.target_shares_ = found.skill, found.shares
-        return found.labeller
+        return place
 
     def _schedules(self) -> tuple[int, ...]:
         if isinstance(self.refine, str):

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda._validation import UNLABELED, Labels
@@ -167,7 +168,9 @@ class _Data:
         view = make_view("standard" if kind == "standard" else "unit", self.X)
         known = self.labels.codes != UNLABELED
         labels = self.labels._replace(codes=self.labels.codes[known])
-        model = MDAClassifier("BL", class_weight=self.class_weight)
+        # Other routes would factorise a matrix of all rows.
+        solver = "cg" if sp.issparse(self.X) else "auto"
+        model = MDAClassifier("BL", class_weight=self.class_weight, solver=solver)
         model._fit_checked(view.apply(self.X[known]), labels, self.domain[known])
         scores = model._class_scores(view.apply(self._target))
         return Member.of("source only", view, model, weight, scores)
