@@ -132,6 +132,12 @@ def test_several_sources_of_fewer_rows_than_features(fit_intercept, scaling):
     assert max(errors(data, grid("S1M", ridge=2.0), **shared)) < TOLERANCE
 
 
+def test_fewer_rows_than_features_need_a_ridge():
+    data = stretched(wide=True)
+    with pytest.raises(ValueError, match="use ridge_class above 0"):
+        errors(data, [{"method": "S1", "noise": 0.2, "ridge": 50.0, "ridge_class": 0.0}])
+
+
 def test_a_search_on_fewer_rows_than_features_needs_no_eigenvalues(monkeypatch):
     """They cost more than a fit, and none of these candidates can use them."""
     data = stretched(wide=True)

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from scipy.linalg import lu_factor, lu_solve
 
 from marda._linalg import add_gram, mirror_lower
-from marda.operators.linear import CholeskyFactor
+from marda.operators.linear import CholeskyFactor, SingularError
 from marda.operators.rows import Rows
-from marda.selection._bases import Labelled
+from marda.selection._bases import PREDICTOR, Labelled
 from marda.selection._path_maps import PathMaps, Point
 
 __all__ = ["RowSpace"]
@@ -97,7 +97,7 @@ class RowSpace:
 
     @cached_property
     def directions(self) -> tuple[Matrix, Vector, Matrix]:
-        """C of the domain predictor's directions U = Xᵀc, their strengths, and what pushes them."""
+        """Of the domain predictor: c of U = Xᵀc, their strengths, and what pushes them."""
         K = self.gram.copy(order="F")
         K[np.diag_indices_from(K)] += self.maps.domain_ridge
         targets = self.maps.row_targets(self._domain)
@@ -131,6 +131,10 @@ class _Level:
 
     def factor(self, ridge_class: float) -> tuple[Matrix, NDArray[np.int32]]:
         """LU of what all terms share."""
+        if ridge_class == 0:
+            raise SingularError(
+                f"{PREDICTOR} is singular with fewer rows than features: use ridge_class above 0."
+            )
         M = self.system.copy(order="F")
         M[np.diag_indices_from(M)] += ridge_class
         factor: tuple[Matrix, NDArray[np.int32]] = lu_factor(
@@ -192,7 +196,7 @@ class _Level:
 
     @property
     def _noise(self) -> Vector:
-        """PqD."""
+        """The noise of rows, pqD."""
         return self.p * self.q * self.space.maps.squares
 
     def _features(self, B: Matrix) -> Matrix:
