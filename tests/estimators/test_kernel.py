@@ -68,6 +68,23 @@ def test_leave_one_out_is_a_fit_without_the_row(rows, gaussian, landmarks, monke
         np.testing.assert_allclose(quick[k], scores[chosen[k]], rtol=1e-6, atol=1e-8)
 
 
+def test_explicit_features_keep_their_digits_in_single_precision(monkeypatch):
+    """Many rows, far from the origin, and a weak ridge."""
+    rng = np.random.default_rng(0)
+    codes = np.arange(4000) % 2
+    F = rng.normal(size=(4000, 6)) + 0.5 * codes[:, None] + 30
+    given = np.arange(4000), signs(codes, 2), np.ones(4000), 0.1
+    monkeypatch.setattr(kernel, "MAX_EXACT", 100)
+    monkeypatch.setattr(kernel, "LANDMARKS", 50)
+    for gaussian in (True, False):
+        _, expected = RidgeOnRows(F, gaussian=gaussian).fit(*given)
+        single = RidgeOnRows(F.astype(np.float32), gaussian=gaussian)
+        single.hold(*(part[:3000] if np.ndim(part) else part for part in given))
+        solution, found = single.fit(*given)
+        np.testing.assert_allclose(found, expected, atol=2e-3)
+        np.testing.assert_allclose(single.scores(solution, given[0]), expected, atol=2e-3)
+
+
 def test_landmarks_come_close_to_the_exact_kernel(monkeypatch):
     rng = np.random.default_rng(0)
     codes = np.arange(400) % 2
@@ -123,9 +140,14 @@ def test_rows_far_from_the_origin_keep_their_digits(rows):
 
 
 @pytest.mark.parametrize("gaussian", [True, False])
-def test_held_rows_change_nothing_but_the_time(rows, gaussian):
+@pytest.mark.parametrize("explicit", [True, False])
+def test_held_rows_change_nothing_but_the_time(rows, gaussian, explicit, monkeypatch):
     F, codes, chosen, weights = rows
-    F = np.hstack([F, np.random.default_rng(1).normal(size=(60, 80))])
+    if explicit:  # landmarks, or more rows than features
+        monkeypatch.setattr(kernel, "MAX_EXACT", 10)
+        monkeypatch.setattr(kernel, "LANDMARKS", 30)
+    else:
+        F = np.hstack([F, np.random.default_rng(1).normal(size=(60, 80))])
     plain, holding = (RidgeOnRows(F, gaussian=gaussian) for _ in range(2))
     Y = signs(codes[chosen], 3)
     holding.hold(chosen[:25], Y[:25], weights[:25], 0.7)

@@ -84,12 +84,12 @@ class RidgeOnRows:
         self.variance = float(np.maximum(F.var(axis=0, dtype=np.float64).sum(), 1e-30))
         self._gram: Matrix | None = None
         self._held: _Held | None = None
-        self._rest = np.zeros(n, dtype=F.dtype)
+        self._explicit: _Explicit | None = None
         if not gaussian:
             if n < d:
                 self._gram = syrk(F, transposed=False)
             else:
-                self._P, self._back = F, None
+                self._explicit = _Explicit(F, np.zeros(n, dtype=F.dtype))
         elif n <= MAX_EXACT:
             self.basis = F
             squares = _squares(F)
@@ -103,26 +103,31 @@ class RidgeOnRows:
             self.basis = F[np.sort(chosen)]
             values, U = eigh(_gaussian(self.basis, self.basis, self.variance), check_finite=False)
             keep = values > EIGENVALUE_FLOOR
-            self._back = (U[:, keep] / np.sqrt(values[keep])).astype(F.dtype)
-            self._P = _gaussian(F, self.basis, self.variance) @ self._back
+            back = (U[:, keep] / np.sqrt(values[keep])).astype(F.dtype)
+            P = _gaussian(F, self.basis, self.variance) @ back
             # What landmarks do not explain of a row's own similarity acts as noise of that row.
-            self._rest = np.maximum(1 - np.einsum("ij,ij->i", self._P, self._P), 0)
+            self._explicit = _Explicit(P, np.maximum(1 - _squares(P), 0), back)
 
     # Fits -------------------------------------------------------------------------------------
 
     def hold(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> None:
         """Prepare for fits of these rows first and others after them, which then cost little."""
-        if self._gram is not None and len(rows) < len(self.F):
+        if len(rows) < len(self.F):
             self._held = None  # free its memory first
-            self._held = _Held(self._gram, rows, Y, weights, ridge)
+            if self._explicit is not None:
+                self._held = _HeldSums(self._explicit, rows, Y, weights, ridge)
+            elif self._gram is not None:
+                self._held = _HeldFactor(self._gram, rows, Y, weights, ridge)
 
     def fit(
         self, rows: Index, Y: Matrix, weights: Vector, ridge: float
     ) -> tuple[RidgeSolution, Matrix]:
         """The solution on some rows, and its scores on all rows."""
+        held = self._held
+        if held is not None and not held.starts(rows, Y, weights, ridge):
+            held = None
         if self._gram is not None:
-            held = self._held
-            if held is not None and held.starts(rows, Y, weights, ridge):
+            if isinstance(held, _HeldFactor):
                 solved = held.solve(rows, Y, weights, ridge)
             else:
                 solved = _posdef_solve(_ridged(self._gram, rows, ridge / weights), _with_ones(Y))
@@ -131,11 +136,11 @@ class RidgeOnRows:
             coef[rows] = solved[:, :-1] - solved[:, -1:] * b
             scores = self._gram @ coef + b
             return RidgeSolution(coef if self.gaussian else self.F.T @ coef, b), scores
-        Pc, v, mu, mean = self._centred(rows, Y, weights, ridge)
-        z = _posdef_solve(self._scatter(Pc, v), (Pc * v[:, None]).T @ (Y - mean))
-        b = mean - mu @ z
-        coef = z if self._back is None else self._back @ z
-        return RidgeSolution(coef, b), self._P @ z + b
+        assert self._explicit is not None
+        given = rows, Y, weights, ridge
+        sums = held.sums(*given) if isinstance(held, _HeldSums) else self._explicit.sums(*given)
+        z = _posdef_solve(sums.system(), sums.right)
+        return self._explicit.solution(z), self._explicit.P @ z
 
     def scores(self, solution: RidgeSolution, rows: Index) -> Matrix:
         """Of some rows by a solution, which may be a sum of several."""
@@ -154,38 +159,115 @@ class RidgeOnRows:
             s = Mi.sum(1)
             B = Mi - np.outer(s, s) / s.sum()
             return np.asarray(Y - (B @ Y) / np.diag(B)[:, None])
-        Pc, v, _, mean = self._centred(rows, Y, weights, ridge)
-        factor = cho_factor(self._scatter(Pc, v), overwrite_a=True, check_finite=False)
-        weighted = (Pc * v[:, None]).T
-        residual = Y - mean - Pc @ cho_solve(factor, weighted @ (Y - mean), check_finite=False)
-        leverage = np.einsum("ij,ji->i", Pc, cho_solve(factor, weighted, check_finite=False))
-        leverage += v / v.sum()
+        assert self._explicit is not None
+        P, v = self._explicit.P[rows], self._explicit.strengths(rows, weights, ridge)
+        sums = self._explicit.sums(rows, Y, weights, ridge)
+        factor = cho_factor(sums.system(), overwrite_a=True, check_finite=False)
+        residual = Y - P @ cho_solve(factor, sums.right, check_finite=False)
+        leverage = v * np.einsum("ij,ji->i", P, cho_solve(factor, P.T, check_finite=False))
         return np.asarray(Y - residual / np.maximum(1 - leverage, 1e-6)[:, None])
 
-    def _centred(
-        self, rows: Index, Y: Matrix, weights: Vector, ridge: float
-    ) -> tuple[Matrix, Vector, Vector, Vector]:
-        """Features about their weighted mean, weights over δ, that mean, and that of targets."""
-        P = self._P[rows]
-        v = (1 / (ridge / weights + self._rest[rows])).astype(P.dtype)
-        mu = (v @ P) / v.sum()
-        return P - mu, v, mu, (v @ Y) / v.sum()
 
-    def _scatter(self, Pc: Matrix, v: Vector) -> Matrix:
-        A = syrk(Pc * np.sqrt(v)[:, None], transposed=True)
-        A[np.diag_indices(len(A))] += 1
-        return A
+@dataclass(frozen=True)
+class _Sums:
+    """Σ v p pᵀ and Σ v p yᵀ over rows p whose last feature is 1."""
+
+    gram: Matrix
+    right: Matrix
+
+    def __add__(self, other: _Sums) -> _Sums:
+        return _Sums(self.gram + other.gram, self.right + other.right)
+
+    def system(self) -> Matrix:
+        """With the penalty ‖z‖², which the intercept is free of."""
+        M = self.gram.copy()
+        inner = np.arange(len(M) - 1)
+        M[inner, inner] += 1
+        return M
+
+
+class _Explicit:
+    """Rows as features P of their own, about their mean, with a constant: h(f) = pᵀz.
+
+    Parameters
+    ----------
+    P : array of shape (n_rows, r)
+        Features.
+    rest : array of shape (n_rows,)
+        Noise of a row, beside δ/w.
+    back : array of shape (n_basis, r), default=None
+        P is similarities to basis rows times this; None: P is the rows themselves.
+    """
+
+    def __init__(self, P: Matrix, rest: Vector, back: Matrix | None = None):
+        # Sums about a point far from the rows would lose digits in float32.
+        self._mean = P.mean(axis=0, dtype=np.float64).astype(P.dtype)
+        self.P = np.column_stack([P - self._mean, np.ones(len(P), dtype=P.dtype)])
+        self._rest, self._back = rest, back
+
+    def strengths(self, rows: Index, weights: Vector, ridge: float) -> Vector:
+        """Weights of rows, where ‖z‖² weighs 1."""
+        return np.asarray(1 / (ridge / weights + self._rest[rows])).astype(self.P.dtype)
+
+    def sums(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> _Sums:
+        """Of some rows."""
+        P, v = self.P[rows], self.strengths(rows, weights, ridge)
+        right = (P * v[:, None]).T @ Y
+        P *= np.sqrt(v)[:, None]
+        return _Sums(syrk(P, transposed=True), right)
+
+    def solution(self, z: Matrix) -> RidgeSolution:
+        """Weights of what P was made from, and the intercept."""
+        inner = z[:-1]
+        coef = inner if self._back is None else self._back @ inner
+        return RidgeSolution(coef, z[-1] - self._mean @ inner)
 
 
 class _Held:
-    """A factorisation of rows that every fit starts with: K + δ/w = RᵀR.
+    """Rows that every fit starts with."""
+
+    def __init__(self, rows: Index, Y: Matrix, weights: Vector, ridge: float):
+        self._key = rows, Y, weights, ridge
+
+    def __len__(self) -> int:
+        return len(self._key[0])
+
+    def starts(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> bool:
+        """Whether a fit starts with the held rows, as they are held."""
+        held, Y_held, weights_held, ridge_held = self._key
+        n = len(held)
+        return (
+            ridge == ridge_held
+            and np.array_equal(rows[:n], held)
+            and np.array_equal(weights[:n], weights_held)
+            and np.array_equal(Y[:n], Y_held)
+        )
+
+
+class _HeldSums(_Held):
+    """Sums of the held rows: a fit adds those of its other rows."""
+
+    def __init__(self, explicit: _Explicit, rows: Index, Y: Matrix, weights: Vector, ridge: float):
+        super().__init__(rows, Y, weights, ridge)
+        self._explicit, self._own = explicit, explicit.sums(rows, Y, weights, ridge)
+
+    def sums(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> _Sums:
+        """Of a fit that starts with the held rows."""
+        n = len(self)
+        if n == len(rows):
+            return self._own
+        return self._own + self._explicit.sums(rows[n:], Y[n:], weights[n:], ridge)
+
+
+class _HeldFactor(_Held):
+    """A factorisation of the held rows: K + δ/w = RᵀR.
 
     With V = R⁻ᵀK from these to the other rows, what these leave of the others is K − VᵀV. A fit of
     both solves as many equations as it has other rows.
     """
 
     def __init__(self, gram: Matrix, rows: Index, Y: Matrix, weights: Vector, ridge: float):
-        self._key = rows, Y, weights, ridge
+        super().__init__(rows, Y, weights, ridge)
         M = _ridged(gram, rows, ridge / weights)
         self._R = cho_factor(M, overwrite_a=True, check_finite=False)[0]
         others = np.ones(len(gram), dtype=bool)
@@ -201,20 +283,9 @@ class _Held:
     def _back(self, B: Matrix, trans: int) -> Matrix:
         return np.asarray(solve_triangular(self._R, B, trans=trans, check_finite=False))
 
-    def starts(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> bool:
-        """Whether a fit starts with the held rows, as they are held."""
-        held, Y_held, weights_held, ridge_held = self._key
-        n = len(held)
-        return (
-            ridge == ridge_held
-            and np.array_equal(rows[:n], held)
-            and np.array_equal(weights[:n], weights_held)
-            and np.array_equal(Y[:n], Y_held)
-        )
-
     def solve(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> Matrix:
         """(K + δ/w)⁻¹ [Y, 1] of a fit that starts with the held rows."""
-        n = len(self._key[0])
+        n = len(self)
         others = self._at[rows[n:]]
         if not len(others):
             return self._back(self._own, trans=0)
