@@ -218,7 +218,7 @@ class _Explicit:
 
     def solution(self, z: Matrix) -> RidgeSolution:
         """Weights of what P was made from, and the intercept."""
-        inner = z[:-1]
+        inner = np.ascontiguousarray(z[:-1])
         coef = inner if self._back is None else self._back @ inner
         return RidgeSolution(coef, z[-1] - self._mean @ inner)
 
