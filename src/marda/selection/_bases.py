@@ -33,7 +33,7 @@ from marda.operators.linear import (
 from marda.operators.rows import Rows
 from marda.selection.path import noise_path
 
-__all__ = ["Basis", "FullBasis", "Labelled", "ThinBasis"]
+__all__ = ["Basis", "FullBasis", "Labelled", "ThinBasis", "inverse_of"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -190,8 +190,7 @@ class ThinBasis(Basis):
 
     def __init__(self, rows: Rows, known: Labelled, squares: Vector):
         super().__init__(rows, known)
-        # An empty column is reconstructed by nothing and helps to reconstruct nothing.
-        self._inverse = np.divide(1.0, squares, out=np.zeros_like(squares), where=squares > 0)
+        self._inverse = inverse_of(squares)
 
     @cached_property
     def _eigen(self) -> tuple[Vector, Matrix]:
@@ -257,6 +256,11 @@ class ThinBasis(Basis):
         weights = None if np.all(known.weights == 1) else known.weights
         gram = RowGram(labelled, weights)
         return WoodburyFactor(self._plain_system(gram, p, ridge_class), PREDICTOR)
+
+
+def inverse_of(diagonal: Vector) -> Vector:
+    """1 over what is not 0: an empty column is reconstructed by nothing and helps nothing."""
+    return np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
 
 
 def _gram(A: Matrix) -> Matrix:

@@ -153,9 +153,8 @@ class PathMaps:
 
     def _apart(self, point: Point) -> bool:
         """Whether the penalty ω·D stands for an ω·I that differs from it too much."""
-        ratio = (
-            self._scale / self.squares[self.squares > 0]
-        )  # ω·I over ω·D; each counts as much as it varies
+        # ω·I over ω·D; each feature counts as much as it varies
+        ratio = self._scale / self.squares[self.squares > 0]
         spread = np.sqrt(max(ratio.mean() - 1, 0.0))
         noise = point.noise * (1 - point.noise)
         return bool(point.ridge * spread > TOLERANCE * (noise + point.ridge))

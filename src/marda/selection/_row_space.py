@@ -27,7 +27,7 @@ from scipy.linalg import lu_factor, lu_solve
 from marda._linalg import add_gram, mirror_lower
 from marda.operators.linear import CholeskyFactor, SingularError
 from marda.operators.rows import Rows
-from marda.selection._bases import PREDICTOR, Labelled
+from marda.selection._bases import PREDICTOR, Labelled, inverse_of
 from marda.selection._path_maps import PathMaps, Point
 
 __all__ = ["RowSpace"]
@@ -113,7 +113,7 @@ class _Level:
         self.space, self.p, self.q = space, point.noise, 1 - point.noise
         rows, known, q = space.rows, space.known, self.q
         self.metric = space.maps.metric(point)
-        self.inverse = _inverse(self.metric)
+        self.inverse = inverse_of(self.metric)
         K = rows.kernel(self.inverse)
         K *= q * q
         K[np.diag_indices_from(K)] += 1
@@ -212,7 +212,7 @@ class _Level:
     def _solve_more(self, s: float, r: Vector) -> Vector:
         """(G + sQ)⁻¹r = (N + s pqD + (1+s)q²XᵀX)⁻¹r."""
         rows = self.space.rows
-        inverse = _inverse(self.metric + s * self._noise)
+        inverse = inverse_of(self.metric + s * self._noise)
         share = (1 + s) * self.q**2
         K = rows.kernel(inverse)
         K *= share
@@ -220,8 +220,3 @@ class _Level:
         first = inverse * r
         inner = CholeskyFactor(K).solve(rows.dot(first[:, None]))
         return np.asarray(first - share * inverse * rows.tdot(inner)[:, 0])
-
-
-def _inverse(diagonal: Vector) -> Vector:
-    """1 over what is not 0: an empty column is reconstructed by nothing."""
-    return np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
