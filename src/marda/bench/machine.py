@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -13,8 +14,7 @@ __all__ = ["blas_threads", "machine"]
 
 def _blas() -> list[dict[str, Any]]:
     """Every loaded BLAS as threadpoolctl describes it; nothing where that is not installed."""
-    import scipy.linalg  # noqa: F401  (only libraries that are loaded are seen)
-
+    import_module("scipy.linalg")  # only libraries that are loaded are seen
     try:
         from threadpoolctl import threadpool_info
     except ImportError:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from html import escape
-from importlib import resources
+from importlib import import_module, resources
 from typing import Any, Literal
 
 from marda.experiments.rows import versions
@@ -49,8 +49,8 @@ class Verdict:
 def require() -> None:
     """Raise, before any work, if the libraries for charts are not installed."""
     try:
-        import altair  # noqa: F401
-        import vl_convert  # noqa: F401
+        for name in ("altair", "vl_convert"):
+            import_module(name)
     except ImportError as error:
         raise InputError(
             f"a report needs {error.name}, which is not installed: pip install 'marda[report]'."

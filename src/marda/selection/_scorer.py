@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
 from sklearn.base import BaseEstimator
@@ -26,7 +27,7 @@ class Criterion(Protocol):
         ...
 
 
-class Scorer(BaseEstimator):
+class Scorer(BaseEstimator, ABC):
     """Parameters, routing and the split of rows by domain."""
 
     #: Whether labelled source rows are needed.
@@ -62,5 +63,6 @@ class Scorer(BaseEstimator):
         source, target = split_rows(name, X, y, sample_domain, labels=self._reads_source)
         return float(self._score(Fitted(estimator, name), source, target)) + 0.0  # no "-0.0"
 
+    @abstractmethod
     def _score(self, model: Fitted, source: Rows, target: Rows) -> float:
-        raise NotImplementedError
+        """The criterion."""
