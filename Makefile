@@ -32,6 +32,8 @@ test: $(VENV)/.test  ## the default test suite
 
 slow: $(VENV)/.test  ## the slow, data and browser tests
 	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) -m 'slow or data or browser'
+	# scikit-learn's checks of other arrays run only where SciPy was told of them when it was loaded.
+	SCIPY_ARRAY_API=1 $(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) -k array_api
 
 test-min:  ## the default suite against the oldest supported dependencies
 	$(MAKE) VENV=.venv-min .venv-min/.oldest
