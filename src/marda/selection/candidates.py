@@ -231,7 +231,7 @@ class PathCandidates:
             yield one.weights if one.plain else self._basis.coef(one.weights), one.intercept
 
     def close(self, params: Mapping[str, Any]) -> bool:
-        """Whether a candidate's scores are those of its own fit, within 2 % or so.
+        """Whether a candidate's scores are those of its own fit, within a few percent at most.
 
         Parameters
         ----------
