@@ -42,7 +42,7 @@ test-min:  ## the default suite against the oldest supported dependencies
 .venv-min/.oldest: pyproject.toml constraints-min.txt
 	$(PYTHON) -m venv .venv-min
 	.venv-min/bin/python -m pip install --quiet -c constraints-min.txt -e '.[cli,report]' \
-		pytest pytest-xdist hypothesis pandas threadpoolctl
+		pytest pytest-xdist hypothesis pandas threadpoolctl python-flint
 	touch $@
 
 lint: $(VENV)/.dev  ## ruff, strict types, layer order
