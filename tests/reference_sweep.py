@@ -237,7 +237,7 @@ def is_refusal(error: Exception, options: dict[str, Any]) -> bool:
     if isinstance(error, np.linalg.LinAlgError) or RAW.search(str(error)):
         return False
     ridges = [options.get(name, 1.0) for name in ("ridge", "ridge_class", "ridge_domain")]
-    return not (re.search(r"above 0(?![.\d])", str(error)) and min(ridges) > 0)
+    return not (re.search(r"above 0(?!\.?\d)", str(error)) and min(ridges) > 0)
 
 
 def outcomes(spec: Spec, solvers: Iterable[str] = SOLVERS) -> list[Outcome]:
@@ -250,7 +250,7 @@ def outcomes(spec: Spec, solvers: Iterable[str] = SOLVERS) -> list[Outcome]:
 def table(found: list[Outcome]) -> str:
     """Regime × solver, counted."""
     lines = [
-        "| regime | solver | right | refused | silently wrong | untrue refusal or crash | worst error |",
+        "| regime | solver | right | refused | silently wrong | untrue or crashed | worst error |",
         "|" + " --- |" * 7,
     ]
     for regime in REGIMES:
