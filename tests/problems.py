@@ -59,8 +59,15 @@ def moments_of(case: Case, **options) -> Moments:
 def problem_of(case: Case, settings: Settings, solver="primal", class_weights=None) -> Problem:
     """A `Problem` by any route; `case` has its labelled rows first."""
     weights = np.ones(case.n_classes) if class_weights is None else class_weights
-    rows = {} if solver == "primal" else {"X": case.X, "row_classes": case.codes[case.labelled]}
-    return Problem(moments_of(case, class_grams=True), settings, solver, weights, **rows)
+    moments = moments_of(case, class_grams=True)
+    rows = {} if solver == "primal" else rows_of(case, moments)
+    return Problem(moments, settings, solver, weights, **rows)
+
+
+def rows_of(case: Case, moments: Moments, X=None) -> dict:
+    """A copy of the rows, which a problem takes over, and their groups."""
+    X = case.X if X is None else X
+    return {"X": X.copy(), "row_groups": moments.row_groups(case.domain, case.codes)}
 
 
 def solved(case: Case, method: str, settings: Settings, solver="primal", **options) -> Solution:

@@ -1,28 +1,31 @@
-"""Two BLAS-3 helpers on symmetric matrices, shared by moments and operators."""
+"""Two BLAS-3 helpers on symmetric matrices, and how a system that cannot be solved is refused."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsyrk, ssyrk
+from scipy.linalg.blas import dsyrk
 
-__all__ = ["add_gram", "mirror_lower"]
+__all__ = ["InaccurateError", "SingularError", "add_gram", "mirror_lower"]
 
 _BLOCK = 256
 
 
-def add_gram(lower: NDArray[np.float64], A: NDArray[Any]) -> NDArray[np.float64]:
-    """Add A Aᵀ to the lower triangle of a Fortran-ordered matrix, in place where A is float64.
+class SingularError(ValueError):
+    """A matrix that must be inverted is singular."""
 
-    float32 products run in float32 and are added in float64.
+
+class InaccurateError(ValueError):
+    """A system could be solved, but not to six digits: the answer is refused."""
+
+
+def add_gram(lower: NDArray[np.float64], A: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A Aᵀ added to the lower triangle of a symmetric matrix; use what it returns.
+
+    The sum is made in the memory of `lower` where BLAS can (Fortran order); what lies above the
+    diagonal has no meaning.
     """
-    A = np.asfortranarray(A)
-    if A.dtype == np.float32:
-        lower += ssyrk(1.0, A, lower=1)
-        return lower
-    return np.asarray(dsyrk(1.0, A, beta=1.0, c=lower, lower=1, overwrite_c=1))
+    return np.asarray(dsyrk(1.0, np.asfortranarray(A), beta=1.0, c=lower, lower=1, overwrite_c=1))
 
 
 def mirror_lower(matrix: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -7,8 +7,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda._validation import UNLABELED
 from marda.moments import Moments
 from marda.noise import Noise
 from marda.operators.denoiser import Denoiser
@@ -18,12 +20,11 @@ from marda.operators.linear import (
     CholeskyFactor,
     DenseGram,
     DiagonalPlusGram,
-    Factor,
     Gram,
     IterativeFactor,
+    RowFactor,
     RowGram,
     SecondMoment,
-    WoodburyFactor,
 )
 from marda.operators.primal import PrimalDenoiser
 from marda.operators.rows import Rows
@@ -73,8 +74,9 @@ class Problem:
         The route.
     class_weights : array of shape (n_classes,)
         Weight of the labelled rows of a class.
-    X, row_classes : rows with the labelled ones first, and the classes of those
-        For the routes that keep rows, and for class weights without a Gram a class.
+    X, row_groups : rows with the labelled ones first, and the group of `moments` of each
+        For the routes that keep rows, and for class weights without a Gram per class. The problem
+        takes X over: dense float64 rows are centred in place.
     outputs : integer array, default=None
         Reconstructed features; None for all.
     """
@@ -87,7 +89,7 @@ class Problem:
         class_weights: Vector,
         *,
         X: Any = None,
-        row_classes: NDArray[np.int64] | None = None,
+        row_groups: NDArray[np.int64] | None = None,
         outputs: NDArray[np.int64] | None = None,
     ):
         self.moments, self.settings, self.solver = moments, settings, solver
@@ -95,19 +97,25 @@ class Problem:
         d = moments.n_features
         self.scale = settings.noise.scale(d)
         self.n_outputs = d if outputs is None else len(outputs)
-        n, total, squares = moments.select(np.ones(len(moments.counts), dtype=bool))
-        self.count = n
         self.bias = settings.fit_intercept
-        self.center = total / n if self.bias else np.zeros(d)
-        self._squares = squares
-        self._rows = None if X is None else Rows(X, self.center)
-        self._row_weights = None
-        if row_classes is not None:
-            weights = class_weights[row_classes]
-            self._row_weights = None if np.all(weights == 1) else weights
-            self._n_labelled = len(row_classes)
+        self.count, moved, _ = moments.about(moments.shift)
+        self.center = moments.shift + moved / self.count if self.bias else np.zeros(d)
+        self._squares = moments.about(np.zeros(d))[2]
         self._group_weights = moments.group_weights(class_weights)
         self._denoisers: dict[str, Denoiser] = {}
+        self._rows = None
+        if X is not None:
+            assert row_groups is not None
+            self._row_groups = row_groups
+            labels = moments.labels[row_groups]
+            self.row_labels = labels[labels != UNLABELED]
+            weights = class_weights[self.row_labels]
+            self._row_weights = None if np.all(weights == 1) else weights
+            if self.bias and not sp.issparse(X) and X.dtype == np.float64:
+                X -= self.center
+                self._rows = Rows(X)
+            else:
+                self._rows = Rows(X, self.center)
 
     # Ridges and weights -----------------------------------------------------------------------
     # With scaling="relative" each is a fraction of what it competes with, so that features times
@@ -153,11 +161,24 @@ class Problem:
     @cached_property
     def all_rows(self) -> SecondMoment:
         """Q."""
-        n, total, squares = self.moments.select(np.ones(len(self.moments.counts), dtype=bool))
+        n, total, squares = self.moments.about(np.zeros(self.moments.n_features))
         variance = self.settings.noise.variance(n, total, squares)
         # Centred at their own mean, features and bias do not mix: u = 0.
-        cross = np.zeros_like(total) if self.bias else None
-        return SecondMoment(self.gram, self.scale, variance, cross, n)
+        mean = np.zeros_like(total) if self.bias else None
+        return SecondMoment(self.gram, self.scale, variance, mean, n)
+
+    @cached_property
+    def labelled_mean(self) -> Vector:
+        """Where the Gram of labelled rows is centred, from where all rows are: 0 without a bias."""
+        n, total, _ = self.moments.about(self.center, self._group_weights)
+        return total / n if self.bias and n > 0 else np.zeros_like(total)
+
+    @cached_property
+    def labelled_rows(self) -> Rows:
+        """Labelled rows about their own mean."""
+        assert self._rows is not None
+        rows, mean = self._rows.first(len(self.row_labels)), self.labelled_mean
+        return Rows(rows.X, mean if rows.center is None else rows.center + mean)
 
     @cached_property
     def labelled(self) -> SecondMoment:
@@ -166,13 +187,15 @@ class Problem:
         variance = self.settings.noise.variance(n, total, squares)
         gram: Gram
         if self._rows is not None:
-            gram = RowGram(self._rows.first(self._n_labelled), self._row_weights)
+            gram = RowGram(self.labelled_rows, self._row_weights)
             if self.solver == "primal":
                 gram = DenseGram(gram.dense())
         else:
-            gram = DenseGram(self.moments.scatter(self.center, self.class_weights))
-        cross = self.scale * (total - n * self.center) if self.bias else None
-        return SecondMoment(gram, self.scale, variance, cross, n)
+            gram = DenseGram(
+                self.moments.scatter(self.center + self.labelled_mean, self.class_weights)
+            )
+        mean = self.scale * self.labelled_mean if self.bias else None
+        return SecondMoment(gram, self.scale, variance, mean, n)
 
     # Factorisations ---------------------------------------------------------------------------
 
@@ -186,9 +209,7 @@ class Problem:
         if not parts:
             return None
         weight = self.settings.domain_loss_weight
-        both = Discrepancy(
-            np.vstack([p.rows for p in parts]), np.sum([p.diagonal for p in parts], axis=0)
-        )
+        both = Discrepancy.sum(parts)
         if self.settings.scaling == "balanced":
             weight *= self.count
         elif self.settings.scaling == "relative":
@@ -207,23 +228,36 @@ class Problem:
         which = model.discrepancies if self.has_target else ""
         if which not in self._denoisers:
             diagonal = self.all_rows.diagonal + self.ridge
-            extra = np.zeros((0, len(diagonal)))
+            extra, mixing = np.zeros((0, len(diagonal))), None
             term = self._discrepancy(which)
             if term is not None:
                 diagonal, extra = diagonal + term.diagonal, term.rows
-            system = DiagonalPlusGram(diagonal, self.scale, self.gram, extra)
+                if self._rows is not None:
+                    mixing = term.combinations[:, self._row_groups]
+            system = DiagonalPlusGram(diagonal, self.scale, self.gram, extra, mixing)
             variance = self.all_rows.diagonal
-            args = (system, self.count, variance, self.labelled, self.outputs, self.bias)
-            self._denoisers[which] = self._make(args)
+            scatter = self._scatter_diagonal(None)
+            kind = self._route()
+            self._denoisers[which] = kind(
+                system, self.count, variance, self.labelled, self.outputs, self.bias, scatter
+            )
         return self._denoisers[which]
 
-    def _make(self, args: tuple[Any, ...]) -> Denoiser:
+    def _route(self) -> type[Denoiser]:
         if self.solver == "primal":
-            return PrimalDenoiser(*args)
+            return PrimalDenoiser
         if self.solver == "dual":
-            return DualDenoiser(*args)
-        kind = IterativeDenoiser if self.outputs is None else PivotDenoiser
-        return kind(*args, gram_diagonal=self._scatter_diagonal(None))
+            return DualDenoiser
+        return IterativeDenoiser if self.outputs is None else PivotDenoiser
+
+    @property
+    def offset_ratio(self) -> float:
+        """How far rows are from where W maps them from, in units of their spread; 1 with a bias."""
+        if self.bias:
+            return 1.0
+        mean = self.moments.shift + self.moments.about(self.moments.shift)[1] / self.count
+        spread = float(self.moments.about(mean)[2].sum())
+        return float(np.sqrt(self._squares.sum() / spread)) if spread > 0 else 1.0
 
     @property
     def has_target(self) -> bool:
@@ -232,32 +266,49 @@ class Problem:
 
     def _scatter_diagonal(self, weights: Vector | None) -> Vector:
         """Diagonal of a centred Gram, from sums."""
-        w = np.ones(len(self.moments.counts)) if weights is None else weights
-        n, total, squares = self.moments.weighted(w)
-        c = self.center
-        return np.maximum(squares - 2 * c * total + n * c**2, 0)
+        return self.moments.about(self.center, weights)[2]
 
-    def factor(
-        self, diagonal: Vector, scale: Vector, gram: Gram, gram_diagonal: Vector, name: str
-    ) -> Factor:
-        """A factorised D + A S A on the outputs, by this problem's route."""
+    @property
+    def diagonal_labelled(self) -> Vector:
+        """Diagonal of Q_l about the labelled mean."""
+        scatter = self.moments.about(self.center + self.labelled_mean, self._group_weights)[2]
+        return self.scale**2 * scatter + self.labelled.diagonal
+
+    def _ridge_solve(
+        self,
+        Q: SecondMoment,
+        ridge: float,
+        right: tuple[Matrix, Matrix | None],
+        null: Vector | None,
+        name: str,
+    ) -> tuple[Matrix, float]:
+        """(A S A + D + ridge)⁻¹B on the outputs, by this problem's route, and the condition.
+
+        `right` is B = A Xᵀdiag(w)Y, and Y where rows are kept: through them nothing is subtracted.
+        """
+        B, Y = right
+        gram, diagonal, scale = Q.gram, Q.diagonal + ridge, Q.scale
         outputs = self.outputs
         if outputs is not None:
-            diagonal, scale, gram_diagonal = (
-                diagonal[outputs],
-                scale[outputs],
-                gram_diagonal[outputs],
-            )
+            B, diagonal, scale = B[outputs], diagonal[outputs], scale[outputs]
             if isinstance(gram, RowGram):
                 gram = RowGram(gram.rows.columns(outputs), gram.weights)
             else:
                 gram = DenseGram(gram.dense()[np.ix_(outputs, outputs)])
         system = DiagonalPlusGram(diagonal, scale, gram, np.zeros((0, len(diagonal))))
-        if self.solver == "primal":
-            return CholeskyFactor(system.dense(), name)
+        factor: CholeskyFactor | RowFactor | IterativeFactor
         if self.solver == "dual":
-            return WoodburyFactor(system, name)
-        return IterativeFactor(system, gram_diagonal, 1e-12, name)
+            factor = RowFactor(system, name, null)
+            assert Y is not None
+            solved = factor.solve_rows(Y if factor.root is None else factor.root[:, None] * Y)
+        elif self.solver == "primal":
+            factor = CholeskyFactor(system.dense(), name, ridge)
+            solved = factor.solve(B)
+        else:
+            assert isinstance(gram, RowGram)
+            factor = IterativeFactor(system, gram.rows.squares(gram.weights), 1e-13, name)
+            solved = factor.solve(B)
+        return solved, factor.condition
 
     # Prediction terms -------------------------------------------------------------------------
 
@@ -270,33 +321,52 @@ class Problem:
         return (np.vstack([T, Y]) if self.bias else T), Y, norm
 
     @cached_property
+    def labels_about_mean(self) -> tuple[Matrix, Matrix | None, Vector]:
+        """A Xᵀdiag(w)Y about the labelled means of rows and labels; Y per row; the labels' mean.
+
+        Without a bias nothing is centred. These are the right-hand sides of the class predictor.
+        """
+        moments, mean = self.moments, np.zeros(len(self.class_weights))
+        XY, sums = label_products(moments, self.class_weights, self.center + self.labelled_mean)
+        if self.bias:
+            mean = sums / self.labelled.count
+        Y = None
+        if self._rows is not None:
+            Y = np.where(self.row_labels[:, None] == np.arange(len(mean)), 1.0, -1.0) - mean
+        return self.scale[:, None] * XY, Y, mean
+
+    @cached_property
+    def _identity(self) -> tuple[Matrix, Vector, float]:
+        B, Y, mean = self.labels_about_mean
+        Q = self.labelled
+        null = None
+        if self.bias and self._rows is not None:
+            null = np.ones(len(self.row_labels)) if self._row_weights is None else self._row_weights
+        name = "the class predictor's matrix"
+        Z, condition = self._ridge_solve(Q, self.ridge_class, (B, Y), null, name)
+        if Q.mean is None:
+            return Z, mean, condition
+        outputs = slice(None) if self.outputs is None else self.outputs
+        return Z, mean - Q.mean[outputs] @ Z, condition
+
+    @property
     def identity_predictor(self) -> tuple[Matrix, Vector]:
         """Z and z₀ for W = I (on the outputs): BL, MCF, and where the alternation starts.
 
         z₀ is relative to centred inputs: scores = (x − a∘m)Z + z₀.
         """
-        T, Y, _ = self.label_sums
-        d = self.moments.n_features
-        outputs = slice(None) if self.outputs is None else self.outputs
-        Q = self.labelled
-        diagonal = Q.diagonal + self.ridge_class
-        scatter = self._scatter_diagonal(self._group_weights)
-        factor = self.factor(diagonal, Q.scale, Q.gram, scatter, "the class predictor's matrix")
-        top = T[:d][outputs]
-        if Q.cross is None:
-            return factor.solve(top), np.zeros(T.shape[1])
-        # Eliminate z₀: (K − uuᵀ/n) Z = T − uY/n, a rank-one change of the factorised K
-        u = Q.cross[outputs][:, None]
-        n = Q.count
-        solved = factor.solve(np.hstack([top - u * (Y / n), u]))
-        plain, Ku = solved[:, :-1], solved[:, -1:]
-        Z = plain + Ku @ (u.T @ plain) / (n - float((u.T @ Ku).item()))
-        return Z, np.asarray((Y - u.ravel() @ Z) / n)
+        return self._identity[:2]
+
+    @property
+    def identity_condition(self) -> float:
+        """Of the system that they solve."""
+        return self._identity[2]
 
     def class_term(self, Z: Matrix, z0: Vector) -> PredictionTerm:
         """λ L2 without its penalty, for given Z and z₀."""
         T, _, norm = self.label_sums
-        return PredictionTerm(self._class_loss_weight, self.labelled, T, norm, Z, z0)
+        condition = self.identity_condition
+        return PredictionTerm(self._class_loss_weight, self.labelled, T, norm, Z, z0, condition)
 
     @cached_property
     def domain_term(self) -> PredictionTerm:
@@ -304,20 +374,18 @@ class Problem:
         targets = domain_targets(self.moments)
         moments, center = self.moments, self.center
         sums = moments.sums + moments.counts[:, None] * (moments.shift - center)
-        outputs = slice(None) if self.outputs is None else self.outputs
         d = moments.n_features
-        scatter = self._scatter_diagonal(None)
         ridge = self.settings.ridge_domain
         if self.settings.scaling == "relative":  # z_D is learned on clean rows
-            ridge *= float(scatter.mean())
-        factor = self.factor(
-            np.full(d, ridge),
-            np.ones(d),
-            self.gram,
-            scatter,
-            "the domain predictor's matrix",
+            ridge *= float(self._scatter_diagonal(None).mean())
+        clean = SecondMoment(self.gram, np.ones(d), np.zeros(d), None, self.count)
+        Y = null = None
+        if self._rows is not None:
+            Y = targets.labels[self._row_groups]
+            null = np.ones(len(Y)) if self.bias else None
+        z_domain, condition = self._ridge_solve(
+            clean, ridge, (sums.T @ targets.labels, Y), null, "the domain predictor's matrix"
         )
-        z_domain = factor.solve(sums.T[outputs] @ targets.labels)
         z0 = np.zeros(len(targets.wanted))
         ones = self.scale * sums.sum(0)
         if self.bias:
@@ -333,6 +401,7 @@ class Problem:
             self.count * float(targets.wanted @ targets.wanted),
             z_domain,
             z0,
+            condition,
         )
 
     # Losses of W = I --------------------------------------------------------------------------

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from marda._linalg import InaccurateError
 from marda.operators.denoiser import Coupling, Denoiser
+from marda.operators.dual import RowSpacePredictor
 from marda.operators.primal import PrimalDenoiser
 from marda.problem import Problem
 from marda.terms import Model, PredictionTerm
@@ -28,6 +30,9 @@ __all__ = ["Solution", "solve"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
+LIMIT = 1e-6  # of residuals and errors: above it an answer is refused
+GROWTH = 30.0  # how much an error of one alternation may become in all of them
+EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 ALTERNATIONS = 20  # that a joint model takes on normalised rows, more or less
 
 
@@ -45,6 +50,24 @@ class Solution:
     loss_curve: list[float]
     n_iter: int
     converged: bool
+    residual: float  # of (★) on probes, and of the Z step: the larger
+    error: float  # about how large the relative error of W and Z may be
+
+    def check(self) -> None:
+        """Refuse an answer that is not right to six digits."""
+        # Without a bias W maps rows from the origin: what is lost there is lost of their spread.
+        far = self.problem.offset_ratio
+        if far * self.residual <= LIMIT and far * self.error <= LIMIT:
+            return
+        settings = self.problem.settings
+        away = "" if far < 100 else f" of rows {far:.0e} times their spread from the origin"
+        raise InaccurateError(
+            f"{self.model.name} by the {self.problem.solver!r} route{away} is not right to six "
+            f"digits (relative residual {self.residual:.0e}, error about {self.error:.0e}): raise "
+            f"ridge={settings.ridge:g}, ridge_class={settings.ridge_class:g} or "
+            f"ridge_domain={settings.ridge_domain:g}, bring columns to a like scale"
+            f"{', use fit_intercept=True' if away else ''}, or try another solver."
+        )
 
     def matmul(self, V: Matrix) -> Matrix:
         """W V."""
@@ -115,36 +138,64 @@ def _basis(terms: Sequence[PredictionTerm], n_outputs: int) -> tuple[Matrix, lis
     return U, [t.weight * A @ A.T for t, A in zip(terms, inside, strict=True)]
 
 
-def _solve_on_basis(
-    denoiser: Denoiser,
-    terms: Sequence[PredictionTerm],
-    earlier: Sequence[tuple[Matrix, Matrix]],
-    repeated: bool,
-) -> tuple[Matrix, Matrix]:
-    """Δ and U for given predictors: equation (★U)."""
-    U, couplings = _basis(terms, denoiser.n_outputs)
-    if not U.shape[1]:
-        return np.zeros((denoiser.n_features + denoiser.bias, 0)), U
-    W0U = denoiser.map(U)
-    R = np.zeros_like(W0U)
-    for term, S in zip(terms, couplings, strict=True):
-        R += term.weight * term.right_side() @ (term.Z.T @ U) - term.Q.matmul(W0U @ S)
-    if repeated and len(terms) == 1 and isinstance(denoiser, PrimalDenoiser):
-        B, Lambda = denoiser.pencil  # each column on its own: (I + s Λ) in the pencil's basis
-        inner = (B.T @ R) / (1 + np.outer(Lambda, np.diag(couplings[0])))
-        return B @ inner, U
-    start = None
-    if earlier:
-        # Where the last two answers point to
-        last = [delta @ (basis.T @ U) for delta, basis in earlier[-2:]]
-        start = 2 * last[1] - last[0] if len(last) == 2 else last[0]
-    zero = np.zeros((U.shape[1], U.shape[1]))
-    on_labelled, on_all = zero.copy(), zero.copy()
-    for term, S in zip(terms, couplings, strict=True):
-        S_of_kind = on_labelled if term.Q is denoiser.labelled else on_all
-        S_of_kind += S
-    solves = ALTERNATIONS if repeated else 1
-    return denoiser.solve_coupled(Coupling(on_labelled, on_all), R, start, solves), U
+@dataclass(frozen=True)
+class _OnBasis:
+    """Equation (★U) for given predictors."""
+
+    denoiser: Denoiser
+    terms: Sequence[PredictionTerm]
+    U: Matrix
+    couplings: Sequence[Matrix]  # S_k
+    repeated: bool  # whether more such equations will come
+
+    @staticmethod
+    def of(denoiser: Denoiser, terms: Sequence[PredictionTerm], repeated: bool) -> _OnBasis:
+        """With an orthonormal basis of the predictors."""
+        return _OnBasis(denoiser, terms, *_basis(terms, denoiser.n_outputs), repeated)
+
+    @cached_property
+    def W0U(self) -> Matrix:
+        """W₀U."""
+        return self.denoiser.map(self.U)
+
+    @cached_property
+    def right(self) -> Matrix:
+        """Σ_k (a_k T_k Z_kᵀU − Q_k W₀U S_k)."""
+        R = np.zeros_like(self.W0U)
+        for term, S in zip(self.terms, self.couplings, strict=True):
+            R += term.weight * term.right_side() @ (term.Z.T @ self.U)
+            R -= term.Q.matmul(self.W0U @ S)
+        return R
+
+    def left(self, delta: Matrix) -> Matrix:
+        """G Δ + Σ_k Q_k Δ S_k."""
+        out = self.denoiser.matmul(delta)
+        for term, S in zip(self.terms, self.couplings, strict=True):
+            out += term.Q.matmul(delta @ S)
+        return out
+
+    def solve(self, R: Matrix, start: Matrix | None = None) -> Matrix:
+        """Δ for a right-hand side."""
+        denoiser, U = self.denoiser, self.U
+        if not U.shape[1]:
+            return np.zeros((denoiser.n_features + denoiser.bias, 0))
+        if self.repeated and len(self.terms) == 1 and isinstance(denoiser, PrimalDenoiser):
+            B, Lambda = denoiser.pencil  # each column on its own: (I + s Λ) in the pencil's basis
+            return B @ ((B.T @ R) / (1 + np.outer(Lambda, np.diag(self.couplings[0]))))
+        on_labelled, on_all = np.zeros((2, U.shape[1], U.shape[1]))
+        for term, S in zip(self.terms, self.couplings, strict=True):
+            S_of_kind = on_labelled if term.Q is denoiser.labelled else on_all
+            S_of_kind += S
+        solves = ALTERNATIONS if self.repeated else 1
+        return denoiser.solve_coupled(Coupling(on_labelled, on_all), R, start, solves)
+
+
+def _extrapolated(earlier: Sequence[tuple[Matrix, Matrix]], U: Matrix) -> Matrix | None:
+    """Where the last two answers point to, in the new basis."""
+    last = [delta @ (basis.T @ U) for delta, basis in earlier[-2:]]
+    if not last:
+        return None
+    return 2 * last[1] - last[0] if len(last) == 2 else last[0]
 
 
 class _ZStep:
@@ -155,33 +206,76 @@ class _ZStep:
     """
 
     def __init__(self, problem: Problem, denoiser: Denoiser):
-        self.denoiser = denoiser
+        self.denoiser, self.ridge = denoiser, problem.ridge_class
         self.K0 = denoiser.predictor(problem.ridge_class)
-        T, self.Y, _ = problem.label_sums
-        self.u = problem.labelled.bias_column()
-        self.n = problem.labelled.count
-        self.T = T if self.u is None else T - np.outer(self.u, self.Y / self.n)
+        features, self.Y, self.mean = problem.labels_about_mean
+        self.T = denoiser.with_bias(features)
+        self.u = problem.labelled.mean
         self.W0T = denoiser.map_adjoint(self.T)
 
     def __call__(self, delta: Matrix, U: Matrix) -> tuple[Matrix, Vector, Matrix]:
         """Z, z₀ and W Z."""
-        rank = U.shape[1]
-        right = self.W0T + U @ (delta.T @ self.T)
-        if rank:
-            Q_delta = self.denoiser.centred(delta)
-            sides = np.hstack([U, self.denoiser.map_adjoint(Q_delta)])
-            J = delta.T @ Q_delta
-            eye = np.eye(rank)
-            middle_inverse = np.block([[np.zeros_like(J), eye], [eye, -J]])
-            solved = self.K0.solve(np.hstack([right, sides]))
-            Z, K0_sides = solved[:, : right.shape[1]], solved[:, right.shape[1] :]
-            core = middle_inverse + sides.T @ K0_sides
-            Z = Z - K0_sides @ np.linalg.solve(core, sides.T @ Z)
-        else:
-            Z = self.K0.solve(right)
+        if not U.shape[1]:
+            return self.finished(delta, U, self._solve(None))
+        return self.finished(delta, U, self._updated(delta, U, U @ (delta.T @ self.T), True))
+
+    def finished(self, delta: Matrix, U: Matrix, Z: Matrix) -> tuple[Matrix, Vector, Matrix]:
+        """Z with the intercept that belongs to it, and W Z."""
         WZ = self.denoiser.map(Z) + delta @ (U.T @ Z)
-        z0 = np.zeros(Z.shape[1]) if self.u is None else (self.Y - self.u @ WZ) / self.n
+        z0 = self.mean
+        if self.u is not None:
+            z0 = z0 - self.u @ WZ[:-1] - WZ[-1]
         return Z, z0, WZ
+
+    def correction(self, delta: Matrix, U: Matrix, Z: Matrix, WZ: Matrix) -> Matrix:
+        """K⁻¹ of what is left of the equation of Z."""
+        left, right = self._sides(delta, U, Z, WZ)
+        return self._updated(delta, U, right - left, False)
+
+    def _updated(self, delta: Matrix, U: Matrix, right: Matrix, labels: bool) -> Matrix:
+        """K⁻¹(right), to which W₀ᵀT belongs with `labels`."""
+        Q_delta = self.denoiser.centred(delta)
+        sides = np.hstack([U, self.denoiser.map_adjoint(Q_delta)])
+        J = delta.T @ Q_delta
+        eye, n_classes = np.eye(U.shape[1]), right.shape[1]
+        middle_inverse = np.block([[np.zeros_like(J), eye], [eye, -J]])
+        both = np.hstack([right, sides])
+        solved = self._solve(both) if labels else self.K0.solve(both)
+        Z, K0_sides = solved[:, :n_classes], solved[:, n_classes:]
+        core = middle_inverse + sides.T @ K0_sides
+        return np.asarray(Z - K0_sides @ np.linalg.solve(core, sides.T @ Z))
+
+    def _solve(self, B: Matrix | None) -> Matrix:
+        """K₀⁻¹(W₀ᵀT + B), where the columns of B beyond the classes stand alone."""
+        if isinstance(self.K0, RowSpacePredictor):
+            assert self.Y is not None
+            return self.K0.solve_labels(self.Y, B)
+        right = self.W0T
+        if B is not None:
+            right = B.copy()
+            right[:, : self.W0T.shape[1]] += self.W0T
+        return self.K0.solve(right)
+
+    def _sides(self, delta: Matrix, U: Matrix, Z: Matrix, WZ: Matrix) -> tuple[Matrix, Matrix]:
+        """WᵀQ_l'WZ + δZ, and WᵀT."""
+
+        def adjoint(B: Matrix) -> Matrix:
+            return self.denoiser.map_adjoint(B) + U @ (delta.T @ B)
+
+        left = adjoint(self.denoiser.centred(WZ)) + self.ridge * Z
+        return left, self.W0T + U @ (delta.T @ self.T)
+
+    def residual(self, delta: Matrix, U: Matrix, Z: Matrix, WZ: Matrix, weights: Vector) -> float:
+        """‖WᵀQ_l'WZ + δZ − WᵀT‖ / ‖WᵀT‖, outputs weighted."""
+        left, right = self._sides(delta, U, Z, WZ)
+        return _relative(left - right, right, weights)
+
+
+def _relative(residual: Matrix, right: Matrix, weights: Vector) -> float:
+    """‖diag(w) residual‖ / ‖diag(w) right‖."""
+    size = float(np.linalg.norm(weights[:, None] * right))
+    off = float(np.linalg.norm(weights[:, None] * residual))
+    return off / size if size else off
 
 
 def solve(
@@ -206,30 +300,73 @@ def solve(
     domain = [problem.domain_term] if model.domain and problem.has_target else []
     if model.joint:
         return _alternate(problem, model, denoiser, domain, max_iter, tol)
-    delta, U = _solve_on_basis(denoiser, domain, [], repeated=False)
+    on_basis = _OnBasis.of(denoiser, domain, repeated=False)
+    delta, U = on_basis.solve(on_basis.right), on_basis.U
     curve = [_fixed_loss(problem, denoiser, delta) + _losses(denoiser, delta, U, domain)]
-    Z = z0 = None
-    if predictor:
-        Z, z0, _ = _ZStep(problem, denoiser)(delta, U)
-    return Solution(problem, model, denoiser, delta, U, Z, z0, curve, 1, True)
+    z_step = _ZStep(problem, denoiser) if predictor else None
+    Z = z0 = WZ = None
+    if z_step is not None:
+        Z, z0, WZ = z_step(delta, U)
+    checked = _checked(problem, denoiser, domain, delta, U, z_step, Z, WZ)
+    return Solution(problem, model, denoiser, delta, U, Z, z0, curve, 1, True, *checked)
+
+
+def _checked(
+    problem: Problem,
+    denoiser: Denoiser,
+    terms: Sequence[PredictionTerm],
+    delta: Matrix,
+    U: Matrix,
+    z_step: _ZStep | None,
+    Z: Matrix | None,
+    WZ: Matrix | None,
+) -> tuple[float, float]:
+    """Residual of an answer, and how large its error may be.
+
+    (★) is tried on a random direction and, where it couples, on one of U. Equations are weighted by
+    the root of G's diagonal, so that the residual does not depend on the units of the features.
+    """
+    rng = np.random.default_rng(0)
+    V = rng.standard_normal((denoiser.n_outputs, 1))
+    scale = denoiser.diagonal
+    if U.shape[1]:
+        V = np.hstack([V, U @ rng.standard_normal((U.shape[1], 1))])
+    mapped = denoiser.map(V) + delta @ (U.T @ V)
+    left, right = denoiser.matmul(mapped), denoiser.target(V)
+    for term in terms:
+        WZ_k = denoiser.map(term.Z) + delta @ (U.T @ term.Z)
+        inside = term.Z.T @ V
+        left += term.weight * (term.Q.matmul(WZ_k) @ inside)
+        right += term.weight * (term.right_side() @ inside)
+    weights = 1 / np.sqrt(scale)
+    residual = max(
+        _relative((left - right)[:, [k]], right[:, [k]], weights) for k in range(V.shape[1])
+    )
+    condition = max([denoiser.factor.condition, *(term.condition for term in terms)])
+    if z_step is not None:
+        assert Z is not None
+        assert WZ is not None
+        outputs = slice(None) if problem.outputs is None else problem.outputs
+        sizes = scale[: problem.moments.n_features][outputs] + problem.ridge_class
+        residual = max(residual, z_step.residual(delta, U, Z, WZ, 1 / np.sqrt(sizes)))
+        condition = max(condition, z_step.K0.condition)
+    return residual, condition * EPS
 
 
 def _identity(problem: Problem, model: Model, predictor: bool) -> Solution:
     """W = I: MCF, and BL where the problem has no noise."""
     d = problem.moments.n_features
-    empty: dict[str, Any] = {
-        "delta": np.zeros((d + problem.bias, 0)),
-        "basis": np.zeros((d, 0)),
-    }
+    nothing = np.zeros((d + problem.bias, 0)), np.zeros((d, 0))
     if not predictor:
-        return Solution(
-            problem, model, None, **empty, Z=None, z0=None, loss_curve=[], n_iter=1, converged=True
-        )
+        return Solution(problem, model, None, *nothing, None, None, [], 1, True, 0.0, 0.0)
     Z, z0 = problem.identity_predictor
     loss = _class_loss(problem, Z, z0, np.vstack([Z, np.zeros_like(z0)]) if problem.bias else Z)
-    return Solution(
-        problem, model, None, **empty, Z=Z, z0=z0, loss_curve=[loss], n_iter=1, converged=True
-    )
+    right = problem.labels_about_mean[0]
+    off = problem.labelled.about_mean(Z) + problem.ridge_class * Z - right
+    sizes = problem.diagonal_labelled + problem.ridge_class
+    residual = _relative(off, right, 1 / np.sqrt(np.maximum(sizes, np.finfo(float).tiny)))
+    error = problem.identity_condition * EPS
+    return Solution(problem, model, None, *nothing, Z, z0, [loss], 1, True, residual, error)
 
 
 def _alternate(
@@ -241,7 +378,6 @@ def _alternate(
     tol: float,
 ) -> Solution:
     """Alternate W and Z from W = I; the loss never rises."""
-    denoiser.refined = False
     z_step = _ZStep(problem, denoiser)
     Z, z0, loss = _start(problem, model, domain)
     curve = [loss]
@@ -251,15 +387,38 @@ def _alternate(
     while n_iter < max_iter and not converged:
         n_iter += 1
         terms = [problem.class_term(Z, z0), *domain]
-        delta, U = _solve_on_basis(denoiser, terms, states, repeated=True)
+        on_basis = _OnBasis.of(denoiser, terms, repeated=True)
+        U = on_basis.U
+        delta = on_basis.solve(on_basis.right, _extrapolated(states, U))
         states = [*states[-1:], (delta, U)]
         Z, z0, WZ = z_step(delta, U)
         loss = _fixed_loss(problem, denoiser, delta) + _class_loss(problem, Z, z0, WZ)
         loss += _losses(denoiser, delta, U, domain)
         converged = curve[-1] - loss <= tol * abs(curve[-1])
         curve.append(loss)
-    delta, U = states[-1]
-    return Solution(problem, model, denoiser, delta, U, Z, z0, curve, n_iter, converged)
+    # Both steps once more, for what is left of their equations: how large that is tells how far
+    # off they were.
+    change = on_basis.solve(on_basis.right - on_basis.left(delta))
+    off = _size(change, denoiser) / max(_size(delta + on_basis.W0U, denoiser), TINY)
+    delta = delta + change
+    Z, z0, WZ = z_step(delta, U)
+    more = z_step.correction(delta, U, Z, WZ)
+    off = max(off, _size(more, denoiser) / max(_size(Z, denoiser), TINY))
+    Z, z0, WZ = z_step.finished(delta, U, Z + more)
+    residual, error = _checked(problem, denoiser, terms, delta, U, z_step, Z, WZ)
+    error = max(error, GROWTH * off)
+    return Solution(
+        problem, model, denoiser, delta, U, Z, z0, curve, n_iter, converged, residual, error
+    )
+
+
+def _size(V: Matrix, denoiser: Denoiser) -> float:
+    """‖V‖ with every feature in units of its own size."""
+    weights = np.sqrt(denoiser.diagonal)
+    if len(V) == denoiser.n_outputs:
+        weights = weights[: denoiser.n_features]
+        weights = weights if denoiser.outputs is None else weights[denoiser.outputs]
+    return float(np.linalg.norm(weights[:, None] * V))
 
 
 def _start(

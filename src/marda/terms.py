@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,14 +69,29 @@ def parse_method(method: str) -> Model:
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """An MMD term, EᵀE + diag(D): rows of differences of means, and what the noise adds."""
+    """An MMD term, EᵀE + diag(D): differences of means, and what the noise adds.
 
-    rows: Matrix
-    diagonal: Vector
+    A difference of means is a combination of the sums of groups whose weights cancel,
+    e = A Σ_g c_g Σ_{n∈g} x_n with Σ_g c_g N_g = 0: from sums about any point, or from the rows.
+    """
+
+    rows: Matrix  # E
+    diagonal: Vector  # D
+    combinations: Matrix  # c, one row per difference, one column per group
 
     def scaled(self, weight: float) -> Discrepancy:
         """The term times a weight."""
-        return Discrepancy(np.sqrt(weight) * self.rows, weight * self.diagonal)
+        root = np.sqrt(weight)
+        return Discrepancy(root * self.rows, weight * self.diagonal, root * self.combinations)
+
+    @staticmethod
+    def sum(parts: Sequence[Discrepancy]) -> Discrepancy:
+        """Several terms as one."""
+        return Discrepancy(
+            np.vstack([p.rows for p in parts]),
+            np.sum([p.diagonal for p in parts], axis=0),
+            np.vstack([p.combinations for p in parts]),
+        )
 
 
 def _pair(
@@ -84,32 +100,28 @@ def _pair(
     source: NDArray[np.bool_],
     target: NDArray[np.bool_],
     marginalization: str,
-) -> tuple[Vector, Vector]:
-    """A v and the diagonal that noise adds to A v vᵀ A, for two sets of groups (math.md §2)."""
-    a = noise.scale(moments.n_features)
+) -> Discrepancy:
+    """V vᵀ marginalised, v the difference of the means of two sets of groups (math.md §2)."""
     (n_s, sum_s, sq_s), (n_t, sum_t, sq_t) = moments.select(source), moments.select(target)
-    v = sum_s / n_s - sum_t / n_t
+    combination = (source / n_s - target / n_t)[None]
+    v = combination @ moments.sums
+    rows = noise.scale(moments.n_features) * v
     if marginalization == "paper":
         if not isinstance(noise, Dropout) or noise.unbiased:
             raise ValueError("marginalization='paper' is defined for dropout noise only.")
-        return a * v, noise.variance(1.0, v, v**2)
+        return Discrepancy(rows, noise.variance(1.0, v[0], v[0] ** 2), combination)
     # Entries are dropped independently: Σ_n N_nn Var[x̃_n] with N_nn = 1/N_s² or 1/N_t²
     diagonal = noise.variance(n_s, sum_s, sq_s) / n_s**2
-    return a * v, diagonal + noise.variance(n_t, sum_t, sq_t) / n_t**2
-
-
-def _average(pairs: list[tuple[Vector, Vector]]) -> Discrepancy:
-    rows = np.array([row for row, _ in pairs]) / np.sqrt(len(pairs))
-    return Discrepancy(rows, np.mean([diagonal for _, diagonal in pairs], axis=0))
+    diagonal = diagonal + noise.variance(n_t, sum_t, sq_t) / n_t**2
+    return Discrepancy(rows, diagonal, combination)
 
 
 def domain_discrepancy(moments: Moments, noise: Noise, marginalization: str) -> Discrepancy:
     """M: marginalised v vᵀ, v = mean of a source − mean of the target; averaged over sources."""
     target = moments.domains < 0
     sources = np.unique(moments.domains[~target])
-    return _average(
-        [_pair(moments, noise, moments.domains == s, target, marginalization) for s in sources]
-    )
+    pairs = [_pair(moments, noise, moments.domains == s, target, marginalization) for s in sources]
+    return Discrepancy.sum(pairs).scaled(1 / len(pairs))
 
 
 def class_discrepancy(moments: Moments, noise: Noise, marginalization: str) -> Discrepancy:
@@ -122,15 +134,13 @@ def class_discrepancy(moments: Moments, noise: Noise, marginalization: str) -> D
         if len(sources):
             groups = [of_class & (moments.domains == s) for s in sources]
             pairs = [_pair(moments, noise, g, of_class & target, marginalization) for g in groups]
-            parts.append(_average(pairs))
+            parts.append(Discrepancy.sum(pairs).scaled(1 / len(pairs)))
     if not parts:
         raise ValueError(
             "the class term C needs labelled target rows of a class that the source has too, and "
             "there are none: label a few target rows, or use a method without C (such as S1M, S1D)."
         )
-    return Discrepancy(
-        np.vstack([p.rows for p in parts]), np.sum([p.diagonal for p in parts], axis=0)
-    )
+    return Discrepancy.sum(parts)
 
 
 @dataclass(frozen=True)
@@ -179,6 +189,7 @@ class PredictionTerm:
     norm: float  # ‖Y‖²
     Z: Matrix
     z0: Vector  # intercept; zeros without a bias
+    condition: float = 1.0  # of the system that Z was solved from, as far as it is known
 
     def right_side(self) -> Matrix:
         """T − Q e z₀: multiplied by Zᵀ it is this term's part of R."""
@@ -187,7 +198,7 @@ class PredictionTerm:
 
     def scores_map(self, WZ: Matrix) -> Matrix:
         """F = WZ + e z₀, so that scores are [X 1]F."""
-        if self.Q.cross is None:
+        if self.Q.mean is None:
             return WZ
         F = WZ.copy()
         F[-1] += self.z0

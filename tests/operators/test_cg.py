@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
+from marda._linalg import InaccurateError
 from marda.operators.cg import conjugate_gradients
 
 
@@ -22,14 +22,14 @@ def jacobi(A):
 
 def test_solves_every_column():
     A, B = system()
-    X = conjugate_gradients(lambda V: A @ V, B, jacobi(A))
+    X = conjugate_gradients(lambda V: A @ V, B, jacobi(A)).X
     np.testing.assert_allclose(X, np.linalg.solve(A, B), rtol=1e-8, atol=1e-11)
 
 
 def test_columns_of_very_different_size_all_reach_the_tolerance():
     A, B = system()
     B = B * np.array([1e-8, 1.0, 1e8])
-    X = conjugate_gradients(lambda V: A @ V, B, jacobi(A))
+    X = conjugate_gradients(lambda V: A @ V, B, jacobi(A)).X
     residual = np.linalg.norm(A @ X - B, axis=0) / np.linalg.norm(B, axis=0)
     assert residual.max() < 1e-11
 
@@ -37,17 +37,17 @@ def test_columns_of_very_different_size_all_reach_the_tolerance():
 def test_operators_that_mix_columns():
     A, B = system()
     S = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 0.3]])
-    X = conjugate_gradients(lambda V: A @ V + V @ S, B, jacobi(A), coupled=True)
+    X = conjugate_gradients(lambda V: A @ V + V @ S, B, jacobi(A), coupled=True).X
     np.testing.assert_allclose(A @ X + X @ S, B, atol=1e-9)
 
 
 def test_zero_right_hand_side_and_finished_columns():
     A, B = system()
     B[:, 1] = 0
-    X = conjugate_gradients(lambda V: A @ V, B, jacobi(A))
+    X = conjugate_gradients(lambda V: A @ V, B, jacobi(A)).X
     np.testing.assert_array_equal(X[:, 1], 0)
     np.testing.assert_allclose(A @ X, B, atol=1e-9)
-    np.testing.assert_array_equal(conjugate_gradients(lambda V: A @ V, 0 * B, jacobi(A)), 0 * B)
+    np.testing.assert_array_equal(conjugate_gradients(lambda V: A @ V, 0 * B, jacobi(A)).X, 0 * B)
 
 
 def test_a_good_start_saves_steps_and_is_not_changed():
@@ -60,7 +60,7 @@ def test_a_good_start_saves_steps_and_is_not_changed():
 
     exact = np.linalg.solve(A, B)
     held = exact.copy()
-    X = conjugate_gradients(counted, B, jacobi(A), x0=exact, tol=1e-8)
+    X = conjugate_gradients(counted, B, jacobi(A), x0=exact, tol=1e-8).X
     np.testing.assert_array_equal(exact, held)
     np.testing.assert_allclose(X, exact, rtol=1e-7)
     assert len(calls) <= 2
@@ -73,7 +73,23 @@ def test_the_right_hand_side_is_not_changed():
     np.testing.assert_array_equal(B, held)
 
 
-def test_warns_when_it_does_not_arrive():
+def test_refuses_what_it_did_not_solve():
     A, B = system(n=40, condition=1e8)
-    with pytest.warns(ConvergenceWarning, match="on the big matrix stopped after 3 iterations"):
+    with pytest.raises(InaccurateError, match="on the big matrix stopped after 3 iterations"):
         conjugate_gradients(lambda V: A @ V, B, lambda R: R, max_iter=3, name="the big matrix")
+    with pytest.raises(InaccurateError), np.errstate(all="ignore"):
+        conjugate_gradients(lambda V: np.inf * V, B, lambda R: R)
+
+
+def test_the_condition_number_is_seen_on_the_way():
+    A, B = system(n=30, condition=1e5)
+    seen = conjugate_gradients(lambda V: A @ V, B, lambda R: R).condition
+    assert 0.9e5 < seen < 1.1e5
+
+
+def test_units_of_the_unknowns_do_not_matter():
+    A, B = system()
+    units = np.geomspace(1e-6, 1e6, len(A))
+    scaled = A * units * units[:, None]
+    X = conjugate_gradients(lambda V: scaled @ V, units[:, None] * B, jacobi(scaled)).X
+    np.testing.assert_allclose(units[:, None] * X, np.linalg.solve(A, B), rtol=1e-8)

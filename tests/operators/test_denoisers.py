@@ -11,7 +11,7 @@ from marda.operators.denoiser import Coupling
 from marda.operators.iterative import PivotDenoiser
 from marda.problem import Problem, Settings
 from marda.terms import parse_method
-from problems import make_case, moments_of, relative
+from problems import make_case, moments_of, relative, rows_of
 
 ROUTES = ["primal", "dual", "cg"]
 PIVOTS = np.array([0, 2, 5])
@@ -31,13 +31,13 @@ def denoiser(route, *, d, bias, n=64, weights=None, sparse=False, method="S1", o
     case = make_case("SS", d=d, sources=2, n_source=n // 2, n_target=n // 2, seed=1)
     settings = Settings(Dropout(np.linspace(0.1, 0.6, d)), ridge=0.4, fit_intercept=bias)
     X = sp.csr_array(case.X) if sparse else case.X
+    moments = moments_of(case, class_grams=True)
     problem = Problem(
-        moments_of(case, class_grams=True),
+        moments,
         settings,
         route,
         np.ones(3) if weights is None else weights,
-        X=None if route == "primal" else X,
-        row_classes=None if route == "primal" else case.codes[case.labelled],
+        **({} if route == "primal" else rows_of(case, moments, X)),
         outputs=outputs,
     )
     return problem.denoiser(parse_method(method))
@@ -99,7 +99,6 @@ def test_predictor(route, variant, bias, reference):
     factor = den.predictor(0.7)
     assert den.predictor(0.7) is factor
     B = np.random.default_rng(3).standard_normal((len(K), 3))
-    assert relative(factor.matmul(B), K @ B) < 1e-8
     assert relative(factor.solve(B), np.linalg.solve(K, B)) < 1e-7
 
 

@@ -11,10 +11,10 @@ from marda.operators.linear import (
     DenseGram,
     DiagonalPlusGram,
     IterativeFactor,
+    RowFactor,
     RowGram,
     SecondMoment,
     SingularError,
-    WoodburyFactor,
     solve_together,
 )
 from marda.operators.rows import Rows
@@ -40,10 +40,11 @@ def structure(n=12, d=8, center=False, weights=None, sparse=False, extra=0, seed
     w = None if not weights else rng.random(n)
     if weights == "some zero":
         w[::2] = 0
-    D, a, E = rng.random(d) + 0.1, rng.random(d) + 0.2, rng.standard_normal((extra, d))
+    D, a, B = rng.random(d) + 0.1, rng.random(d) + 0.2, rng.standard_normal((extra, n))
     rows = Rows(sp.csr_array(X) if sparse else X, m if center else None)
-    system = DiagonalPlusGram(D, a, RowGram(rows, w), E)
     C = (X - m) * a
+    E = B @ C
+    system = DiagonalPlusGram(D, a, RowGram(rows, w), E, B)
     explicit = np.diag(D) + (C.T * (1 if w is None else w)) @ C + E.T @ E
     return system, explicit
 
@@ -52,7 +53,7 @@ def factors(system):
     diagonal = np.diag(system.gram.dense())
     return {
         "cholesky": CholeskyFactor(system.dense()),
-        "woodbury": WoodburyFactor(system),
+        "rows": RowFactor(system),
         "cg": IterativeFactor(system, diagonal, 1e-12),
     }
 
@@ -66,8 +67,7 @@ def test_factors_solve_and_multiply(name):
     np.testing.assert_allclose(system.matmul(B), G @ B, atol=1e-11)
     for factor in factors(system).values():
         np.testing.assert_allclose(factor.solve(B), np.linalg.solve(G, B), rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(factor.matmul(B), G @ B, atol=1e-11)
-        np.testing.assert_allclose(factor.matmul(factor.solve(B)), B, atol=1e-9)
+        np.testing.assert_allclose(system.matmul(factor.solve(B)), B, atol=1e-9)
     np.testing.assert_array_equal(B, held)
 
 
@@ -85,19 +85,43 @@ def test_cholesky_inverse_and_factor(name):
 
 
 @pytest.mark.parametrize("name", STRUCTURES)
-def test_woodbury_parts(name):
-    """F, its kernel, and (I + F D⁻¹Fᵀ)⁻¹."""
+def test_parts_of_a_factor_through_the_rows(name):
+    """F, K = F D⁻¹Fᵀ, M = (I + NK)⁻¹ with N = I + BᵀB, and (D + FᵀNF)⁻¹Fᵀ = D⁻¹FᵀM."""
     system, G = structure(**STRUCTURES[name])
-    factor = WoodburyFactor(system)
+    factor = RowFactor(system)
     F = factor.F_dot(np.eye(G.shape[0]))
-    np.testing.assert_allclose(F.T @ F + np.diag(system.diagonal), G, atol=1e-11)
     U = np.random.default_rng(2).standard_normal((F.shape[0], 2))
     np.testing.assert_allclose(factor.F_tdot(U), F.T @ U, atol=1e-11)
     K = F / system.diagonal @ F.T
     np.testing.assert_allclose(factor.kernel, K, atol=1e-11)
-    np.testing.assert_allclose(
-        factor.core_inverse @ (np.eye(len(K)) + K), np.eye(len(K)), atol=1e-9
-    )
+    N = np.eye(len(K)) + factor.mixing.T @ factor.mixing
+    np.testing.assert_allclose(F.T @ N @ F + np.diag(system.diagonal), G, atol=1e-10)
+    M = np.linalg.inv(np.eye(len(K)) + N @ K)
+    np.testing.assert_allclose(factor.core_matrix(), M, atol=1e-9)
+    np.testing.assert_allclose(factor.core(U), M @ U, atol=1e-9)
+    np.testing.assert_allclose(factor.core_adjoint(U), M.T @ U, atol=1e-9)
+    np.testing.assert_allclose(factor.solve_rows(U), np.linalg.solve(G, F.T @ U), atol=1e-9)
+
+
+def test_what_stands_for_the_null_vector_of_centred_rows_changes_nothing():
+    """C is better conditioned, D⁻¹FᵀM is the same."""
+    rng = np.random.default_rng(0)
+    X = 1e4 * rng.standard_normal((9, 30))
+    X -= X.mean(0)
+    for weights in (None, rng.random(9) + 0.5):
+        system = DiagonalPlusGram(
+            np.ones(30), np.ones(30), RowGram(Rows(X), weights), np.zeros((0, 30))
+        )
+        plain, better = RowFactor(system), RowFactor(system, null=np.ones(9))
+        v = 1 / np.sqrt(np.ones(9) if weights is None else weights)  # Fᵀv = 0
+        Y = rng.standard_normal((9, 2))
+        Y -= np.outer(v, v @ Y) / (v @ v)
+        F = X if weights is None else np.sqrt(weights)[:, None] * X
+        U, s, Vt = np.linalg.svd(F, full_matrices=False)
+        exact = Vt.T @ ((s / (1 + s**2))[:, None] * (U.T @ Y))
+        assert np.linalg.norm(better.solve_rows(Y) - exact) < 1e-11 * np.linalg.norm(exact)
+        assert np.linalg.norm(plain.solve_rows(Y) - exact) < 1e-4 * np.linalg.norm(exact)
+        assert better.condition < 100 < 1e6 < plain.condition
 
 
 def test_solve_together_uses_each_columns_own_system():
@@ -105,13 +129,21 @@ def test_solve_together_uses_each_columns_own_system():
     gram = system.gram
     systems = [
         DiagonalPlusGram(
-            k * system.diagonal, system.scale, RowGram(gram.rows, k * gram.weights), system.extra
+            k * system.diagonal,
+            system.scale,
+            RowGram(gram.rows, k * gram.weights),
+            system.extra,
+            system.mixing,
         )
         for k in (1.0, 3.0)
-    ] + [DiagonalPlusGram(system.diagonal, system.scale, RowGram(gram.rows), system.extra)]
+    ] + [
+        DiagonalPlusGram(
+            system.diagonal, system.scale, RowGram(gram.rows), system.extra, system.mixing
+        )
+    ]
     which = np.array([0, 2, 1, 1, 0])
     B = np.random.default_rng(3).standard_normal((11, 5))
-    X = solve_together([WoodburyFactor(s) for s in systems], which, B)
+    X = solve_together([RowFactor(s) for s in systems], which, B)
     for column, k in enumerate(which):
         expected = np.linalg.solve(systems[k].dense(), B[:, column])
         np.testing.assert_allclose(X[:, column], expected, rtol=1e-9, atol=1e-9)
@@ -149,9 +181,9 @@ def test_woodbury_refuses_a_zero_diagonal():
         np.where(np.arange(8) < 2, 0, system.diagonal), system.scale, system.gram, system.extra
     )
     with pytest.raises(SingularError, match=r"Q minus its Gram has 2 zeros.*solver='primal'"):
-        WoodburyFactor(holed)
+        RowFactor(holed)
     with pytest.raises(TypeError, match="needs the rows"):
-        WoodburyFactor(
+        RowFactor(
             DiagonalPlusGram(system.diagonal, system.scale, DenseGram(np.eye(8)), system.extra)
         )
 
@@ -168,12 +200,13 @@ def test_iterative_refuses_empty_columns():
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("held", ["rows", "matrix"])
 def test_second_moment(bias, held):
-    """[[A S A + D, u], [uᵀ, n]] as a product and as a matrix."""
+    """[[A S A + D + n uuᵀ, n u], [n uᵀ, n]] as a product and as a matrix."""
     rng = np.random.default_rng(5)
     X, w, a, D = rng.standard_normal((9, 4)), rng.random(9), rng.random(4), rng.random(4)
-    gram = RowGram(Rows(X), w) if held == "rows" else DenseGram((X.T * w) @ X)
-    cross = a * (X.T @ w) if bias else None
-    Q = SecondMoment(gram, a, D, cross, w.sum())
+    own = w @ X / w.sum() if bias else np.zeros(4)
+    S = ((X - own).T * w) @ (X - own)
+    gram = RowGram(Rows(X, own), w) if held == "rows" else DenseGram(S)
+    Q = SecondMoment(gram, a, D, a * own if bias else None, w.sum())
     E = np.hstack([X * a, np.ones((9, 1))]) if bias else X * a
     explicit = (E.T * w) @ E
     explicit[range(4), range(4)] += D

@@ -12,13 +12,14 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
+from marda._linalg import InaccurateError, SingularError
 from marda._memory import format_bytes
 from marda._validation import UNLABELED, Labels, check_domains, check_number, encode_labels
 from marda.estimators._denoised import ACTIVATIONS, DenoisedRows, Layer
 from marda.estimators._files import ModelFiles
 from marda.moments import Moments, accumulate
 from marda.noise import Dropout, Poisson, as_noise
-from marda.operators.cost import Workload, choose
+from marda.operators.cost import Workload, routes
 from marda.operators.maps import DenoisingMap, IdentityMap
 from marda.problem import Problem, Settings
 from marda.solve import Solution, solve
@@ -195,6 +196,7 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
         return solution
 
     def _set_solution(self, solution: Solution) -> None:
+        self.residual_ = solution.residual
         self.loss_curve_ = np.array(solution.loss_curve)
         self.n_iter_ = solution.n_iter
         if not solution.converged:
@@ -221,10 +223,19 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
     ) -> tuple[Layer, Solution]:
         if isinstance(settings.noise, Poisson) and X.min() < 0:
             raise ValueError(f"Poisson noise needs non-negative features, got {X.min():g}.")
-        solver = self._choose(model, settings, X, labels, predictor)
-        problem = self._shared_problem(model, solver, X, labels, domain, settings)
-        self._class_weights = problem.class_weights
-        return self._solved(problem, model, predictor, X.dtype)
+        solvers = self._routes(model, settings, X, labels, predictor)
+        for solver in solvers:
+            try:
+                problem = self._shared_problem(model, solver, X, labels, domain, settings)
+                self._class_weights = problem.class_weights
+                return self._solved(problem, model, predictor, X.dtype)
+            except (SingularError, InaccurateError) as error:
+                # Right by another route, or refused
+                if solver == solvers[-1]:
+                    raise
+                if self.verbose:
+                    print(f"[marda] solver {solver!r} gave no right answer: {error}")
+        raise AssertionError("unreachable")
 
     def _shared_problem(
         self,
@@ -258,9 +269,9 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
         rows = {}
         if solver != "primal" or not np.all(weights == 1):
             order = np.argsort(labels.codes == UNLABELED, kind="stable")
-            known = labels.codes[order][: int((labels.codes != UNLABELED).sum())]
-            # The map keeps these rows: they must not change when the caller's array does.
-            rows = {"X": X[order], "row_classes": known}
+            # A copy: the problem takes it over, and the map keeps it.
+            groups = moments.row_groups(domain[order], labels.codes[order])
+            rows = {"X": X[order], "row_groups": groups}
         return Problem(moments, settings, solver, weights, outputs=outputs, **rows)
 
     def _solved(
@@ -268,6 +279,7 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
     ) -> tuple[Layer, Solution]:
         """Solve, and keep what transform needs."""
         solution = solve(problem, model, predictor=predictor, max_iter=self.max_iter, tol=self.tol)
+        solution.check()
         d = problem.moments.n_features
         base = IdentityMap(d) if solution.denoiser is None else solution.denoiser.freeze()
         frozen = DenoisingMap(
@@ -281,9 +293,10 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
         )
         return Layer(frozen, problem.solver, problem.outputs), solution
 
-    def _choose(
+    def _routes(
         self, model: Model, settings: Settings, X: Any, labels: Labels, predictor: bool
-    ) -> str:
+    ) -> list[str]:
+        """The routes to try, best first; one that the user chose stands alone."""
         n, d = X.shape
         work = Workload(
             n_rows=n,
@@ -301,13 +314,14 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
         )
         # The dual route divides by the diagonal of G: noise or a ridge must fill it.
         ridge = settings.ridge if model.denoise else settings.ridge_class
-        solver, cost = choose(work, self.solver, dual=ridge > 0 and settings.ridge_class > 0)
+        found = routes(work, self.solver, dual=ridge > 0 and settings.ridge_class > 0)
         if self.verbose:
+            solver, cost = found[0]
             print(
                 f"[marda] {n} rows × {d} features: solver {solver!r}, about "
                 f"{cost.flops:.2g} flops and {format_bytes(cost.bytes)}"
             )
-        return solver
+        return [solver for solver, _ in found]
 
 
 def _setting(codes: NDArray[np.int64], target_labelled: bool) -> str:

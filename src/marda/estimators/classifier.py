@@ -26,8 +26,9 @@ from marda.moments import Moments, accumulate
 from marda.moments._optional import is_dask
 from marda.noise import Dropout
 from marda.operators.linear import DenseGram
+from marda.operators.rows import Rows
 from marda.problem import Problem, Settings
-from marda.solve import Solution
+from marda.solve import Solution, solve
 from marda.terms import parse_method
 
 __all__ = ["MDAClassifier"]
@@ -269,9 +270,12 @@ class MDAClassifier(
         )
         solver = "primal" if H.shape[0] > H.shape[1] else "dual"
         weights = moments.class_weights(self.class_weight)
-        problem = Problem(moments, settings, solver, weights, X=H, row_classes=codes)
-        self.Z_, z0 = problem.identity_predictor
-        self._z0 = z0 - problem.center @ self.Z_
+        groups = moments.row_groups(domain, codes)
+        problem = Problem(moments, settings, solver, weights, X=H, row_groups=groups)
+        solution = solve(problem, parse_method("BL"), predictor=True)
+        solution.check()
+        self.residual_ = max(self.residual_, solution.residual)
+        self.Z_, self._z0 = solution.Z, solution.predictor_intercept()
 
     def _set_linear(self, solution: Solution) -> None:
         """Z, where the model has one: "ridge", and every joint method."""
@@ -330,8 +334,8 @@ class MDAClassifier(
         """Ridge scores, one column a class."""
         if not hasattr(self, "_scores_coef"):
             return np.asarray(self._features(X) @ self.Z_ + self._z0, dtype=np.float64)
-        coef = self._scores_coef.T.astype(X.dtype)
-        return np.asarray(X @ coef + self._scores_intercept, dtype=np.float64)
+        # In float64 whatever the rows are; float32 rows are cast a block at a time.
+        return np.asarray(Rows(X).dot(self._scores_coef.T) + self._scores_intercept)
 
     def _class_scores(self, X: Any) -> NDArray[np.float64]:
         """Scores of checked rows, one column a class, whatever the classifier."""

@@ -1,8 +1,7 @@
 """Batches of rows → `Moments`.
 
 Dense batches are summed about the mean of the first one, sparse batches about zero (a shift would
-densify them); the two parts merge exactly at the end. Products of float32 rows stay in float32
-within a batch and are added up in float64.
+densify them); the two parts merge exactly at the end. All sums and products are of float64 numbers.
 """
 
 from __future__ import annotations
@@ -61,9 +60,10 @@ class _Part:
         group = group.ravel()
         rows = np.arange(X.shape[0])
         member = sp.csr_array((np.ones(X.shape[0]), (group, rows)), (len(keys), X.shape[0]))
+        X = X.astype(np.float64, copy=False)
         if not sp.issparse(X):
-            X = X - self.shift.astype(X.dtype)
-        squared = X.multiply(X) if sp.issparse(X) else np.square(X, dtype=np.float64)
+            X = X - self.shift
+        squared = X.multiply(X) if sp.issparse(X) else np.square(X)
         sums, squares = _dense(member @ X), _dense(member @ squared)
         counts = np.bincount(group, minlength=len(keys))
         for i, (dom, code) in enumerate(keys.tolist()):
@@ -138,8 +138,6 @@ class Accumulator:
             return
         if self._dense is None:
             shift = X.mean(0, dtype=np.float64) if len(X) else np.zeros(d)
-            # A float32 number, so that x − shift is the same in either precision.
-            shift = shift.astype(np.float32).astype(np.float64)
             self._dense = _Part(shift, n_classes, *self._options)
         self._dense.add(X, codes, domain)
 

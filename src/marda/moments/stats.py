@@ -177,10 +177,23 @@ class Moments:
         return self.weighted(where.astype(np.float64))
 
     def weighted(self, weights: Vector) -> tuple[float, Vector, Vector]:
-        """Σw, Σwx and Σwx² (raw) with one weight a group."""
-        n = float(weights @ self.counts)
-        s, s2, c = weights @ self.sums, weights @ self.squares, self.shift
-        return n, s + n * c, s2 + 2 * c * s + n * c**2
+        """Σw, Σwx and Σwx² (raw) with one weight per group."""
+        return self.about(np.zeros_like(self.shift), weights)
+
+    def about(self, center: Vector, weights: Vector | None = None) -> tuple[float, Vector, Vector]:
+        """Σw, Σw(x − center) and Σw(x − center)², with one weight per group.
+
+        A column that is constant in these groups may round to a sum of squares just below zero.
+        """
+        w = np.ones(len(self.counts)) if weights is None else weights
+        n = float(w @ self.counts)
+        s, s2, c = w @ self.sums, w @ self.squares, self.shift - center
+        return n, s + n * c, np.maximum(s2 + 2 * c * s + n * c**2, 0.0)
+
+    def row_groups(self, domain: NDArray[np.int64], codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The group of each row, from its domain and the code of its label."""
+        place = {pair: g for g, pair in enumerate(zip(self.domains, self.labels, strict=True))}
+        return np.array([place[pair] for pair in zip(domain, codes, strict=True)], dtype=np.int64)
 
     def group_weights(self, class_weights: Vector) -> Vector:
         """A weight a group: that of its class, or 0 for unlabelled rows."""
@@ -224,7 +237,7 @@ class Moments:
         if not step.any():
             return self
         n = self.counts[:, None]
-        squares = self.squares - 2 * step * self.sums + n * step**2
+        squares = np.maximum(self.squares - 2 * step * self.sums + n * step**2, 0.0)
         labelled = self.labels != UNLABELED
 
         def moved(gram: Matrix | None, where: NDArray[np.bool_]) -> Matrix | None:

@@ -1,17 +1,31 @@
-"""Preconditioned conjugate gradients on blocks of columns."""
+"""Preconditioned conjugate gradients on blocks of columns.
+
+The error is measured in the norm of the preconditioner, ‖r‖² = rᵀM⁻¹r: for a diagonal M it is the
+same whatever units the unknowns have. A system that is not solved to the tolerance is refused.
+"""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
+from scipy.linalg import eigvalsh_tridiagonal
 
-__all__ = ["conjugate_gradients"]
+from marda._linalg import InaccurateError
+
+__all__ = ["Solved", "conjugate_gradients"]
 
 Matrix = NDArray[np.float64]
+SLACK = 100.0  # a residual this many times the tolerance is still taken
+
+
+class Solved(NamedTuple):
+    """The solution, and the condition number of M⁻¹A as far as the iteration saw it."""
+
+    X: Matrix
+    condition: float
 
 
 def conjugate_gradients(
@@ -24,7 +38,7 @@ def conjugate_gradients(
     max_iter: int = 2000,
     coupled: bool = False,
     name: str = "the system",
-) -> Matrix:
+) -> Solved:
     """Solve A X = B for symmetric positive definite A.
 
     Parameters
@@ -38,15 +52,20 @@ def conjugate_gradients(
     tol : float, default=1e-12
         Stop when the residual of every column is below tol times its right-hand side.
     max_iter : int, default=2000
-        Iterations at most; a ConvergenceWarning tells if they did not suffice.
+        Iterations at most.
     coupled : bool, default=False
         A mixes columns: they share their step lengths. Otherwise every column has its own.
     name : str
-        For the warning.
+        For the message.
 
     Returns
     -------
-    X : array of shape (n, c)
+    Solved
+
+    Raises
+    ------
+    InaccurateError
+        If the residual stays above 100 times the tolerance, or is not a number.
     """
 
     def inner(A: Matrix, C: Matrix) -> Matrix:
@@ -55,13 +74,15 @@ def conjugate_gradients(
 
     X = np.zeros_like(B) if x0 is None else x0.copy()
     R = B.copy() if x0 is None else B - apply(X)
-    goal = tol**2 * inner(B, B)
     Z = precondition(R)
+    size = inner(B, Z if x0 is None else precondition(B))
+    goal = tol**2 * size
     direction = Z.copy()
     rz = inner(R, Z)
-    for _ in range(max_iter):
-        if (inner(R, R) <= goal).all():
-            return X
+    steps, ratios = [], []
+    iterations = 0
+    while (rz > goal).any() and iterations < max_iter and np.isfinite(rz).all():
+        iterations += 1
         image = apply(direction)
         curvature = inner(direction, image)
         # A finished column has no direction left: its step is zero, not 0/0.
@@ -70,15 +91,31 @@ def conjugate_gradients(
         R -= step * image
         Z = precondition(R)
         rz_new = inner(R, Z)
-        direction *= np.divide(rz_new, rz, out=np.zeros_like(rz), where=rz > 0)
+        ratio = np.divide(rz_new, rz, out=np.zeros_like(rz), where=rz > 0)
+        direction *= ratio
         direction += Z
         rz = rz_new
-    reached = float(np.sqrt((inner(R, R) / np.maximum(inner(B, B), 1e-300)).max()))
-    if reached > 100 * tol:
-        warnings.warn(
-            f"conjugate gradients on {name} stopped after {max_iter} iterations at a relative "
-            f"residual of {reached:.1e} (wanted {tol:.1e}): use a larger ridge, or another solver.",
-            ConvergenceWarning,
-            stacklevel=2,
+        steps.append(step)
+        ratios.append(ratio)
+    reached = float(np.sqrt((np.abs(rz) / np.where(size > 0, size, 1)).max(initial=0.0)))
+    if not reached <= SLACK * tol or not np.isfinite(size).all():
+        raise InaccurateError(
+            f"conjugate gradients on {name} stopped after {iterations} iterations at a relative "
+            f"residual of {reached:.1e} (wanted {tol:.1e}): use a larger ridge, or another solver."
         )
-    return X
+    return Solved(X, _condition(np.array(steps), np.array(ratios)))
+
+
+def _condition(steps: Matrix, ratios: Matrix) -> float:
+    """Extreme eigenvalues of M⁻¹A from the Lanczos matrix that the steps and ratios make."""
+    if not len(steps):
+        return 1.0
+    column = int(np.argmax((steps > 0).sum(0)))  # the one that took the longest
+    length = int((steps[:, column] > 0).sum())
+    if not length:
+        return 1.0
+    alpha, beta = steps[:length, column], ratios[:length, column]
+    diagonal = 1 / alpha
+    diagonal[1:] += beta[:-1] / alpha[:-1]
+    values = eigvalsh_tridiagonal(diagonal, np.sqrt(beta[:-1]) / alpha[:-1])
+    return float(values[-1] / max(values[0], 1e-30 * values[-1]))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from marda._memory import available_memory, format_bytes
 
-__all__ = ["Cost", "Workload", "choose", "costs"]
+__all__ = ["Cost", "Workload", "choose", "costs", "routes"]
 
 EIGEN_FACTOR = 10.0  # an eigendecomposition of d×d against d³
 SPARSE_FACTOR = 20.0  # an entry of a sparse product against one of a dense product
@@ -118,10 +118,10 @@ def costs(work: Workload) -> dict[str, Cost]:
     return {"primal": _primal(work), "dual": _dual(work), "cg": _iterative(work)}
 
 
-def choose(
+def routes(
     work: Workload, solver: str = "auto", *, dual: bool = True, limit: int | None = None
-) -> tuple[str, Cost]:
-    """The route to take and its estimate.
+) -> list[tuple[str, Cost]]:
+    """The routes that may be taken, with their estimates: the least work first.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def choose(
     if solver != "auto":
         if table[solver].bytes > limit:
             raise MemoryError(_refusal(f"solver={solver!r}", table[solver], limit, work))
-        return solver, table[solver]
+        return [(solver, table[solver])]
     names = ["primal", "dual"] if dual else ["primal"]
     if work.n_outputs < work.n_features:
         names.append("cg")
@@ -153,8 +153,14 @@ def choose(
     if not fitting:
         least = min(names, key=lambda name: table[name].bytes)
         raise MemoryError(_refusal(f"this fit (by {least!r})", table[least], limit, work))
-    best = min(fitting, key=lambda name: table[name].flops)
-    return best, table[best]
+    return [(name, table[name]) for name in sorted(fitting, key=lambda name: table[name].flops)]
+
+
+def choose(
+    work: Workload, solver: str = "auto", *, dual: bool = True, limit: int | None = None
+) -> tuple[str, Cost]:
+    """The first of `routes`."""
+    return routes(work, solver, dual=dual, limit=limit)[0]
 
 
 def _refusal(what: str, cost: Cost, limit: int, work: Workload) -> str:

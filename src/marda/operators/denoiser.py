@@ -7,13 +7,14 @@ row of W₀ is zero, and every route works on features alone. `offset` undoes th
 | route | G⁻¹ | W₀ | memory |
 | --- | --- | --- | --- |
 | primal | Cholesky, d×d | d×r matrix | O(d²) |
-| dual | Woodbury, n×n | D⁻¹Fᵀ(I + F D⁻¹Fᵀ)⁻¹ times the rows | O(n² + nd) |
+| dual | through the rows, n×n (math.md §11) | D⁻¹FᵀM times the rows | O(n² + nd) |
 | cg | conjugate gradients | d×r matrix for r pivots, else implicit | O(nd + dr) |
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,6 +30,9 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 CG_TOL = 1e-10
 MAX_STEPS = 500
+# A residual that was added up step by step is computed anew, and worked on again if it is larger
+# than CHECKED says (a factor of its square).
+RESTARTS, CHECKED = 4, 1e2
 SHIFT_RATIO = 2.0
 # Measured on the OC10 and AMT tasks: shifts that an alternation visits, steps that they save it,
 # and the time of a step's arithmetic, which is bound by memory.
@@ -60,12 +64,11 @@ class Denoiser(ABC):
         Reconstructed features (pivots); None for all.
     bias : bool
         Whether inputs have a bias entry, after the features.
+    gram_diagonal : array of shape (d,)
+        Diagonal of the system's Gram.
     """
 
     factor: Factor
-    # Kernels of float32 rows are good to single precision; refined solves make up for it, at the
-    # cost of more passes over the rows. An alternation, which makes hundreds, goes without.
-    refined = True
 
     def __init__(
         self,
@@ -75,6 +78,7 @@ class Denoiser(ABC):
         labelled: SecondMoment,
         outputs: NDArray[np.int64] | None,
         bias: bool,
+        gram_diagonal: Vector,
     ):
         self.system = system
         self.count = count
@@ -82,6 +86,7 @@ class Denoiser(ABC):
         self.labelled = labelled
         self.outputs = outputs
         self.bias = bias
+        self.gram_diagonal = gram_diagonal
         self.n_features = system.scale.shape[0]
         self.n_outputs = self.n_features if outputs is None else len(outputs)
         self._K0: dict[float, Factor] = {}
@@ -95,14 +100,29 @@ class Denoiser(ABC):
 
     def matmul(self, V: Matrix) -> Matrix:
         """G V."""
-        top = self.factor.matmul(V[: self.n_features])
+        top = self.system.matmul(V[: self.n_features])
         return np.vstack([top, V[self.n_features :] * self.count]) if self.bias else top
 
-    def _with_bias(self, features: Matrix) -> Matrix:
+    def with_bias(self, features: Matrix) -> Matrix:
         """Append the bias row of W₀, which is zero in centred coordinates."""
         return np.vstack([features, np.zeros((1, features.shape[1]))]) if self.bias else features
 
+    @property
+    def diagonal(self) -> Vector:
+        """Diagonal of G, the bias included."""
+        system = self.system
+        own = system.diagonal + system.scale**2 * self.gram_diagonal + (system.extra**2).sum(0)
+        return np.append(own, self.count) if self.bias else own
+
     # W₀ ---------------------------------------------------------------------------------------
+
+    def target(self, V: Matrix) -> Matrix:
+        """P V, what W₀ solves G W₀ = P for; its bias row is zero in centred coordinates."""
+        full = V
+        if self.outputs is not None:
+            full = np.zeros((self.n_features, V.shape[1]))
+            full[self.outputs] = V
+        return self.with_bias(self.system.scale[:, None] * self.system.gram.matmul(full))
 
     @abstractmethod
     def map(self, V: Matrix) -> Matrix:
@@ -133,12 +153,8 @@ class Denoiser(ABC):
     def _predictor(self, ridge: float) -> Factor: ...
 
     def centred(self, V: Matrix) -> Matrix:
-        """(Q_l − uuᵀ/n_l) V with u = Q_l e: labelled second moments about their own mean."""
-        out = self.labelled.matmul(V)
-        u = self.labelled.bias_column()
-        if u is not None and self.labelled.count > 0:
-            out -= np.outer(u, (u @ V) / self.labelled.count)
-        return out
+        """(Q_l − Q_l e eᵀQ_l / n_l) V: labelled second moments about their own mean."""
+        return self.with_bias(self.labelled.about_mean(V[: self.n_features]))
 
     # (★) on U ---------------------------------------------------------------------------------
 
@@ -192,23 +208,43 @@ class Denoiser(ABC):
             out = self.labelled.matmul(V @ rest)
             return out - self._excess(V * excess) if excess.any() else out
 
+        def residual_of(V: Matrix) -> Matrix:
+            out = right - self.matmul(V) - self.labelled.matmul(V @ M_l)
+            return out + self._excess(V * theta) if theta.any() else out
+
         right = R @ into
-        goal = CG_TOL * float(np.linalg.norm(right))
         V = np.zeros_like(right) if start is None else start @ back
-        residual = right.copy()
-        if start is not None:
-            residual -= self.matmul(V) + self.labelled.matmul(V @ M_l)
-            if theta.any():
-                residual += self._excess(V * theta)
+        residual = right.copy() if start is None else residual_of(V)
+        for _ in range(RESTARTS):
+            V, reached = self._descend(V, residual, right, shifts, remainder)
+            if solves > 1:
+                break  # an alternation goes on from here; its last answer is checked
+            residual = residual_of(V)
+            if float(np.vdot(residual, self._solve_shifted(shifts, residual))) <= reached:
+                break  # what the steps added up is what is left
+        return np.asarray(V @ into.T)
+
+    def _descend(
+        self,
+        V: Matrix,
+        residual: Matrix,
+        right: Matrix,
+        shifts: Matrix,
+        remainder: Callable[[Matrix], Matrix],
+    ) -> tuple[Matrix, float]:
+        """Conjugate gradients until the residual is below CG_TOL in the preconditioner's norm."""
+        V, residual = V.copy(), residual.copy()
         z = self._solve_shifted(shifts, residual)
         direction, image_of = z.copy(), residual.copy()  # image_of: preconditioner × direction
         rz = float(np.vdot(residual, z))
+        size = abs(float(np.vdot(right, V))) if V.any() else rz  # about rightᵀA⁻¹right
+        goal = CG_TOL**2 * size
         for _ in range(MAX_STEPS):
-            if np.linalg.norm(residual) <= goal:
+            if rz <= goal:
                 break
             image = image_of + remainder(direction)
             curvature = float(np.vdot(direction, image))
-            if curvature <= 0:
+            if not curvature > 0:
                 break  # nothing but rounding is left of the direction
             step = rz / curvature
             V += step * direction
@@ -217,7 +253,7 @@ class Denoiser(ABC):
             rz, previous = float(np.vdot(residual, z)), rz
             direction = z + (rz / previous) * direction
             image_of = residual + (rz / previous) * image_of
-        return np.asarray(V @ into.T)
+        return V, CHECKED * goal
 
 
 def _coordinates(terms: Coupling) -> tuple[Matrix, Matrix, Matrix, Vector]:
@@ -241,7 +277,7 @@ class ExplicitMap(Denoiser):
 
     def map(self, V: Matrix) -> Matrix:
         """W₀V."""
-        return self._with_bias(self.W0 @ V)
+        return self.with_bias(self.W0 @ V)
 
     def map_adjoint(self, B: Matrix) -> Matrix:
         """W₀ᵀB."""
@@ -252,6 +288,6 @@ class ExplicitMap(Denoiser):
         return DenseMap(self.W0)
 
     def _predictor(self, ridge: float) -> Factor:
-        K = self.W0.T @ self.centred(self._with_bias(self.W0))[: self.n_features]
+        K = self.W0.T @ self.centred(self.with_bias(self.W0))[: self.n_features]
         K[np.diag_indices_from(K)] += ridge
-        return CholeskyFactor(K, "the class predictor's matrix")
+        return CholeskyFactor(K, "the class predictor's matrix", ridge)

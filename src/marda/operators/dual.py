@@ -1,31 +1,33 @@
-"""The dual route: n×n matrices, and the rows themselves (math.md §6)."""
+"""The dual route: n×n matrices, and the rows themselves (math.md §6, §11)."""
 
 from __future__ import annotations
 
-import weakref
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import lu_factor, lu_solve
+from scipy.linalg import lapack, solve_triangular
 
+from marda._linalg import add_gram, mirror_lower
 from marda.operators.denoiser import THIN_FACTOR, Denoiser
 from marda.operators.linear import (
+    CholeskyFactor,
     DiagonalPlusGram,
-    Factor,
+    RowFactor,
     RowGram,
-    WoodburyFactor,
+    SingularError,
     solve_together,
 )
 from marda.operators.maps import Map, RowMap
 from marda.operators.rows import Rows
 
-__all__ = ["DualDenoiser"]
+__all__ = ["DualDenoiser", "RowSpacePredictor"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
+PREDICTOR = "the class predictor's matrix"
 
 
 class DualDenoiser(Denoiser):
@@ -33,34 +35,27 @@ class DualDenoiser(Denoiser):
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self.factor: WoodburyFactor = WoodburyFactor(self.system)
+        gram = self.system.gram
+        assert isinstance(gram, RowGram)
+        self.null = np.ones(gram.rows.shape[0]) if self.bias else None  # centred rows add up to 0
+        self.factor: RowFactor = RowFactor(self.system, null=self.null)
         self.rows: Rows = self.factor.rows
         self.output_rows = self.rows.columns(self.outputs)
-        self._shifts: dict[tuple[float, float], tuple[WoodburyFactor, Vector, float]] = {}
+        self._shifts: dict[tuple[float, float], tuple[RowFactor, Vector, float]] = {}
 
     @cached_property
-    def _output_kernel(self) -> Matrix:
+    def output_kernel(self) -> Matrix:
+        """XXᵀ of the outputs."""
         return self.output_rows.kernel(np.ones(self.n_outputs))
 
     def map(self, V: Matrix) -> Matrix:
         """W₀V."""
-        n = self.rows.shape[0]
-        if self.refined and self.rows.X.dtype == np.float32:
-            scores = self.output_rows.dot(V)
-            right = self.system.scale[:, None] * self.rows.tdot(scores)
-            return self._with_bias(self.factor.solve(right))
-        # G⁻¹AXᵀ = D⁻¹Fᵀ(I + F D⁻¹Fᵀ)⁻¹ on the columns that belong to rows
-        inner = self.factor.core_inverse[:, :n] @ self.output_rows.dot(V)
-        return self._with_bias(self.factor.F_tdot(inner) / self.system.diagonal[:, None])
+        return self.with_bias(self.factor.solve_rows(self.output_rows.dot(V)))
 
     def map_adjoint(self, B: Matrix) -> Matrix:
         """W₀ᵀB."""
-        n = self.rows.shape[0]
-        if self.refined and self.rows.X.dtype == np.float32:
-            solved = self.factor.solve(B[: self.n_features])
-            return self.output_rows.tdot(self.rows.dot(self.system.scale[:, None] * solved))
         scores = self.factor.F_dot(B[: self.n_features] / self.system.diagonal[:, None])
-        return self.output_rows.tdot(self.factor.core_inverse[:n] @ scores)
+        return self.output_rows.tdot(self.factor.core_adjoint(scores))
 
     def _factor_pays(self, steps: float, n_columns: int) -> bool:
         n, X = self.rows.shape[0], self.rows.X
@@ -73,16 +68,16 @@ class DualDenoiser(Denoiser):
         d = self.n_features
         systems = [self._shifted(*pair) for pair in pairs.tolist()]
         top = solve_together([factor for factor, _, _ in systems], which, B[:d])
-        if self.labelled.cross is None:
+        if self.labelled.mean is None:
             return top
         # Bordered by the bias, [[K, s u], [s uᵀ, N + s n]]: eliminate it, a column at a time
-        border = shifts[:, 0] * (self.labelled.cross @ top)
+        border = shifts[:, 0] * (self.labelled.count * (self.labelled.mean @ top))
         solved = np.stack([solved for _, solved, _ in systems], 1)[:, which]
         schur = np.array([schur for _, _, schur in systems])[which]
         bias = (B[d] - border) / schur
         return np.vstack([top - solved * bias, bias])
 
-    def _shifted(self, shift: float, theta: float) -> tuple[WoodburyFactor, Vector, float]:
+    def _shifted(self, shift: float, theta: float) -> tuple[RowFactor, Vector, float]:
         """Feature block K of G − θE + shift·Q_l, K⁻¹su, and the Schur complement of the bias."""
         if (shift, theta) not in self._shifts:
             gram, system = self.labelled.gram, self.system
@@ -93,13 +88,16 @@ class DualDenoiser(Denoiser):
                 weights[:n_l] += shift * (1.0 if gram.weights is None else gram.weights)
                 diagonal = system.diagonal + shift * self.labelled.diagonal
                 diagonal -= theta * (system.diagonal - self.variance)
-                rows = RowGram(self.rows, weights)
-                extra = np.sqrt(1 - theta) * system.extra
-                factor = WoodburyFactor(DiagonalPlusGram(diagonal, system.scale, rows, extra))
+                rows, kept = RowGram(self.rows, weights), np.sqrt(1 - theta)
+                mixing = None if system.mixing is None else kept * system.mixing
+                shifted = DiagonalPlusGram(
+                    diagonal, system.scale, rows, kept * system.extra, mixing
+                )
+                factor = RowFactor(shifted, null=self.null)
                 del factor.kernel  # only W₀ and K₀ need it
             solved, schur = np.zeros(self.n_features), self.count
-            if self.labelled.cross is not None:
-                u = shift * self.labelled.cross
+            if self.labelled.mean is not None:
+                u = shift * self.labelled.count * self.labelled.mean
                 solved = factor.solve(u[:, None]).ravel()
                 schur += shift * self.labelled.count - float(u @ solved)
             self._shifts[shift, theta] = factor, solved, schur
@@ -107,71 +105,121 @@ class DualDenoiser(Denoiser):
 
     def freeze(self) -> Map:
         """W₀ as a map of rows."""
-        n = self.rows.shape[0]
         system = self.system
         return RowMap(
             self.rows,
             self.outputs,
             system.scale / system.diagonal,
-            (system.extra / system.diagonal).T,
-            np.ascontiguousarray(self.factor.core_inverse[:, :n]),
+            np.zeros((self.n_features, 0)),
+            np.ascontiguousarray(self.factor.core_matrix()),
         )
 
     @cached_property
     def trace(self) -> float:
-        """tr(PᵀW₀)."""
-        # tr(K(I − (I + F D⁻¹Fᵀ)⁻¹)) with K the kernel of the outputs, as F G⁻¹Fᵀ = I − (…)⁻¹
-        n, K = self.rows.shape[0], self._output_kernel
-        return float(np.trace(K) - np.vdot(K, self.factor.core_inverse[:n, :n]))
+        """tr(PᵀW₀) = tr(K_out(J − JBᵀmid)) with J = I − C⁻¹: a loss needs no more digits."""
+        factor, K = self.factor, self.output_kernel
+        J_of_B = factor.cholesky.solve(factor.kernel @ factor.mixing.T)
+        return float(np.trace(K) - np.vdot(K, factor.inverse) - np.vdot(J_of_B, K @ factor.mid.T))
 
-    def _predictor(self, ridge: float) -> Factor:
-        n, K = self.rows.shape[0], self._output_kernel
-        gram = self.labelled.gram
-        assert isinstance(gram, RowGram)
-        n_l = gram.rows.shape[0]
-        # Ψ = F D⁻¹(Q_l − uuᵀ/n_l)D⁻¹Fᵀ; labelled rows come first, so they are rows of F
-        to_labelled = self.factor.kernel[:, :n_l]
-        weights = np.ones(n_l) if gram.weights is None else gram.weights
-        Psi = self.factor._kernel(self.labelled.diagonal / self.system.diagonal**2)
-        Psi += (to_labelled * weights) @ to_labelled.T
-        if self.bias:
-            t = to_labelled @ weights
-            Psi -= np.outer(t, t) / self.labelled.count
-        side = self.factor.core_inverse[:, :n]
-        return _RowSpacePredictor(self, ridge, side.T @ Psi @ side, K)
+    def _predictor(self, ridge: float) -> RowSpacePredictor:
+        return RowSpacePredictor(self, ridge)
 
 
-class _RowSpacePredictor:
-    """K₀ = δI + XᵀHX with H n×n: K₀⁻¹ = (I − XᵀH(δI + XXᵀH)⁻¹X)/δ."""
+class RowSpacePredictor:
+    """K₀ = W₀ᵀQ_l'W₀ + δI, Q_l' about the labelled mean, in the row space of the outputs.
 
-    def __init__(self, denoiser: DualDenoiser, ridge: float, H: Matrix, kernel: Matrix):
+    With T = K M, so that A X W₀ = T X, and T_l its labelled rows about their mean,
+
+        K₀ = δI + XᵀHX,   H = T_lᵀ diag(w) T_l + MᵀΨM,   Ψ = F D⁻¹D_l D⁻¹Fᵀ,
+
+    a sum of positive terms. Φ = XᵀL⁻ᵀ, where XXᵀ = LLᵀ, are orthonormal coordinates of the row
+    space: there K₀ is LᵀHL + δI, and δ elsewhere (math.md §11).
+    """
+
+    def __init__(self, denoiser: DualDenoiser, ridge: float):
         if ridge <= 0:
             raise ValueError(
                 "ridge_class=0 with fewer rows than features leaves the class predictor "
                 "undetermined: use ridge_class > 0."
             )
-        # The denoiser keeps this predictor: a strong reference back would keep both alive.
-        self.denoiser: DualDenoiser = weakref.proxy(denoiser)
-        self.ridge, self.H = ridge, H
-        core = kernel @ H
-        core[np.diag_indices_from(core)] += ridge
-        self._core = lu_factor(core, overwrite_a=True, check_finite=False)
+        self.rows, self.ridge = denoiser.output_rows, ridge
+        factor, labelled = denoiser.factor, denoiser.labelled
+        gram = labelled.gram
+        assert isinstance(gram, RowGram)
+        n_l = gram.rows.shape[0]
+        weights = np.ones(n_l) if gram.weights is None else gram.weights
+        J = factor.cholesky.solve(factor.kernel[:, :n_l]).T  # rows of J = K C⁻¹
+        T = J - (J @ factor.mixing.T) @ factor.mid
+        if denoiser.bias:
+            T -= weights @ T / weights.sum()
+        self.weighted = weights[:, None] * T  # (diag(w) T_l)
+        H = add_gram(np.zeros((T.shape[1],) * 2, order="F"), (np.sqrt(weights)[:, None] * T).T)
+        H = mirror_lower(H)
+        if labelled.diagonal.any():
+            M = factor.core_matrix()
+            H += M.T @ (factor.kernel_of(labelled.diagonal / denoiser.system.diagonal**2) @ M)
+        self._set_basis(denoiser)
+        self._solved = CholeskyFactor(self._inside(H), PREDICTOR, ridge)
 
-    def _once(self, B: Matrix) -> Matrix:
-        rows = self.denoiser.output_rows
-        inner = self.H @ lu_solve(self._core, rows.dot(B), check_finite=False)
-        return np.asarray((B - rows.tdot(inner)) / self.ridge)
+    def _set_basis(self, denoiser: DualDenoiser) -> None:
+        """L, and the rows that it is of: all, or as many as are independent."""
+        K = denoiser.output_kernel.copy(order="F")
+        self.kept: NDArray[np.int64] | slice = slice(None)
+        if denoiser.null is not None:
+            K += np.trace(K) / len(K) ** 2  # H and all right sides vanish on the vector of ones
+        try:
+            self.L = CholeskyFactor(K).L
+            self._lower = self.L
+        except SingularError:
+            K = denoiser.output_kernel
+            tol = 10 * len(K) * np.finfo(float).eps * float(K.diagonal().max())
+            L, order, rank, _ = lapack.dpstrf(K, tol=tol, lower=1)
+            self.kept = order[:rank] - 1
+            self._lower = np.tril(L[:rank, :rank])
+            self.L = np.empty((len(K), rank))
+            self.L[order - 1] = np.tril(L)[:, :rank]
+
+    def _inside(self, H: Matrix) -> Matrix:
+        K = self.L.T @ (H @ self.L)
+        K[np.diag_indices_from(K)] += self.ridge
+        return np.asarray((K + K.T) / 2)
+
+    @property
+    def condition(self) -> float:
+        """Of LᵀHL + δI."""
+        return self._solved.condition
+
+    def _outside(self, u: Matrix) -> Matrix:
+        """Φ u."""
+        inner = solve_triangular(self._lower, u, lower=True, trans="T", check_finite=False)
+        weights = np.zeros((self.rows.shape[0], u.shape[1]))
+        weights[self.kept] = inner
+        return self.rows.tdot(weights)
+
+    def _coordinates(self, B: Matrix) -> Matrix:
+        """ΦᵀB."""
+        scores = self.rows.dot(B)[self.kept]
+        return np.asarray(solve_triangular(self._lower, scores, lower=True, check_finite=False))
+
+    def solve_labels(self, Y: Matrix, B: Matrix | None = None) -> Matrix:
+        """K₀⁻¹(W₀ᵀA X_lᵀdiag(w)Y + B), the first without a subtraction.
+
+        Columns of B beyond those of Y stand alone.
+        """
+        u = self.L.T @ (self.weighted.T @ Y)
+        if B is None:
+            return self._outside(self._solved.solve(u))
+        inside = self._coordinates(B)
+        outside = B - self._outside(inside)
+        more = self._coordinates(outside)
+        outside -= self._outside(more)
+        inside += more
+        inside[:, : u.shape[1]] += u
+        # What rounding leaves of a column that lies in the row space is not divided by δ.
+        lost = np.linalg.norm(outside, axis=0) <= 1e-12 * np.linalg.norm(B, axis=0)
+        outside[:, lost] = 0
+        return np.asarray(outside / self.ridge + self._outside(self._solved.solve(inside)))
 
     def solve(self, B: Matrix) -> Matrix:
-        """K₀⁻¹B; refined, since the core is not symmetric, or its kernel is a float32 product."""
-        V = self._once(B)
-        if self.denoiser.refined or self.denoiser.rows.X.dtype == np.float32:
-            V += self._once(B - self.matmul(V))
-        return V
-
-    def matmul(self, V: Matrix) -> Matrix:
-        """K₀V."""
-        rows, denoiser = self.denoiser.output_rows, self.denoiser
-        if denoiser.refined and rows.X.dtype == np.float32:
-            return self.ridge * V + denoiser.map_adjoint(denoiser.centred(denoiser.map(V)))
-        return self.ridge * V + rows.tdot(self.H @ rows.dot(V))
+        """K₀⁻¹B."""
+        return self.solve_labels(np.zeros((len(self.weighted), 0)), B)

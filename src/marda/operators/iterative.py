@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda.operators.cg import conjugate_gradients
-from marda.operators.denoiser import CG_TOL, Coupling, Denoiser, ExplicitMap
+from marda.operators.denoiser import Coupling, Denoiser, ExplicitMap
 from marda.operators.linear import Factor, IterativeFactor, RowGram
 from marda.operators.maps import IterativeMap, Map
 
@@ -20,17 +20,18 @@ __all__ = ["IterativeDenoiser", "PivotDenoiser"]
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 COLUMN_BLOCK = 128
+FACTOR_TOL = 1e-13  # of W₀, which the class predictor applies again and again, and of (★)
 
 
 class _RowProducts(Denoiser):
     """Products with the rows only, when neither d×d nor n×n fits."""
 
-    def __init__(self, *args: Any, gram_diagonal: Vector, **kwargs: Any):
+    def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
         assert isinstance(self.system.gram, RowGram)
         self.rows = self.system.gram.rows
         self.output_rows = self.rows.columns(self.outputs)
-        self.factor: IterativeFactor = IterativeFactor(self.system, gram_diagonal, CG_TOL)
+        self.factor: IterativeFactor = IterativeFactor(self.system, self.gram_diagonal, FACTOR_TOL)
 
     def _P(self, V: Matrix) -> Matrix:
         return self.system.scale[:, None] * self.rows.tdot(self.output_rows.dot(V))
@@ -61,8 +62,8 @@ class _RowProducts(Denoiser):
             return np.asarray(mixed + self.labelled.matmul(V @ terms.labelled))
 
         return conjugate_gradients(
-            apply, R, lambda V: V / diagonal, x0=start, tol=CG_TOL, coupled=True, name="(★)"
-        )
+            apply, R, lambda V: V / diagonal, x0=start, tol=FACTOR_TOL, coupled=True, name="(★)"
+        ).X
 
 
 class PivotDenoiser(_RowProducts, ExplicitMap):
@@ -87,7 +88,7 @@ class IterativeDenoiser(_RowProducts):
 
     def map(self, V: Matrix) -> Matrix:
         """W₀V."""
-        return self._with_bias(self.factor.solve(self._P(V)))
+        return self.with_bias(self.factor.solve(self._P(V)))
 
     def map_adjoint(self, B: Matrix) -> Matrix:
         """W₀ᵀB."""
@@ -115,6 +116,7 @@ class _IteratedPredictor:
     def __init__(self, denoiser: IterativeDenoiser, ridge: float):
         if ridge <= 0:
             raise ValueError("solver='cg' needs ridge_class > 0.")
+        self.condition = 1.0  # the largest that a solve has seen
         # The denoiser keeps this predictor: a strong reference back would keep both alive.
         self.denoiser: IterativeDenoiser = weakref.proxy(denoiser)
         self.ridge = ridge
@@ -126,6 +128,8 @@ class _IteratedPredictor:
 
     def solve(self, B: Matrix) -> Matrix:
         """K₀⁻¹B."""
-        return conjugate_gradients(
+        solved = conjugate_gradients(
             self.matmul, B, lambda R: R, tol=1e-11, name="the class predictor's matrix"
         )
+        self.condition = max(self.condition, solved.condition)
+        return solved.X

@@ -2,21 +2,23 @@
 
 Every matrix of the framework has this form. `Gram` objects hold S = XᵀX either as a d×d matrix or
 as the rows themselves; `SecondMoment` is E[X̃ᵀX̃] built on one; the factors solve with
-D + A S A + EᵀE as a d×d Cholesky, an n×n Woodbury, or by conjugate gradients.
+D + A S A + EᵀE as a d×d Cholesky, through n×n matrices of the rows, or by conjugate gradients.
+
+Every factor tells its `condition`: about how many times a rounding error may grow in its answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, lapack
-from scipy.linalg.blas import dsymm
+from scipy.linalg import LinAlgError, cho_solve, cholesky, lapack
 
-from marda._linalg import mirror_lower
+from marda._linalg import SingularError, mirror_lower
 from marda.operators.cg import conjugate_gradients
 from marda.operators.rows import Rows
 
@@ -27,10 +29,12 @@ __all__ = [
     "Factor",
     "Gram",
     "IterativeFactor",
+    "RowFactor",
     "RowGram",
     "SecondMoment",
     "SingularError",
-    "WoodburyFactor",
+    "UpdatedFactor",
+    "inverse_norm",
     "solve_together",
 ]
 
@@ -38,12 +42,8 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
 
-REFINE_TOL, REFINE_STEPS = 1e-9, 4
-_DEPENDENT = 10 * np.finfo(float).eps
-
-
-class SingularError(ValueError):
-    """A matrix that must be inverted is singular."""
+_EPS, _TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
+_DEPENDENT = 10 * _EPS
 
 
 class Gram(Protocol):
@@ -94,45 +94,50 @@ class RowGram:
 
 @dataclass(frozen=True)
 class SecondMoment:
-    """E[X̃ᵀX̃] of corrupted rows with a bias column: [[A S A + D, u], [uᵀ, n]].
+    """E[X̃ᵀX̃] of corrupted rows with a bias column: [[A S A + D + n uuᵀ, n u], [n uᵀ, n]].
 
-    Without a bias (`cross` None) it is A S A + D alone.
+    S is the Gram about the rows' own mean, and u the mean of A x from where features are centred:
+    nothing is subtracted to get one from the other. Without a bias (`mean` None) S is about the
+    origin, and the matrix is A S A + D alone.
     """
 
     gram: Gram
     scale: Vector  # A: mean factor of the noise
     diagonal: Vector  # D: variance that the noise adds
-    cross: Vector | None  # u = A Xᵀ w
+    mean: Vector | None  # u
     count: float  # n = Σ w
+
+    def about_mean(self, features: Matrix) -> Matrix:
+        """(A S A + D) V."""
+        a = self.scale[:, None]
+        return a * self.gram.matmul(a * features) + self.diagonal[:, None] * features
 
     def matmul(self, V: Matrix) -> Matrix:
         """Q V, where V has a last row for the bias if there is one."""
         d = self.scale.shape[0]
-        features = V[:d]
-        a, D = self.scale[:, None], self.diagonal[:, None]
-        top = a * self.gram.matmul(a * features) + D * features
-        if self.cross is None:
+        top = self.about_mean(V[:d])
+        if self.mean is None:
             return top
-        bias = V[d:]
-        top += np.outer(self.cross, bias)
-        return np.vstack([top, self.cross @ features + self.count * bias])
+        level = self.count * (self.mean @ V[:d] + V[d:])  # n (uᵀV + bias)
+        return np.vstack([top + np.outer(self.mean, level), level])
 
     def dense(self) -> Matrix:
         """Q as a matrix."""
         d = self.scale.shape[0]
-        size = d if self.cross is None else d + 1
+        size = d if self.mean is None else d + 1
         Q = np.empty((size, size))
         np.multiply(self.gram.dense(), self.scale, out=Q[:d, :d])
         Q[:d, :d] *= self.scale[:, None]
         Q[np.arange(d), np.arange(d)] += self.diagonal
-        if self.cross is not None:
-            Q[d, :d] = Q[:d, d] = self.cross
+        if self.mean is not None:
+            Q[:d, :d] += np.outer(self.count * self.mean, self.mean)
+            Q[d, :d] = Q[:d, d] = self.count * self.mean
             Q[d, d] = self.count
         return Q
 
     def bias_column(self) -> Vector | None:
-        """Q e = [u; n], with e the bias unit vector."""
-        return None if self.cross is None else np.append(self.cross, self.count)
+        """Q e = [n u; n], with e the bias unit vector."""
+        return None if self.mean is None else self.count * np.append(self.mean, 1.0)
 
 
 @dataclass(frozen=True)
@@ -143,6 +148,7 @@ class DiagonalPlusGram:
     scale: Vector
     gram: Gram
     extra: Matrix  # E, k×d
+    mixing: Matrix | None = field(default=None)  # E = B X A over the rows of the Gram: B, k×n
 
     def matmul(self, V: Matrix) -> Matrix:
         """(D + A S A + EᵀE) V."""
@@ -170,48 +176,76 @@ class Factor(Protocol):
         """G⁻¹B."""
         ...
 
-    def matmul(self, V: Matrix) -> Matrix:
-        """G V."""
+    @property
+    def condition(self) -> float:
+        """About how many times a rounding error may grow in what it solves."""
         ...
 
 
-class CholeskyFactor:
-    """G = LLᵀ, d×d. The upper triangle of the array that holds L keeps G itself."""
+def inverse_norm(solve: Callable[[Matrix], Matrix], diagonal: Vector) -> float:
+    """‖H⁻¹‖ of H = D^-½GD^-½, whose diagonal is one: two steps of a block power iteration."""
+    root = np.sqrt(diagonal)[:, None]
+    V = np.random.default_rng(0).standard_normal((len(diagonal), 3))
+    norms = np.ones(3)
+    for _ in range(2):
+        V = root * solve(root * (V / np.linalg.norm(V, axis=0)))
+        norms = np.linalg.norm(V, axis=0)
+    return float(norms.max())
 
-    def __init__(self, G: Matrix, name: str = "Q"):
+
+class CholeskyFactor:
+    """G = LLᵀ, d×d.
+
+    Parameters
+    ----------
+    G : array of shape (d, d)
+        Symmetric; left as it is.
+    name : str
+        What G is, for the message if it is singular.
+    ridge : float, default=0
+        What was added to its diagonal, for the same message.
+    """
+
+    def __init__(self, G: Matrix, name: str = "Q", ridge: float = 0.0):
         d = G.shape[0]
         self._diagonal = G.diagonal().copy()
+        advice = "drop constant and repeated columns" if d else ""
+        if ridge > 0:
+            lost = f"the ridge of {ridge:.3g} is lost next to entries of "
+            lost += f"{np.abs(self._diagonal).max(initial=0.0):.3g}"
+            advice = f"{lost}: raise it, rescale the columns, or {advice}"
+        else:
+            advice = f"use a ridge above 0, or {advice}"
+        # Every entry of a definite matrix is below its diagonal: one overflow makes a sum infinite.
+        if not np.isfinite(self._diagonal.sum()) or not np.isfinite(G[-1:].sum()):
+            raise SingularError(f"{name} is not finite: the numbers are too large; {advice}.")
         try:
-            self._L, _ = cho_factor(np.asfortranarray(G), lower=True, check_finite=False)
+            self._L = cholesky(G, lower=True, check_finite=False)
         except LinAlgError:
             rank = np.linalg.matrix_rank(G, hermitian=True)
-            raise SingularError(
-                f"{name} is singular (rank {rank} of {d}): use a ridge above 0, or drop constant "
-                "and repeated columns."
-            ) from None
+            raise SingularError(f"{name} is singular (rank {rank} of {d}): {advice}.") from None
         # LAPACK accepts a matrix that rounding alone makes definite: its answers are noise. A pivot
         # is what is left of a diagonal entry after the columns before it.
-        dependent = self._L.diagonal() ** 2 <= _DEPENDENT * max(d, 100) * self._diagonal
+        dependent = ~(self._L.diagonal() ** 2 > _DEPENDENT * max(d, 100) * self._diagonal)
         if dependent.any():
             rank = d - int(dependent.sum())
             raise SingularError(
-                f"{name} is singular to working precision (rank about {rank} of {d}): use a ridge "
-                "above 0, or drop constant and repeated columns."
+                f"{name} is singular to working precision (rank about {rank} of {d}): {advice}."
             )
 
     @property
     def L(self) -> Matrix:
-        """The lower triangular factor (what lies above its diagonal is not part of it)."""
+        """The lower triangular factor, with zeros above its diagonal."""
         return np.asarray(self._L)
+
+    @cached_property
+    def condition(self) -> float:
+        """‖H⁻¹‖ of the matrix scaled to a diagonal of ones, in which Cholesky does not err."""
+        return inverse_norm(self.solve, self._diagonal)
 
     def solve(self, B: Matrix) -> Matrix:
         """G⁻¹B."""
         return np.asarray(cho_solve((self._L, True), B, check_finite=False))
-
-    def matmul(self, V: Matrix) -> Matrix:
-        """G V, from the triangle of G that the factorisation left alone (all but its diagonal)."""
-        product = dsymm(1.0, self._L, V, lower=0)
-        return np.asarray(product + (self._diagonal - self._L.diagonal())[:, None] * V)
 
     def inverse(self) -> Matrix:
         """G⁻¹, for a third of the flops of solving with I."""
@@ -221,12 +255,55 @@ class CholeskyFactor:
         return mirror_lower(np.asarray(inverse))
 
 
-class WoodburyFactor:
-    """(D + FᵀF)⁻¹ = D⁻¹ − D⁻¹Fᵀ(I + F D⁻¹Fᵀ)⁻¹F D⁻¹ with F = [√w X A; E]: n×n (math.md §6)."""
+class UpdatedFactor:
+    """G + EᵀE for a factorised G and few rows E, however strong (math.md §11)."""
 
-    def __init__(self, system: DiagonalPlusGram, name: str = "Q"):
+    def __init__(self, plain: CholeskyFactor, E: Matrix):
+        self.plain, self.E = plain, E
+        self._side = plain.solve(E.T) if len(E) else E.T  # G⁻¹Eᵀ
+        self._core = np.eye(len(E)) + E @ self._side
+
+    @property
+    def condition(self) -> float:
+        """Of G."""
+        return self.plain.condition
+
+    def updated(self, V: Matrix) -> Matrix:
+        """(G + EᵀE)⁻¹B from V = G⁻¹B, in place: V − G⁻¹Eᵀ(I + E G⁻¹Eᵀ)⁻¹E V."""
+        if len(self.E):
+            V -= self._side @ np.linalg.solve(self._core, self.E @ V)
+        return V
+
+    def solve(self, B: Matrix) -> Matrix:
+        """(G + EᵀE)⁻¹B."""
+        return self.updated(self.plain.solve(B))
+
+
+class RowFactor:
+    """D + FᵀNF through the rows, F = √w X A and N = I + BᵀB: n×n matrices (math.md §11).
+
+    With K = F D⁻¹Fᵀ, C = I + K, J = C⁻¹K and M = (I + NK)⁻¹ = C⁻¹(I − Bᵀ(I + BJBᵀ)⁻¹BJ),
+
+        (D + FᵀNF)⁻¹Fᵀ = D⁻¹FᵀM        and        (D + FᵀNF)⁻¹ = D⁻¹ − D⁻¹FᵀMNF D⁻¹.
+
+    The first form subtracts nothing; whatever can be written as FᵀY is solved by it (`solve_rows`).
+
+    Parameters
+    ----------
+    system : DiagonalPlusGram
+        With a Gram that holds its rows.
+    name : str
+        What the matrix is, for the message if it is singular.
+    null : array of shape (n,), default=None
+        Weights of the rows, before √w, that sum to zero (centred rows: ones). K vanishes there, so
+        anything may stand in C for it; the mean of K makes C as well conditioned as it can be.
+    """
+
+    def __init__(self, system: DiagonalPlusGram, name: str = "Q", null: Vector | None = None):
         if not isinstance(system.gram, RowGram):
-            raise TypeError("a Woodbury factor needs the rows, not their Gram.")
+            raise TypeError("a factor through the rows needs the rows, not their Gram.")
+        if len(system.extra) and system.mixing is None:
+            raise TypeError("a factor through the rows needs E as weights of the rows.")
         if (system.diagonal <= 0).any():
             zero = int((system.diagonal <= 0).sum())
             raise SingularError(
@@ -236,83 +313,101 @@ class WoodburyFactor:
         self.system = system
         self.rows = system.gram.rows
         self.root = None if system.gram.weights is None else np.sqrt(system.gram.weights)
-        self.kernel = self._kernel(1 / system.diagonal)  # F D⁻¹Fᵀ
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.kernel = self.kernel_of(1 / system.diagonal)  # K
         core = self.kernel.copy(order="F")
+        if null is not None:
+            v = null if self.root is None else _divided(null, self.root)
+            core += np.outer(v, v * (np.trace(core) / len(core) / float(v @ v)))
         core[np.diag_indices_from(core)] += 1
-        self.core_inverse = CholeskyFactor(core, name).inverse()  # (I + F D⁻¹Fᵀ)⁻¹
+        self.cholesky = CholeskyFactor(core, name, float(system.diagonal.min()))
+        self.inverse = self.cholesky.inverse()  # C⁻¹
+        self.mixing: Matrix = np.zeros((0, len(core)))  # B, of F
+        self.mid: Matrix = self.mixing
+        if len(system.extra):
+            assert system.mixing is not None
+            self.mixing = system.mixing
+            if self.root is not None:
+                self.mixing = _divided(self.mixing, self.root)
+            BJ = self.cholesky.solve(self.kernel @ self.mixing.T).T
+            eye = np.eye(len(self.mixing))
+            self.mid = np.linalg.solve(eye + BJ @ self.mixing.T, BJ)
 
-    def _kernel(self, weights: Vector) -> Matrix:
-        """F diag(w) Fᵀ, (n+k)×(n+k)."""
-        a, E = self.system.scale, self.system.extra
-        K = self.rows.kernel(weights * a**2)
+    @property
+    def condition(self) -> float:
+        """Of C."""
+        return self.cholesky.condition
+
+    def kernel_of(self, weights: Vector) -> Matrix:
+        """F diag(w) Fᵀ, n×n."""
+        K = self.rows.kernel(weights * self.system.scale**2)
         if self.root is not None:
             K *= self.root
             K *= self.root[:, None]
-        if len(E):
-            cross = self.F_dot((weights * E).T)[: K.shape[0]]
-            K = np.block([[K, cross], [cross.T, (weights * E) @ E.T]])
         return K
+
+    def core(self, Y: Matrix) -> Matrix:
+        """M Y."""
+        return np.asarray(self.inverse @ (Y - self.mixing.T @ (self.mid @ Y)))
+
+    def core_adjoint(self, Y: Matrix) -> Matrix:
+        """MᵀY."""
+        solved = self.inverse @ Y
+        return np.asarray(solved - self.mid.T @ (self.mixing @ solved))
+
+    def core_matrix(self) -> Matrix:
+        """M."""
+        if not len(self.mixing):
+            return self.inverse
+        return self.inverse - (self.inverse @ self.mixing.T) @ self.mid
 
     def F_dot(self, V: Matrix) -> Matrix:
         """F V."""
         out = self.rows.dot(self.system.scale[:, None] * V)
         if self.root is not None:
             out *= self.root[:, None]
-        return np.vstack([out, self.system.extra @ V]) if len(self.system.extra) else out
+        return out
 
     def F_tdot(self, U: Matrix) -> Matrix:
         """Fᵀ U."""
-        n = self.rows.shape[0]
-        top = U[:n] if self.root is None else self.root[:, None] * U[:n]
-        out = self.system.scale[:, None] * self.rows.tdot(top)
-        if len(self.system.extra):
-            out += self.system.extra.T @ U[n:]
-        return out
+        U = U if self.root is None else self.root[:, None] * U
+        return self.system.scale[:, None] * self.rows.tdot(U)
+
+    def solve_rows(self, Y: Matrix) -> Matrix:
+        """(D + FᵀNF)⁻¹FᵀY."""
+        return self.F_tdot(self.core(Y)) / self.system.diagonal[:, None]
 
     def solve(self, B: Matrix) -> Matrix:
-        """(D + FᵀF)⁻¹B; a float32 kernel is made good by refinement with float64 products."""
-        which = np.zeros(B.shape[1], dtype=np.int64)
-        V = solve_together([self], which, B)
-        if self.rows.X.dtype == np.float32:
-            goal = REFINE_TOL * float(np.linalg.norm(B))
-            for _ in range(REFINE_STEPS):
-                residual = B - self.system.matmul(V)
-                if np.linalg.norm(residual) <= goal:
-                    break
-                V += solve_together([self], which, residual)
-        return V
-
-    def matmul(self, V: Matrix) -> Matrix:
-        """(D + FᵀF) V."""
-        return self.system.matmul(V)
+        """(D + FᵀNF)⁻¹B for any B. It subtracts: see `solve_rows`."""
+        return solve_together([self], np.zeros(B.shape[1], dtype=np.int64), B)
 
 
-def solve_together(
-    factors: Sequence[WoodburyFactor], which: NDArray[np.int64], B: Matrix
-) -> Matrix:
+def _divided(a: Matrix, b: Vector) -> Matrix:
+    """A / b, and 0 for rows of weight zero."""
+    return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
+
+
+def solve_together(factors: Sequence[RowFactor], which: NDArray[np.int64], B: Matrix) -> Matrix:
     """Solve column i of B with factors[which[i]], in one pass over the rows that all share.
 
     Thin products are bound by the reading of X, so columns of different systems (same rows and
-    scale; other diagonals, row weights and extra rows) go through it together.
+    scale; other diagonals, row weights and mixing) go through it together.
     """
     first = factors[0]
-    a, n = first.system.scale[:, None], first.rows.shape[0]
+    a = first.system.scale[:, None]
     D = np.stack([f.system.diagonal for f in factors], 1)[:, which]
     out = B / D
     scores = first.rows.dot(a * out)
-    by_extra = np.zeros_like(out)
     for k, factor in enumerate(factors):
         columns = which == k
-        E = factor.system.extra
-        part = np.vstack([scores[:, columns], E @ out[:, columns]])
+        part = scores[:, columns]
         if factor.root is not None:
-            part[:n] *= factor.root[:, None]
-        part = factor.core_inverse @ part
+            part *= factor.root[:, None]
+        part = factor.core(part + factor.mixing.T @ (factor.mixing @ part))  # M N F D⁻¹B
         if factor.root is not None:
-            part[:n] *= factor.root[:, None]
-        scores[:, columns] = part[:n]
-        by_extra[:, columns] = E.T @ part[n:]
-    out -= (a * first.rows.tdot(scores) + by_extra) / D
+            part *= factor.root[:, None]
+        scores[:, columns] = part
+    out -= a * first.rows.tdot(scores) / D
     return out
 
 
@@ -325,7 +420,10 @@ class IterativeFactor:
         self.system = system
         self.tol = tol
         self.name = name
+        self._seen = 1.0  # the largest condition number that a solve has seen
         self.jacobi = system.diagonal + system.scale**2 * gram_diagonal + (system.extra**2).sum(0)
+        if not np.isfinite(self.jacobi).all():
+            raise SingularError(f"{name} is not finite: the numbers are too large.")
         if (self.jacobi <= 0).any():
             zero = int((self.jacobi <= 0).sum())
             raise SingularError(
@@ -334,14 +432,26 @@ class IterativeFactor:
 
     def solve(self, B: Matrix) -> Matrix:
         """G⁻¹B, a column at a time in spirit, all together in products."""
-        return conjugate_gradients(
+        solved = conjugate_gradients(
             self.system.matmul,
             B,
             lambda R: R / self.jacobi[:, None],
             tol=self.tol,
             name=self.name,
         )
+        self._seen = max(self._seen, solved.condition)
+        return solved.X
 
-    def matmul(self, V: Matrix) -> Matrix:
-        """G V."""
-        return self.system.matmul(V)
+    @property
+    def condition(self) -> float:
+        """How many times the tolerance of the iteration may grow, in rounding errors.
+
+        With fewer rows than features it errs where no row reaches, and D alone holds it there.
+        """
+        assert isinstance(self.system.gram, RowGram)
+        n, d = self.system.gram.rows.shape
+        grows = self._seen
+        if n <= d:
+            held = float((self.system.diagonal / self.jacobi).min())
+            grows = 1 / max(held, _EPS**2)
+        return grows * self.tol / _EPS

@@ -41,8 +41,8 @@ class DenseMap(Map):
         self.shape = W.shape
 
     def apply(self, X: Any) -> Matrix:
-        """X W."""
-        return np.asarray(X @ self.W)
+        """X W, in the precision of W."""
+        return np.asarray(X.astype(self.W.dtype, copy=False) @ self.W)
 
     def matmul(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         """W V."""
@@ -65,7 +65,7 @@ class IdentityMap(Map):
 
 
 class RowMap(Map):
-    """W = [diag(w)X̂ᵀ  E] core X_out: training rows in place of a d×d matrix (math.md §6).
+    """W = [diag(w)X̂ᵀ  E] core X_out: training rows in place of a d×d matrix (math.md §11).
 
     Parameters
     ----------
@@ -76,9 +76,9 @@ class RowMap(Map):
     weights : array of shape (d,)
         w = a / D.
     extra : array of shape (d, k)
-        E: scaled rows of the MMD terms.
+        E: further rows; none in what is fitted now, MMD terms in files of earlier versions.
     core : array of shape (n + k, n)
-        Columns of (I + F D⁻¹Fᵀ)⁻¹.
+        M.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class RowMap(Map):
     ):
         self.rows, self.outputs = rows, outputs
         self.weights, self.extra = weights, extra
-        self.core = core.astype(rows.X.dtype, copy=False)
+        self.core = core.astype(np.float64, copy=False)
         self.output_rows = rows.columns(outputs)
         self.shape = (rows.shape[1], self.output_rows.shape[1])
 
@@ -99,7 +99,7 @@ class RowMap(Map):
         """X W, as weights on training rows and then those rows."""
         scores = self.rows.cross(X, self.weights)
         if self.extra.shape[1]:
-            scores = np.hstack([scores, np.asarray(X @ self.extra, dtype=scores.dtype)])
+            scores = np.hstack([scores, np.asarray(X @ self.extra)])
         return self.output_rows.combine(scores @ self.core)
 
     def matmul(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -135,8 +135,8 @@ class IterativeMap(Map):
 class DenoisingMap:
     """X ↦ X (W₀ + ΔUᵀ) + offset, applied in batches of bounded memory.
 
-    Dense rows are centred first, (X − m)W + (mᵀW + offset): it is the same, and rows far from the
-    origin keep their digits.
+    Dense rows are centred first, (X − m)W + (mᵀW + offset), in float64: it is the same, and rows
+    far from the origin keep their digits. The result has the dtype of the rows.
     """
 
     def __init__(
@@ -173,10 +173,10 @@ class DenoisingMap:
         for rows in self._batches(X.shape[0]):
             batch, level = X[rows], self.offset
             if not sp.issparse(X) and self.center.any():  # sparse rows stay where they are
-                batch, level = batch - self.center.astype(X.dtype), self.at_center
+                batch, level = batch.astype(np.float64) - self.center, self.at_center
             part = self.base.apply(batch)
             if self.delta.shape[1]:
-                part = part + np.asarray(batch @ self.delta.astype(X.dtype)) @ self.basis.T
+                part = part + np.asarray(batch @ self.delta) @ self.basis.T
             out[rows] = part + level
         return out
 

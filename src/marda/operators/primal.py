@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh, solve_triangular
 
 from marda.operators.denoiser import ExplicitMap
-from marda.operators.linear import CholeskyFactor
+from marda.operators.linear import CholeskyFactor, UpdatedFactor
 
 __all__ = ["PrimalDenoiser"]
 
@@ -24,22 +25,33 @@ class PrimalDenoiser(ExplicitMap):
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self.factor = CholeskyFactor(self.system.dense())
+        system = self.system
+        without = replace(system, extra=system.extra[:0])
+        self.plain = CholeskyFactor(without.dense(), ridge=float(system.diagonal.min()))
+        self.factor: UpdatedFactor = UpdatedFactor(self.plain, system.extra)
         self._shifts: dict[tuple[float, float], CholeskyFactor] = {}
 
     @cached_property
     def W0(self) -> Matrix:
-        """G⁻¹P. As ASA = G − D − EᵀE, it is (I − G⁻¹(D + EᵀE))A⁻¹: an inverse, not a solve."""
-        D, E, a = self.system.diagonal, self.system.extra, self.system.scale
+        """G⁻¹P."""
+        return self.factor.updated(self._plain_map())
+
+    def _plain_map(self) -> Matrix:
+        """(D + ASA)⁻¹AS. As ASA = G − D, it is (I − G⁻¹D)A⁻¹: an inverse, not a solve.
+
+        Only the diagonal of I − G⁻¹D subtracts. Where less than half is left of it, the diagonal of
+        G⁻¹ASA is summed instead: its largest term is then nearly all of it.
+        """
+        D, a, S = self.system.diagonal, self.system.scale, self.system.gram.dense()
         if self.outputs is not None:
-            return self.factor.solve(a[:, None] * self.system.gram.dense()[:, self.outputs])
-        assert isinstance(self.factor, CholeskyFactor)
-        W = self.factor.inverse()
-        correction = (W @ E.T) @ E if len(E) else None
+            return self.plain.solve(a[:, None] * S[:, self.outputs])
+        W = self.plain.inverse()
+        rest = 1 - W.diagonal() * D
+        small = np.flatnonzero(rest < 0.5)
+        if len(small):
+            rest[small] = a[small] * np.einsum("ij,ij->i", W[small], S[small] * a)
         W *= -D
-        if correction is not None:
-            W -= correction
-        W[np.diag_indices_from(W)] += 1
+        W[np.diag_indices_from(W)] = rest
         W /= a
         return W
 
@@ -69,23 +81,35 @@ class PrimalDenoiser(ExplicitMap):
                 G[:d, :d] -= theta * system.extra.T @ system.extra
             if self.bias:
                 G[d, d] += self.count
-            self._shifts[shift, theta] = CholeskyFactor(G)
+            self._shifts[shift, theta] = CholeskyFactor(G, ridge=float(system.diagonal.min()))
         return self._shifts[shift, theta].solve
 
     @cached_property
     def pencil(self) -> tuple[Matrix, Vector]:
-        """B and Λ with BᵀGB = I and BᵀQ_lB = Λ (math.md §5.2): one eigendecomposition."""
-        assert isinstance(self.factor, CholeskyFactor)
+        """B and Λ with BᵀGB = I and BᵀQ_lB = Λ (math.md §5.2): one eigendecomposition.
+
+        With G = L(I + ẼᵀẼ)Lᵀ and Ẽ = E L⁻ᵀ, B = L⁻ᵀ(I + ẼᵀẼ)^-½ times the eigenvectors.
+        """
         M = self.labelled.dense()
-        d, L = self.n_features, self.factor.L
-        M[:d] = solve_triangular(L, M[:d], lower=True, check_finite=False)
-        M[:, :d] = solve_triangular(L, M[:, :d].T, lower=True, check_finite=False).T
+        d, L = self.n_features, self.plain.L
+        _, s, V = np.linalg.svd(
+            solve_triangular(L, self.system.extra.T, lower=True, check_finite=False).T,
+            full_matrices=False,
+        )
+        shrink = 1 - 1 / np.sqrt(1 + s**2)  # (I + ẼᵀẼ)^-½ = I − V diag(shrink) Vᵀ
+
+        def whitened(A: Matrix) -> Matrix:
+            A = solve_triangular(L, A, lower=True, check_finite=False)
+            return A - V.T @ (shrink[:, None] * (V @ A)) if len(s) else A
+
+        M[:d] = whitened(M[:d])
+        M[:, :d] = whitened(M[:, :d].T).T
         if self.bias:
             M[d:] /= np.sqrt(self.count)
             M[:, d:] /= np.sqrt(self.count)
-        M += M.T
-        M /= 2
-        values, B = eigh(M, overwrite_a=True, check_finite=False, driver="evd")
+        values, B = eigh((M + M.T) / 2, check_finite=False, driver="evd")
+        if len(s):
+            B[:d] -= V.T @ (shrink[:, None] * (V @ B[:d]))
         B[:d] = solve_triangular(L, B[:d], lower=True, trans="T", check_finite=False)
         if self.bias:
             B[d:] /= np.sqrt(self.count)

@@ -1,7 +1,8 @@
 """`Rows`: rows of data as a linear operator, centred without being changed.
 
-X stays what it was: dense or CSR, float32 or float64. X − 1mᵀ is never formed for sparse X, and
-for float32 X thin products run in float64 over chunks, so that no float64 copy of X exists.
+X stays what it was: dense or CSR, float32 or float64. X − 1mᵀ is never formed for sparse X. Every
+product is a product of float64 numbers: float32 rows are cast, then centred, a block at a time, so
+that no float64 copy of X exists.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Rows:
         self.X = X
         self.center = center if center is None or center.any() else None
         self.shape: tuple[int, int] = X.shape
-        self._row_major = not sp.issparse(X) and X.flags.c_contiguous
+        self._cast = not sp.issparse(X) and X.dtype != np.float64
 
     def _blocks(self) -> Iterator[tuple[slice, slice]]:
         """Blocks of X that fit in cache as float64, cut along its longer side."""
@@ -52,30 +53,26 @@ class Rows:
         step = max(16, size // (8 * max(1, width)))
         return [slice(i, min(length, i + step)) for i in range(0, length, step)]
 
+    def _float64(self, rows: slice, columns: slice) -> Matrix:
+        """A block of X − 1mᵀ, for dense X."""
+        block = self.X[rows, columns].astype(np.float64, copy=False)
+        return np.asarray(block if self.center is None else block - self.center[columns])
+
     def dot(self, V: Matrix) -> Matrix:
         """(X − 1mᵀ) V."""
-        if sp.issparse(self.X) or self.X.dtype == V.dtype:
-            out = np.asarray(self.X @ V, dtype=np.float64)
-        else:
+        if self._cast:
             out = np.zeros((self.shape[0], V.shape[1]))
             for rows, columns in self._blocks():
-                out[rows] += self.X[rows, columns].astype(np.float64) @ V[columns]
+                out[rows] += self._float64(rows, columns) @ V[columns]
+            return out
+        out = np.asarray(self.X @ V, dtype=np.float64)
         if self.center is not None:
             out -= self.center @ V
         return out
 
     def tdot(self, U: Matrix) -> Matrix:
         """(X − 1mᵀ)ᵀ U."""
-        if sp.issparse(self.X) or self.X.dtype == U.dtype:
-            # UᵀX, not XᵀU: BLAS then streams the rows in the order in which they lie
-            out = np.ascontiguousarray((U.T @ self.X).T) if self._row_major else self.X.T @ U
-        else:
-            out = np.zeros((self.shape[1], U.shape[1]))
-            for rows, columns in self._blocks():
-                out[columns] += self.X[rows, columns].astype(np.float64).T @ U[rows]
-        if self.center is not None:
-            out -= np.outer(self.center, U.sum(0))
-        return out
+        return np.ascontiguousarray(self.combine(U.T).T)
 
     def first(self, n: int) -> Rows:
         """The first n rows (a view where X is dense)."""
@@ -89,27 +86,29 @@ class Rows:
         return Rows(self.X[:, index], center)
 
     def cross(self, X: Any, weights: Vector) -> Matrix:
-        """X diag(w) (these rows)ᵀ for other rows X, in the precision of the products."""
-        mine = self.X
-        weighted = X.multiply(weights).tocsr() if sp.issparse(X) else X * weights.astype(X.dtype)
-        if sp.issparse(X) != sp.issparse(mine):  # the sparse side multiplies, nothing is densified
-            out = weighted @ mine.T if sp.issparse(X) else (mine @ weighted.T).T
-        else:
-            out = weighted @ mine.T
-        out = out.toarray() if sp.issparse(out) else np.asarray(out)
+        """X diag(w) (these rows)ᵀ for other rows X; sparse rows multiply as they are."""
+        if not sp.issparse(X):
+            return self.dot((X * weights).T).T
+        weighted = X.multiply(weights).tocsr()
+        out = weighted @ self.X.T
+        out = out.toarray() if sp.issparse(out) else np.asarray(out, dtype=np.float64)
         if self.center is not None:
-            shift = np.asarray(X @ (weights * self.center).astype(X.dtype))
-            out -= shift[:, None].astype(out.dtype)
+            out -= np.asarray(weighted @ self.center)[:, None]
         return np.asarray(out)
 
     def combine(self, weights: Matrix) -> Matrix:
         """Weights (m×n) times these rows: m new rows."""
+        if self._cast:
+            out = np.zeros((weights.shape[0], self.shape[1]))
+            for rows, columns in self._blocks():
+                out[:, columns] += weights[:, rows] @ self._float64(rows, columns)
+            return out
         if sp.issparse(self.X):
-            out = np.asarray((self.X.T @ weights.T).T)
-        else:
-            out = np.asarray(weights.astype(self.X.dtype, copy=False) @ self.X)
+            out = np.asarray((self.X.T @ weights.T).T, dtype=np.float64)
+        else:  # not XᵀU: BLAS then streams the rows in the order in which they lie
+            out = np.asarray(weights @ self.X)
         if self.center is not None:
-            out -= np.outer(weights.sum(1), self.center).astype(out.dtype)
+            out -= np.outer(weights.sum(1), self.center)
         return out
 
     def gram(self, weights: Vector | None = None) -> Matrix:
@@ -117,31 +116,43 @@ class Rows:
         n, d = self.shape
         S = np.zeros((d, d), order="F")
         for rows in self._chunks(n, d):
-            block = self.X[rows]
-            w = np.ones(block.shape[0]) if weights is None else weights[rows]
-            if sp.issparse(block):
-                # Σw(x−m)(x−m)ᵀ = Σwxxᵀ − msᵀ − smᵀ + (Σw)mmᵀ with s = Σwx
-                S += (block.T @ block.multiply(w[:, None]).tocsr()).toarray()
-                if self.center is not None:
-                    cross = np.outer(self.center, block.T @ w - w.sum() / 2 * self.center)
-                    S -= cross + cross.T
+            w = np.ones(rows.stop - rows.start) if weights is None else weights[rows]
+            if not sp.issparse(self.X):
+                S = add_gram(S, (self._float64(rows, slice(None)) * np.sqrt(w)[:, None]).T)
                 continue
-            block = block if self.center is None else block - self.center.astype(block.dtype)
-            S = add_gram(S, (block * np.sqrt(w)[:, None].astype(block.dtype)).T)
+            # Σw(x−m)(x−m)ᵀ = Σwxxᵀ − msᵀ − smᵀ + (Σw)mmᵀ with s = Σwx
+            block = self.X[rows]
+            S += (block.T @ block.multiply(w[:, None]).tocsr()).toarray()
+            if self.center is not None:
+                cross = np.outer(self.center, block.T @ w - w.sum() / 2 * self.center)
+                S -= cross + cross.T
         return S if sp.issparse(self.X) else mirror_lower(S)
 
+    def squares(self, weights: Vector | None = None) -> Vector:
+        """Diagonal of `gram`."""
+        n, d = self.shape
+        w = np.ones(n) if weights is None else weights
+        out = np.zeros(d)
+        for rows in self._chunks(n, d):
+            if not sp.issparse(self.X):
+                block = self._float64(rows, slice(None))
+                out += np.einsum("i,ij,ij->j", w[rows], block, block)
+                continue
+            block = self.X[rows].astype(np.float64)
+            out += block.multiply(block).T @ w[rows]
+            if self.center is not None:
+                out -= self.center * (2 * (block.T @ w[rows]) - w[rows].sum() * self.center)
+        return np.maximum(out, 0.0)
+
     def kernel(self, weights: Vector) -> Matrix:
-        """(X − 1mᵀ) diag(w) (X − 1mᵀ)ᵀ, n×n, for w ≥ 0; float32 rows multiply in float32."""
+        """(X − 1mᵀ) diag(w) (X − 1mᵀ)ᵀ, n×n, for w ≥ 0."""
         if sp.issparse(self.X):
             return self._sparse_kernel(weights)
         n, d = self.shape
         K = np.zeros((n, n), order="F")
         root = np.sqrt(weights)
-        for cols in self._chunks(d, n):
-            block = self.X[:, cols]
-            if self.center is not None:
-                block = block - self.center[cols].astype(self.X.dtype)
-            K = add_gram(K, block * root[cols].astype(self.X.dtype))
+        for columns in self._chunks(d, n):
+            K = add_gram(K, self._float64(slice(None), columns) * root[columns])
         return mirror_lower(K)
 
     def _sparse_kernel(self, weights: Vector) -> Matrix:

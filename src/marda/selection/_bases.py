@@ -27,8 +27,8 @@ from marda.operators.linear import (
     DenseGram,
     DiagonalPlusGram,
     Factor,
+    RowFactor,
     RowGram,
-    WoodburyFactor,
 )
 from marda.operators.rows import Rows
 from marda.selection.path import noise_path
@@ -255,7 +255,7 @@ class ThinBasis(Basis):
         labelled = Rows(self.rows.X[known.index], known.center)
         weights = None if np.all(known.weights == 1) else known.weights
         gram = RowGram(labelled, weights)
-        return WoodburyFactor(self._plain_system(gram, p, ridge_class), PREDICTOR)
+        return RowFactor(self._plain_system(gram, p, ridge_class), PREDICTOR)
 
 
 def inverse_of(diagonal: Vector) -> Vector:
