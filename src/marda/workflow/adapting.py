@@ -149,7 +149,8 @@ def adapt(
                 "labels": data.ys,
                 "predicted": predictions,
             }
-            diagnosis = diagnose(data.Xs, data.Xt, fitted, **facts)
+            known = int(data.known.sum())
+            diagnosis = diagnose(data.Xs, data.Xt, fitted, n_labelled=known, **facts)
             if report is not None:
                 watch(0.8, "judging")
                 evidence = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
@@ -168,7 +169,7 @@ def adapt(
             diagnosis,
             len(data.ys),
             len(data.yt),
-            int(data.known.sum()),
+            known,
             watch.seconds,
             (*data.notes, *notes, *_notes(out, model, page)),
             tuple(str(path) for path in (out, model, page) if path is not None),

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 from marda.diagnostics import Interval, confusion
+from marda.diagnostics.verdict import FEW_LABELS
 from marda.estimators import MDAClassifier
 from marda.workflow.data import Data
 
@@ -23,7 +24,6 @@ DRAWS = 2000
 LEVEL = 0.05
 FOLDS = 5
 DEAR = 1e10  # operations of one fit from which on a fifth of the labels judges alone
-FEW_LABELS = 20  # fewer labels cannot tell any two methods apart
 
 
 @dataclass(frozen=True)

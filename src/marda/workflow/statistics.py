@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from marda._validation import UNLABELED
 from marda.diagnostics.findings import share_findings
+from marda.diagnostics.verdict import Facts, next_step
 from marda.estimators import MDAClassifier
 from marda.io import InputError, Preprocessing, replacing
 from marda.io.steps import Matrix, Number, Step
@@ -181,7 +182,9 @@ def fit_statistics(
                     start + (1 - start) * done, f"predicting, {what}"
                 ),
             )
-            found = share_findings(classifier.classes_, *_shares(moments, counts))
+            sizes = summary.n_rows("source"), summary.n_rows("target"), summary.n_labelled_target
+            advice = next_step(Facts(*sizes))
+            found = share_findings(classifier.classes_, *_shares(moments, counts), advice)
             summary = replace(summary, findings=(*summary.findings, *found))
     progress(1.0, "done")
     notes = [*said, NO_ROWS]
