@@ -35,10 +35,13 @@ from marda.workflow.data import (
     PathLike,
     Progress,
     ReadOptions,
+    Sources,
     Watch,
     input_errors,
+    names_of,
     read_data,
     silent,
+    sources_of,
 )
 from marda.workflow.judging import Pair, bootstrap, pairs_of
 from marda.workflow.methods import AUTO, make_classifier
@@ -133,7 +136,7 @@ class Compared:
 
 
 def compare(
-    source: PathLike,
+    source: Sources,
     target: PathLike,
     options: ReadOptions,
     *,
@@ -159,7 +162,7 @@ def compare(
     if len(methods) < 2 or len(set(methods)) < len(methods):
         raise InputError(f"compare needs two or more different methods, got {' '.join(methods)}.")
     watch(0.0, "reading")
-    check_names((source, target), {"--report": None if report is None else report[0]})
+    check_names((*sources_of(source), target), {"--report": None if report is None else report[0]})
     data = read_data(source, target, options)
     X, y, domain, mark = data.packed(target_labels=False)
     results, predictions, notes, details = [], [], list(data.notes), []
@@ -196,7 +199,7 @@ def compare(
         tuple(notes),
         watch.seconds,
         () if report is None else (str(report[0]),),
-        (Path(source).name, Path(target).name),
+        (names_of(source), Path(target).name),
         before,
         tuple(details),
         tuple(watch.times),
@@ -216,15 +219,24 @@ def _result(
     if known.any():
         right = np.asarray(predicted[known] == data.yt[known], dtype=float)
         accuracy = bootstrap(right)
-    after = mmd(*denoise(model, *_sampled(data)))
+    after = mmd(*_denoised(data, model))
     agreement = float(np.mean(predicted == predictions[0]))
     return MethodResult(method, accuracy, agreement, after, seconds)
 
 
 def _sampled(data: Data) -> list[Any]:
     """The rows that distances look at, the same for every method."""
+    return [X[at] for X, at in zip((data.Xs, data.Xt), _places(data), strict=True)]
+
+
+def _places(data: Data) -> list[NDArray[np.int64]]:
     rng = np.random.default_rng(0)
-    return [X[np.sort(rng.permutation(X.shape[0])[:500])] for X in (data.Xs, data.Xt)]
+    return [np.sort(rng.permutation(X.shape[0])[:500]) for X in (data.Xs, data.Xt)]
+
+
+def _denoised(data: Data, model: Any) -> list[Any]:
+    domain = data.source_domain[_places(data)[0]]
+    return denoise(model, *_sampled(data), source_domain=domain)
 
 
 def _a_distance(Xs: Any, Xt: Any) -> Interval | None:
@@ -243,6 +255,7 @@ def _details(data: Data, model: Any, predicted: NDArray[Any]) -> Details:
         names=names,
         labels=data.ys,
         predicted=predicted,
+        source_domain=data.source_domain,
         probabilities=model.predict_proba(data.Xt),
     )
     n_known = int(known.sum())
@@ -250,7 +263,7 @@ def _details(data: Data, model: Any, predicted: NDArray[Any]) -> Details:
     findings += prediction_findings(classes, data.ys, predicted, n_known)
     # No method saw a target label, so that none of them counts here.
     facts = facts_of(model, data.ys, n_target=len(data.yt))
-    after = _a_distance(*denoise(model, *_sampled(data)))
+    after = _a_distance(*_denoised(data, model))
     checks = checks_of(data.Xs, data.Xt)
     return Details(after, counts, evidence, tuple(findings), checks, facts)
 
