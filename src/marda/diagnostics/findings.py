@@ -121,7 +121,7 @@ def share_findings(
             Finding(
                 "single-class",
                 f"{shares[1][top]:.0%} of the target is predicted as {name!r} "
-                f"({shares[0][top]:.0%} of the source is): the target looks single-class, or "
+                f"({shares[0][top]:.0%} of the source is): either the target has one class, or "
                 f"adaptation failed; {advice}.",
             )
         ]

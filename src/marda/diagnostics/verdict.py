@@ -182,7 +182,9 @@ class Facts:
             return False
         apart, distance = self.told_apart.before, self.mmd.before
         told = apart.value < 0.55 or (apart.low <= 0.5 and apart.value < 0.6)
-        return told and distance.low <= ALIKE_MMD and distance.value < 4 * ALIKE_MMD
+        near = distance.low <= ALIKE_MMD and distance.value < 2 * ALIKE_MMD
+        # Intervals that reach far show that rows are too few, not that domains are alike.
+        return told and near and apart.high < 0.65 and distance.high < 5 * ALIKE_MMD
 
     @property
     def directions(self) -> tuple[Direction, ...]:
@@ -201,7 +203,7 @@ class Facts:
 def outcome_of(facts: Facts) -> Outcome:
     """The verdict in a word."""
     found = set(facts.directions)
-    if facts.few or not found:
+    if facts.few:
         return "few-rows"
     if facts.single_class:
         return "single-class"
@@ -213,7 +215,7 @@ def outcome_of(facts: Facts) -> Outcome:
 def _movement(found: set[Direction]) -> Literal["closer", "mixed", "further", "unclear"]:
     if found == {"fell"}:
         return "closer"
-    if found == {"unclear"}:
+    if found <= {"unclear"}:
         return "unclear"
     return "mixed" if "fell" in found else "further"
 
@@ -250,6 +252,8 @@ def diagnosis_text(facts: Facts) -> str:
 
 def _moved(facts: Facts) -> str:
     """What happened to the domains, with the figures."""
+    if not facts.directions:
+        return "No distance between the domains was measured"
     movement = _movement(set(facts.directions))
     if movement in ("closer", "unclear") or set(facts.directions) == {"rose"}:
         figures = []
