@@ -102,6 +102,17 @@ def test_a_fully_labelled_target_is_not_told_to_be_labelled(shift, tmp_path, mon
     assert "all 60 target rows have labels: run marda compare" in out
 
 
+def test_the_terminal_says_what_the_page_says(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("altair")
+    monkeypatch.chdir(tmp_path)
+    call = ["adapt", "--source", "sample:source", "--target", "sample:labelled", "--label", "y"]
+    assert cli.main([*call, "--id", "id", "--method", "S1M", "--report", "r.html"]) == 0
+    word, _, text = capsys.readouterr().out.splitlines()[0].partition(". ")
+    page = words_of((tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert word in ("Adaptation helps", "Adaptation hurts", "No clear difference")
+    assert f"{word} {text}" in page
+
+
 def write_csv(path, X, y=None):
     columns = [*NAMES[: X.shape[1]], *([] if y is None else ["y"])]
     rows = [[*map(repr, x), *([] if y is None else [str(y[k])])] for k, x in enumerate(X.tolist())]
@@ -135,6 +146,32 @@ def test_a_quantity_is_refused(command, name, kind, refused, tmp_path, monkeypat
         if command == "adapt":
             call += ["--memory", "1kB", "--method", "S1D"]
     refused(call, "as a quantity does (a regression)")
+
+
+def test_statistics_of_a_quantity_are_refused(tmp_path, monkeypatch, capsys):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    monkeypatch.chdir(tmp_path)
+    y = QUANTITIES["diabetes"]()
+    pq.write_table(pa.table({"f0": np.arange(len(y)) % 7.0, "y": y}), "s.parquet")
+    pq.write_table(pa.table({"f0": np.arange(50) % 5.0}), "t.parquet")
+    build = ["moments", "build", "s.parquet", "--domain", "s", "--label", "y", "-o", "s.moments"]
+    assert cli.main(build) == 0
+    build = [
+        "moments",
+        "build",
+        "t.parquet",
+        "--domain",
+        "t",
+        "--role",
+        "target",
+        "-o",
+        "t.moments",
+    ]
+    assert cli.main(build) == 0
+    assert cli.main(["adapt", "--moments", "s.moments", "t.moments"]) == 2
+    assert "as a quantity does (a regression)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ pytest.importorskip("altair")
 
 from marda.diagnostics import Interval
 from marda.diagnostics.verdict import benchmark_verdict
-from marda.report.adapted import judged
 from marda.report.numbers import counted, percent, points_text, signed
 from marda.report.parts import confusion
 from marda.workflow import ReadOptions, adapt
@@ -30,7 +29,7 @@ def judgement(value, low, high):
     ],
 )
 def test_labels_decide(gain, kind, word):
-    verdict = judged(judgement(*gain))
+    verdict = judgement(*gain).verdict()
     assert (verdict.kind, verdict.word) == (kind, word)
     assert "40 labelled target rows" in dict(verdict.reasons)["Evidence"]
 

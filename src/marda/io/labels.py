@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from marda.io.table import InputError, Table, as_numbers, as_texts, is_missing
 
-__all__ = ["read_labels"]
+__all__ = ["check_classes", "read_labels"]
 
 #: From so many numbers on, labels look like a quantity if most of them are rare.
 MANY_VALUES = 20
@@ -61,7 +61,7 @@ def read_labels(
         ys = ys.astype(np.int64)
         found = np.unique(ys, return_inverse=True)[1].ravel()
         counts = np.bincount(found, weights=rows).astype(np.int64)
-        _check_classes(source.path, label, counts)
+        check_classes(source.path, label, counts)
     unknown = [v for v in set(yt[~is_missing(yt)].tolist()) if v not in set(ys.tolist())]
     if unknown:
         shown = f"{unknown[0]:g}" if isinstance(unknown[0], float) else repr(unknown[0])
@@ -72,7 +72,7 @@ def read_labels(
     return ys, yt
 
 
-def _check_classes(path: str, label: str, counts: NDArray[np.int64]) -> None:
+def check_classes(path: str, label: str, counts: NDArray[np.int64]) -> None:
     """Refuse numbers that are quantities rather than classes: most of many have a row or two."""
     few = int((counts <= RARE).sum())
     if len(counts) >= MANY_VALUES and few > len(counts) / 2:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from marda.diagnostics.verdict import FEW_LABELS, Judged, Verdict, adapted_verdict, judged_verdict
+from marda.diagnostics.verdict import FEW_LABELS, Verdict, adapted_verdict
 from marda.experiments.memory import peak_mb
 from marda.report import charts
 from marda.report.html import Cells, Chart, Number, Section, facts, paragraph, points, table
@@ -70,26 +70,10 @@ def _verdict(result: Adapted) -> Verdict:
     """Labels decide where there are enough; else distances, which prove nothing."""
     if result.judgement is not None:
         every = result.n_labelled_target == result.n_target
-        return judged(result.judgement, every=every)
+        return result.judgement.verdict(every=every)
     diagnosis = result.diagnosis
     single = next((f.text for f in diagnosis.findings if f.code == "single-class"), None)
     return adapted_verdict(diagnosis.facts, single)
-
-
-def judged(judgement: Judgement, *, every: bool = False) -> Verdict:
-    """What labelled rows say, each predicted by models that had not seen its label."""
-    commonest = float(judgement.confusion.sum(1).max() / judgement.n_rows)
-    return judged_verdict(
-        Judged(
-            judgement.adapted,
-            judgement.plain,
-            judgement.gain,
-            judgement.p_value,
-            judgement.n_rows,
-            commonest,
-            every,
-        )
-    )
 
 
 def _figures(result: Adapted) -> list[tuple[str, str]]:

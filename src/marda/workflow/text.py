@@ -27,9 +27,12 @@ SETTINGS = {
 
 def adapted_lines(result: Adapted) -> list[str]:
     """Verdict first, then evidence, warnings and files."""
-    diagnosis = result.diagnosis
+    diagnosis, verdict = result.diagnosis, result.diagnosis.verdict
+    if result.judgement is not None:  # labels say more than distances
+        judged = result.judgement.verdict(every=result.n_labelled_target == result.n_target)
+        verdict = f"{judged.word}. {judged.text}"
     lines = [
-        diagnosis.verdict,
+        verdict,
         "",
         *_model(result.model, result.n_source, result.n_target, result.n_labelled_target),
         f"predicted  {_shares(result)}",
