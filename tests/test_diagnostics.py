@@ -103,7 +103,7 @@ def test_single_class_and_proportions():
     assert "'q' is 50% of the source and 90%" in found[0].text
 
 
-def diagnosis(shift, method="S1M", seed=0):
+def diagnosis(shift, method="S1M", seed=0, **parameters):
     rng = np.random.default_rng(seed)
     ys, yt = np.arange(150) % 2, np.arange(140) % 2
     # Classes differ in the first three features, domains in the others.
@@ -112,7 +112,7 @@ def diagnosis(shift, method="S1M", seed=0):
     Xt[:, :3] += yt[:, None]
     Xt[:, 3:] += shift
     X, y, domain = pack(Xs, ys, Xt)
-    model = MDAClassifier(method).fit(X, y, sample_domain=domain)
+    model = MDAClassifier(method, **parameters).fit(X, y, sample_domain=domain)
     return diagnose(
         Xs, Xt, model, names=[f"x{k}" for k in range(5)], labels=ys, predicted=model.predict(Xt)
     )
@@ -137,12 +137,20 @@ def test_same_means_but_another_spread_are_not_alike():
 
 
 def test_a_shift_that_adaptation_removes():
-    found = diagnosis(1.0)
+    found = diagnosis(1.0, center=True)
     assert "alike" not in codes(found.findings)
     assert found.mmd_after.value < found.mmd_before.value
     assert "brought the domains closer" in found.verdict
     assert "not proof" in found.verdict
     assert found.to_json()["mmd_before"]["low"] <= found.mmd_before.value
+
+
+def test_a_shift_that_one_measure_still_sees_is_not_called_closer():
+    found = diagnosis(1.0)
+    assert found.mmd_after.high < found.mmd_before.low
+    assert found.outcome == "mixed"
+    assert "MMD fell" in found.verdict
+    assert "told apart did not clearly change" in found.verdict
 
 
 def test_no_adaptation_is_not_called_help():

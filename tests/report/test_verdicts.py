@@ -8,8 +8,7 @@ import pytest
 pytest.importorskip("altair")
 
 from marda.diagnostics import Interval
-from marda.report.adapted import judged
-from marda.report.gains import gains_verdict
+from marda.diagnostics.verdict import benchmark_verdict
 from marda.report.numbers import counted, percent, points_text, signed
 from marda.report.parts import confusion
 from marda.workflow import ReadOptions, adapt
@@ -30,7 +29,7 @@ def judgement(value, low, high):
     ],
 )
 def test_labels_decide(gain, kind, word):
-    verdict = judged(judgement(*gain))
+    verdict = judgement(*gain).verdict()
     assert (verdict.kind, verdict.word) == (kind, word)
     assert "40 labelled target rows" in dict(verdict.reasons)["Evidence"]
 
@@ -46,13 +45,13 @@ def test_labels_decide(gain, kind, word):
     ],
 )
 def test_benchmarks_decide_by_a_sign_test(gains, kind, word):
-    verdict = gains_verdict(gains, "text")
+    verdict = benchmark_verdict(gains, "text")
     assert verdict.kind == kind
     assert word in verdict.word
 
 
 def test_no_gains_no_verdict():
-    assert gains_verdict([], "text") is None
+    assert benchmark_verdict([], "text") is None
 
 
 @pytest.fixture

@@ -53,6 +53,23 @@ def joint(*actions: argparse.Action, text: str) -> None:
     vars(actions[0])["shown"] = ", ".join(names)
 
 
+class Once(argparse.Action):
+    """Store one value; a second one is refused, where argparse would drop the first."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Take the value."""
+        before = getattr(namespace, self.dest, None)
+        if before is not None:
+            parser.error(f"{option_string} takes one file, got {before} and {values}")
+        setattr(namespace, self.dest, values)
+
+
 def positive(text: str) -> int:
     """A whole number of at least 1."""
     try:

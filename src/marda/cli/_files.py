@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from marda.cli._common import joint
+from marda.cli._common import Once, joint
 
 CLASSIFIER = "ridge, kernel, nn or dscm (ridge; auto: its own)"
 FORMATS = ("csv", "parquet", "svmlight", "npz", "mat")
@@ -21,8 +21,22 @@ FORMATS = ("csv", "parquet", "svmlight", "npz", "mat")
 def add_file_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Source, target, and how to read them."""
     add = parser.add_argument
-    add("--source", type=Path, required=required, metavar="S", help="file with labelled rows")
-    add("--target", type=Path, required=required, metavar="T", help="file with rows to classify")
+    add(
+        "--source",
+        type=Path,
+        action="append",
+        required=required,
+        metavar="S",
+        help="file with labelled rows; repeat it for several sources",
+    )
+    add(
+        "--target",
+        type=Path,
+        action=Once,
+        required=required,
+        metavar="T",
+        help="file with rows to classify",
+    )
     add("--label", required=required, metavar="COL", help="column of labels (empty: not known)")
     add("--format", choices=FORMATS, metavar="F", help=f"{', '.join(FORMATS)} (default: found out)")
     add("--id", metavar="COL", help="column to carry through, not a feature")

@@ -15,7 +15,7 @@ def add_scale_options(parser: argparse.ArgumentParser) -> None:
     """Statistics files, memory and clusters."""
     add = parser.add_argument
     joint(
-        add("--moments", type=Path, nargs="+", metavar="F"),
+        add("--moments", type=Path, action="extend", nargs="+", metavar="F"),
         add("--memory", metavar="M"),
         text="statistics files, no --source; memory for rows (4GB, 30%%)",
     )

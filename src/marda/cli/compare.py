@@ -28,7 +28,13 @@ def register(commands: Any) -> None:
         example="marda compare --source sample:source --target sample:labelled --label y --id id",
     )
     add_file_options(parser)
-    parser.add_argument("--methods", nargs="+", metavar="M", help="BL S1 S1M S1D auto (default), …")
+    parser.add_argument(
+        "--methods",
+        action="extend",
+        nargs="+",
+        metavar="M",
+        help="BL S1 S1M S1D auto (default), …",
+    )
     add_model_options(parser)
     parser.add_argument("--report", type=Path, metavar="H", help="one HTML page that shows it all")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

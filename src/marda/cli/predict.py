@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from marda.cli._common import add_command
+from marda.cli._common import Once, add_command
 from marda.cli._files import FORMATS, Progress, show
 from marda.cli.adapt import EXAMPLE
 
@@ -22,7 +22,14 @@ def register(commands: Any) -> None:
         example=f"{EXAMPLE}\n  marda predict --model m.marda --input sample:new --out p.csv",
     ).add_argument
     add("--model", type=Path, required=True, metavar="F", help="file of marda adapt or save")
-    add("--input", type=Path, required=True, metavar="X", help="rows; columns in any order")
+    add(
+        "--input",
+        type=Path,
+        action=Once,
+        required=True,
+        metavar="X",
+        help="rows; columns in any order",
+    )
     add("--out", type=Path, required=True, metavar="P", help=".csv, .tsv or .parquet")
     add("--format", choices=FORMATS, metavar="F", help=f"{', '.join(FORMATS)} (default: found out)")
     add("--id", metavar="COL", help="column to carry through (default: that of adapt)")

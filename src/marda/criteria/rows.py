@@ -7,17 +7,23 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["sample", "stack"]
+__all__ = ["places", "sample", "stack"]
 
 MAX_CELLS = 2_000_000  # values of a domain that a distance looks at
 
 
 def sample(X: Any, n: int, rng: np.random.Generator) -> Any:
     """At most n rows, fewer if they are long."""
+    at = places(X, n, rng)
+    return X if isinstance(at, slice) else X[at]
+
+
+def places(X: Any, n: int, rng: np.random.Generator) -> Any:
+    """Where the rows of such a sample are."""
     n = min(n, max(100, MAX_CELLS // max(1, X.shape[1])))
     if X.shape[0] <= n:
-        return X
-    return X[np.sort(rng.choice(X.shape[0], n, replace=False))]
+        return slice(None)
+    return np.sort(rng.choice(X.shape[0], n, replace=False))
 
 
 def stack(a: Any, b: Any) -> Any:

@@ -6,37 +6,41 @@ No target label is needed: all evidence comes from rows and predictions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.criteria.rows import sample
+from marda.criteria.rows import places
 from marda.diagnostics.distances import Interval, a_distance, domain_accuracy, mmd
 from marda.diagnostics.evidence import Evidence, Gap, Picture, confusion, denoise, gather
-from marda.diagnostics.findings import Finding, data_findings, prediction_findings
+from marda.diagnostics.findings import Finding, checks_of, data_findings, prediction_findings
+from marda.diagnostics.verdict import Change, Facts, Outcome, diagnosis_text, outcome_of
 
 __all__ = [
+    "Change",
     "Diagnosis",
     "Evidence",
+    "Facts",
     "Finding",
     "Gap",
     "Interval",
     "Picture",
     "a_distance",
+    "checks_of",
     "confusion",
     "data_findings",
     "denoise",
     "diagnose",
     "domain_accuracy",
+    "facts_of",
     "gather",
     "mmd",
     "prediction_findings",
 ]
 
-ALIKE_MMD = 0.05
-Outcome = Literal["closer", "unclear", "alike", "single-class", "few-rows"]
+ROWS = 1000  # of a domain, at which distances look
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,13 @@ class Diagnosis:
         Warnings.
     verdict : str
         Does adaptation help, on what evidence.
-    outcome : {"closer", "unclear", "alike", "single-class", "few-rows"}
-        The verdict in a word.
+    outcome : str
+        The verdict in a word: "closer", "mixed", "further", "unclear", "alike", "chance",
+        "single-class" or "few-rows".
+    facts : Facts
+        What the verdict follows from.
+    checks : tuple of str
+        Codes of the findings that were looked for.
     """
 
     a_distance_before: Interval | None
@@ -65,10 +74,15 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     verdict: str
     outcome: Outcome
+    facts: Facts
+    checks: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
-        return asdict(self)
+        state = asdict(self)
+        for name in ("facts", "checks"):
+            del state[name]
+        return state
 
 
 def diagnose(
@@ -79,6 +93,8 @@ def diagnose(
     names: Sequence[str],
     labels: NDArray[Any],
     predicted: NDArray[Any],
+    n_labelled: int = 0,
+    source_domain: NDArray[np.int64] | None = None,
     seed: int = 0,
 ) -> Diagnosis:
     """Everything above for a fitted classifier.
@@ -93,27 +109,44 @@ def diagnose(
         Features.
     labels, predicted : arrays
         Source labels, predicted target labels.
+    n_labelled : int, default=0
+        How many target rows have a label.
+    source_domain : array of int, default=None
+        Which source every source row is of, as in the fit; None: there is one.
     """
     compares_scales = getattr(estimator, "candidates", None) == "auto"
     findings = data_findings(Xs, Xt, names, scales=not compares_scales)
-    findings += prediction_findings(estimator.classes_, labels, predicted)
+    findings += prediction_findings(estimator.classes_, labels, predicted, n_labelled)
+    checks = checks_of(Xs, Xt, scales=not compares_scales)
+    facts = facts_of(
+        estimator,
+        labels,
+        n_target=Xt.shape[0],
+        n_labelled=n_labelled,
+        single_class=any(f.code == "single-class" for f in findings),
+    )
     if min(Xs.shape[0], Xt.shape[0]) < 5:
-        verdict = "Too few rows to tell whether adaptation helps."
-        return Diagnosis(None, None, None, None, tuple(findings), verdict, "few-rows")
+        nothing = (None, None, None, None)
+        told = diagnosis_text(facts), outcome_of(facts)
+        return Diagnosis(*nothing, tuple(findings), *told, facts, checks)
     rng = np.random.default_rng(seed)
-    sources, targets = sample(Xs, 1000, rng), sample(Xt, 1000, rng)
-    denoised = denoise(estimator, sources, targets)
+    drawn = [places(X, ROWS, rng) for X in (Xs, Xt)]
+    sources, targets = Xs[drawn[0]], Xt[drawn[1]]
+    of = None if source_domain is None else source_domain[drawn[0]]
+    denoised = denoise(estimator, sources, targets, source_domain=of)
     before = domain_accuracy(sources, targets, seed=seed)
     after = domain_accuracy(*denoised, seed=seed)
     distances = mmd(sources, targets, seed=seed), mmd(*denoised, seed=seed)
-    # A linear classifier sees means; MMD also sees spread and shape.
-    alike = (before.low <= 0.5 or before.value < 0.55) and distances[0].low <= ALIKE_MMD
-    if alike:
+    facts = replace(facts, mmd=Change(*distances), told_apart=Change(before, after))
+    if not facts.few:
+        checks = ("alike", *checks)
+    if facts.alike:
         findings.append(
             Finding(
                 "alike",
                 f"the domains are already alike (a classifier names the domain of "
-                f"{before.value:.0%} of rows, 50% is chance): adaptation is pointless here.",
+                f"{before.value:.0%} of rows, 50% is chance): adaptation has little to bring "
+                "closer.",
             )
         )
     return Diagnosis(
@@ -121,32 +154,33 @@ def diagnose(
         a_distance(after),
         *distances,
         tuple(findings),
-        *_verdict(alike, before, after, *distances, findings),
+        diagnosis_text(facts),
+        outcome_of(facts),
+        facts,
+        checks,
     )
 
 
-def _verdict(
-    alike: bool,
-    before: Interval,
-    after: Interval,
-    mmd_before: Interval,
-    mmd_after: Interval,
-    findings: list[Finding],
-) -> tuple[str, Outcome]:
-    """One sentence and one word: does it help, how sure, on what evidence."""
-    told = f"told apart in {before.value:.0%} of rows before and {after.value:.0%} after"
-    if alike:
-        return "No adaptation is needed: source and target already look alike.", "alike"
-    if any(f.code == "single-class" for f in findings):
-        return "Do not trust this yet: nearly all target rows got one class.", "single-class"
-    if mmd_after.high < mmd_before.low or after.high < before.low:
-        return (
-            f"Adaptation brought the domains closer (MMD {mmd_before.value:.2f} → "
-            f"{mmd_after.value:.2f}; {told}): label-free evidence that it helps, not proof.",
-            "closer",
-        )
-    return (
-        f"Adaptation did not clearly bring the domains closer (MMD {mmd_before.value:.2f} → "
-        f"{mmd_after.value:.2f}; {told}): label some target rows and run marda compare.",
-        "unclear",
+def facts_of(
+    estimator: Any,
+    labels: NDArray[Any],
+    *,
+    n_target: int,
+    n_labelled: int = 0,
+    single_class: bool = False,
+) -> Facts:
+    """What is known of a fitted classifier before any distance is measured."""
+    calibration = getattr(estimator, "calibration_", {})
+    counts = np.unique(labels, return_counts=True)[1]
+    # It is an estimate for rows without a label: where every row has one, there are none.
+    expected = calibration.get("expected_accuracy") if n_labelled < n_target else None
+    return Facts(
+        len(labels),
+        n_target,
+        n_labelled,
+        len(estimator.classes_),
+        float(counts.max() / counts.sum()),
+        single_class=single_class,
+        expected=expected,
+        calibrated="sharpness" in calibration,
     )

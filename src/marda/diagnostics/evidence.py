@@ -90,6 +90,7 @@ def gather(
     labels: NDArray[Any],
     predicted: NDArray[Any],
     probabilities: NDArray[np.float64],
+    source_domain: NDArray[np.int64] | None = None,
     seed: int = 0,
 ) -> Evidence:
     """Look at a fitted classifier; memory and time do not grow with the number of rows.
@@ -106,12 +107,15 @@ def gather(
         Source labels, predicted target labels.
     probabilities : array of shape (n_target, n_classes)
         Of the target rows.
+    source_domain : array of int, default=None
+        Which source every source row is of, as in the fit; None: there is one.
     """
     rng = np.random.default_rng(seed)
     most = min(POINTS, max(50, CELLS // (2 * max(1, Xs.shape[1]))))
     places = [np.sort(rng.permutation(X.shape[0])[:most]) for X in (Xs, Xt)]
     rows = [X[at] for X, at in zip((Xs, Xt), places, strict=True)]
-    denoised = denoise(estimator, *rows)
+    of = None if source_domain is None else source_domain[places[0]]
+    denoised = denoise(estimator, *rows, source_domain=of)
     classes = estimator.classes_
     picked = [y[at] for y, at in zip((labels, predicted), places, strict=True)]
     edges = np.linspace(0.0, 1.0, BINS + 1)
@@ -162,12 +166,14 @@ def _picture(rows: list[Any], seed: int) -> Picture:
     return Picture(places, (float(shares[0]), float(shares[1]) if k > 1 else 0.0))
 
 
-def denoise(estimator: Any, Xs: Any, Xt: Any) -> list[Any]:
-    """Denoised rows of both domains; a model that centres must know which are the source's."""
+def denoise(
+    estimator: Any, Xs: Any, Xt: Any, *, source_domain: NDArray[np.int64] | None = None
+) -> list[Any]:
+    """Denoised rows of both domains; a model that centres must know which are which source's."""
     sources = [d for d in np.asarray(getattr(estimator, "domains_", ())).tolist() if d >= 0]
     if not sources or not getattr(estimator, "center", True):
         return [estimator.transform(X) for X in (Xs, Xt)]
-    domain = np.full(Xs.shape[0], sources[0])
+    domain = np.full(Xs.shape[0], sources[0]) if source_domain is None else source_domain
     return [estimator.transform(Xs, sample_domain=domain), estimator.transform(Xt)]
 
 

@@ -10,9 +10,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["FEW_ROWS", "Finding", "data_findings", "prediction_findings", "share_findings"]
+from marda.diagnostics.verdict import FEW_ROWS, Facts, next_step
 
-FEW_ROWS = 20
+__all__ = [
+    "FEW_ROWS",
+    "Finding",
+    "checks_of",
+    "data_findings",
+    "prediction_findings",
+    "share_findings",
+]
 
 
 @dataclass(frozen=True)
@@ -27,8 +34,10 @@ def data_findings(Xs: Any, Xt: Any, names: Sequence[str], *, scales: bool = True
     """What the rows alone tell: few rows, wild scales, features that give the domain away.
 
     Without `scales` these are not told: a model that has compared scales needs no advice.
+    `checks_of` says which of these were looked for.
     """
     found = []
+    checked = checks_of(Xs, Xt, scales=scales)
     for name, X in (("source", Xs), ("target", Xt)):
         if X.shape[0] < FEW_ROWS:
             found.append(
@@ -41,7 +50,7 @@ def data_findings(Xs: Any, Xt: Any, names: Sequence[str], *, scales: bool = True
     low, high, spread = zip(*(_ranges(X) for X in (Xs, Xt)), strict=True)
     pooled = np.maximum(*spread)
     some = pooled[pooled > 0]
-    if scales and not sp.issparse(Xs) and some.size and some.max() > 1000 * some.min():
+    if "scales" in checked and some.size and some.max() > 1000 * some.min():
         large, small = (
             names[int(pooled.argmax())],
             names[int(np.flatnonzero(pooled == some.min())[0])],
@@ -54,7 +63,7 @@ def data_findings(Xs: Any, Xt: Any, names: Sequence[str], *, scales: bool = True
             )
         )
     apart = (low[0] > high[1]) | (low[1] > high[0])
-    if min(Xs.shape[0], Xt.shape[0]) >= FEW_ROWS and apart.any():
+    if "leakage" in checked and apart.any():
         shown = ", ".join(repr(names[k]) for k in np.flatnonzero(apart)[:3])
         more = f" and {int(apart.sum()) - 3} more" if apart.sum() > 3 else ""
         found.append(
@@ -67,6 +76,16 @@ def data_findings(Xs: Any, Xt: Any, names: Sequence[str], *, scales: bool = True
     return found
 
 
+def checks_of(Xs: Any, Xt: Any, *, scales: bool = True) -> tuple[str, ...]:
+    """Codes of what `data_findings` and `prediction_findings` look for in these rows."""
+    made = ["few-rows", "single-class", "proportions"]
+    if scales and not sp.issparse(Xs):
+        made.append("scales")
+    if min(Xs.shape[0], Xt.shape[0]) >= FEW_ROWS:
+        made.append("leakage")
+    return tuple(made)
+
+
 def _ranges(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Smallest, largest and standard deviation a feature."""
     if sp.issparse(X):
@@ -76,15 +95,22 @@ def _ranges(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
 
 
 def prediction_findings(
-    classes: NDArray[Any], source: NDArray[Any], predicted: NDArray[Any]
+    classes: NDArray[Any], source: NDArray[Any], predicted: NDArray[Any], n_labelled: int = 0
 ) -> list[Finding]:
-    """What the predictions tell: one class only, or proportions far from the source's."""
+    """What the predictions tell: one class only, or proportions far from the source's.
+
+    Advice depends on how many target rows have labels.
+    """
     shares = [np.array([(y == c).mean() for c in classes]) for y in (source, predicted)]
-    return share_findings(classes, shares[0], shares[1])
+    rows = Facts(len(source), len(predicted), n_labelled)
+    return share_findings(classes, shares[0], shares[1], next_step(rows))
 
 
 def share_findings(
-    classes: NDArray[Any], source: NDArray[np.float64], predicted: NDArray[np.float64]
+    classes: NDArray[Any],
+    source: NDArray[np.float64],
+    predicted: NDArray[np.float64],
+    advice: str,
 ) -> list[Finding]:
     """The same from the share of every class."""
     shares = [source, predicted]
@@ -95,8 +121,8 @@ def share_findings(
             Finding(
                 "single-class",
                 f"{shares[1][top]:.0%} of the target is predicted as {name!r} "
-                f"({shares[0][top]:.0%} of the source is): the target looks single-class, or "
-                "adaptation failed; label some target rows.",
+                f"({shares[0][top]:.0%} of the source is): either the target has one class, or "
+                f"adaptation failed; {advice}.",
             )
         ]
     if np.abs(shares[0] - shares[1]).sum() / 2 > 0.3:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from textwrap import wrap
 
 from marda.diagnostics import Interval
+from marda.diagnostics.verdict import gain_text
 from marda.experiments.demo import DemoResult, PairResult, Word
 from marda.experiments.render import align
 from marda.experiments.timing import seconds_text
@@ -76,12 +77,7 @@ def verdict(pair: PairResult) -> str:
     """Return one sentence on the default model, whatever the others reach."""
     score = pair.scores[1]
     assert score.gain is not None
-    gain = f"{score.method.label}: {score.gain.value:+.1f} points".replace("-", "−")
-    if score.gain.low > 0:
-        return f"{gain}; the interval is above zero: adaptation helps here."
-    if score.gain.high < 0:
-        return f"{gain}; the interval is below zero: adaptation hurts here."
-    return f"{gain}; the interval holds zero: no clear difference here."
+    return gain_text(score.method.label, score.gain)
 
 
 def unseen(pair: PairResult) -> str:

@@ -4,6 +4,7 @@ from marda.io.atomic import replacing
 from marda.io.formats import FORMATS, detect_format, read_batches, read_table
 from marda.io.labels import read_labels
 from marda.io.preprocessing import Preprocessing, fit_preprocessing
+from marda.io.sources import stack_sources
 from marda.io.table import InputError, Table
 from marda.io.writer import PredictionWriter
 
@@ -19,4 +20,5 @@ __all__ = [
     "read_labels",
     "read_table",
     "replacing",
+    "stack_sources",
 ]

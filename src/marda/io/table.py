@@ -39,6 +39,8 @@ class Table:
         Their names, if the file has any.
     refused : mapping of str to str
         Columns of a type that is neither numbers nor text, and that type.
+    parts : tuple of (str, int)
+        Files and their rows, where the rows are of several files.
     """
 
     path: str
@@ -47,6 +49,7 @@ class Table:
     block: Any = None
     block_names: tuple[str, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
+    parts: tuple[tuple[str, int], ...] = ()
 
     def __getitem__(self, name: str) -> Column:
         """A column, or an error that names it."""
@@ -64,6 +67,14 @@ class Table:
     def names(self) -> list[str]:
         """All columns, also those that cannot be used."""
         return [*self.columns, *self.refused]
+
+    def place(self, row: int) -> tuple[str, int]:
+        """The file that a row is of, and its place there."""
+        for path, n in self.parts:
+            if row < n:
+                return path, row
+            row -= n
+        return self.path, row
 
 
 def as_numbers(values: Column) -> NDArray[np.float64] | None:

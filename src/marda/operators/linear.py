@@ -331,7 +331,7 @@ class RowFactor:
                 self.mixing = _divided(self.mixing, self.root)
             BJ = self.cholesky.solve(self.kernel @ self.mixing.T).T
             eye = np.eye(len(self.mixing))
-            self.mid = np.linalg.solve(eye + BJ @ self.mixing.T, BJ)
+            self.mid = np.asarray(np.linalg.solve(eye + BJ @ self.mixing.T, BJ), dtype=np.float64)
 
     @property
     def condition(self) -> float:

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from marda.diagnostics.verdict import FEW_LABELS, Verdict, adapted_verdict
 from marda.experiments.memory import peak_mb
 from marda.report import charts
 from marda.report.html import Cells, Chart, Number, Section, facts, paragraph, points, table
-from marda.report.numbers import counted, percent, points_text, scaled
-from marda.report.page import Verdict, page
+from marda.report.numbers import counted, percent
+from marda.report.page import page
 from marda.report.parts import before_and_after, confidence, confusion, convergence, times
 from marda.workflow import Adapted
-from marda.workflow.judging import FEW_LABELS, Judgement
+from marda.workflow.judging import Judgement
 from marda.workflow.methods import classifier_of, method_of
 
 __all__ = ["adapted_page"]
@@ -67,54 +68,12 @@ def adapted_page(result: Adapted) -> str:
 
 def _verdict(result: Adapted) -> Verdict:
     """Labels decide where there are enough; else distances, which prove nothing."""
-    judgement, diagnosis = result.judgement, result.diagnosis
-    if judgement is not None:
-        return judged(judgement)
-    labels = (
-        ("Next step", "Label 100 to 300 target rows, put them into the file, and run this again."),
-    )
-    evidence = ("Evidence", diagnosis.verdict)
-    sure = ("How sure", "Weak: without target labels nobody can count errors.")
-    if diagnosis.outcome == "closer":
-        text = "The two kinds of data look more alike after adaptation than before it."
-        return Verdict("info", "Adaptation probably helps", text, (sure, evidence, *labels))
-    if diagnosis.outcome == "alike":
-        text = "The two kinds of data already look alike, so a plain classifier should do as well."
-        return Verdict("info", "Adaptation is hardly needed", text, (sure, evidence, *labels))
-    if diagnosis.outcome == "single-class":
-        text = "Nearly every row got the same class, which is seldom what the data are like."
-        told = next(f.text for f in diagnosis.findings if f.code == "single-class")
-        return Verdict("bad", "Do not trust this yet", text, (("Evidence", told), *labels))
-    text = "Nothing here shows that adaptation brought the two kinds of data closer together."
-    return Verdict("unclear", "It is not clear that adaptation helps", text, (evidence, *labels))
-
-
-def judged(judgement: Judgement) -> Verdict:
-    """What labelled rows say, each predicted by models that had not seen its label."""
-    gain, n = judgement.gain, judgement.n_rows
-    text = (
-        f"With adaptation {percent(judgement.adapted.value)} of the labelled target rows are "
-        f"right, without it {percent(judgement.plain.value)}: {points_text(scaled(gain))}."
-    )
-    reasons = (
-        ("Evidence", f"{counted(n, 'labelled target row')}, each predicted by models that had not "
-         "seen its label."),
-        ("How sure", _sure(gain.low, gain.high, judgement.p_value)),
-    )  # fmt: skip
-    if gain.low > 0:
-        return Verdict("good", "Adaptation helps", text, reasons)
-    if gain.high < 0:
-        return Verdict("bad", "Adaptation hurts", text, reasons)
-    return Verdict("unclear", "No clear difference", text, reasons)
-
-
-def _sure(low: float, high: float, p_value: float) -> str:
-    if low > 0 or high < 0:
-        return f"The interval leaves out zero (exact McNemar test: p = {p_value:.2g})."
-    return (
-        f"Not: the interval holds zero (exact McNemar test: p = {p_value:.2g}). More labelled rows "
-        "would tell."
-    )
+    if result.judgement is not None:
+        every = result.n_labelled_target == result.n_target
+        return result.judgement.verdict(every=every)
+    diagnosis = result.diagnosis
+    single = next((f.text for f in diagnosis.findings if f.code == "single-class"), None)
+    return adapted_verdict(diagnosis.facts, single)
 
 
 def _figures(result: Adapted) -> list[tuple[str, str]]:
@@ -154,7 +113,7 @@ def _predictions(result: Adapted) -> Section:
         form=".0%",
         tip=".1%",
     )
-    chart = confidence(result.evidence, getattr(result.model, "calibration_", {}))
+    chart = confidence(result.evidence, result.diagnosis.facts)
     shown = Chart(spec, name, table(name, ("class", "source labels", "target predictions"), rows))
     return Section("Predictions", ((shown, chart),))
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from marda.diagnostics.verdict import Verdict, benchmark_verdict
 from marda.experiments.standings import Board, Line, checks
 from marda.report import charts
-from marda.report.gains import gains_verdict
 from marda.report.html import Cells, Chart, Number, Section, points, table
 from marda.report.numbers import number
-from marda.report.page import Verdict
 
 __all__ = ["auto_verdict", "board_sections"]
 
@@ -23,7 +22,7 @@ def auto_verdict(boards: Sequence[Board]) -> Verdict | None:
         for board in boards
         if (found := board.harm())
     ]
-    return gains_verdict(
+    return benchmark_verdict(
         gains,
         "What marda chooses by itself, without a target label, against a ridge classifier that "
         "knows the source only.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marda.diagnostics import Interval
+from marda.diagnostics.verdict import compared_verdict
 from marda.experiments.memory import peak_mb
 from marda.report import charts
 from marda.report.html import Cells, Chart, Number, Section, paragraph, points, table
@@ -11,11 +11,10 @@ from marda.report.numbers import (
     interval_cells,
     number,
     percent,
-    points_text,
     scaled,
     signed,
 )
-from marda.report.page import Verdict, page
+from marda.report.page import page
 from marda.report.parts import (
     beside,
     confidence,
@@ -51,11 +50,11 @@ def compared_page(result: Compared) -> str:
         f"{counted(result.n_target, 'row')} of {target}, {judges}."
     )
     sections = [
-        warnings(shown.findings),
+        warnings(shown.findings, shown.checks),
         _methods(result),
         *_pairs(result),
         _distances(result),
-        pictures(shown.evidence, f"after adaptation by {name}"),
+        pictures(shown.evidence, (result.n_source, result.n_target), f"after adaptation by {name}"),
         features(shown.evidence.gaps),
         _predictions(result),
     ]
@@ -69,44 +68,10 @@ def compared_page(result: Compared) -> str:
         kind="compare",
         title=f"{counted(len(result.results), 'method')} from {source} to {target}",
         lead=lead,
-        verdict=_verdict(result),
+        verdict=compared_verdict(result.facts),
         figures=_figures(result),
         sections=sections,
     )
-
-
-def _verdict(result: Compared) -> Verdict:
-    first, best = result.results[0], result.results[result.best]
-    if best.accuracy is None:
-        return Verdict(
-            "info",
-            "Labels are needed to choose",
-            "Without target labels no method can be called better than another.",
-            (
-                ("Evidence", f"None on errors. {best.method} brings the domains closest together."),
-                ("Next step", "Label 100 to 300 target rows, put them into the file, run again."),
-            ),
-        )
-    judges = f"{counted(result.n_labelled_target, 'labelled target row')} that no method had seen."
-    if best is first:
-        text = f"{first.method} gets {percent(best.accuracy.value)} right, and no method gets more."
-        reasons = (("Evidence", judges), ("Next step", f"Use {first.method}: it is the simplest."))
-        return Verdict("unclear", f"No method beats {first.method}", text, reasons)
-    pair = next(p for p in result.pairs if {p.a, p.b} == {first.method, best.method})
-    d = pair.difference
-    gain = d if pair.a == best.method else Interval(-d.value, -d.high, -d.low)
-    assert first.accuracy is not None
-    text = (
-        f"{best.method} gets {percent(best.accuracy.value)} right, {first.method} "
-        f"{percent(first.accuracy.value)}: {points_text(scaled(gain))}."
-    )
-    test = f"exact McNemar test, corrected for {counted(len(result.pairs), 'pair')}: "
-    test += f"p = {pair.p_value:.2g}"
-    if pair.significant:
-        reasons = (("Evidence", judges), ("How sure", f"The difference is no accident ({test})."))
-        return Verdict("good", f"{best.method} helps", text, reasons)
-    reasons = (("Evidence", judges), ("How sure", f"Not: chance alone may do this ({test})."))
-    return Verdict("unclear", f"{best.method} leads, but not clearly", text, reasons)
 
 
 def _figures(result: Compared) -> list[tuple[str, str]]:
@@ -235,7 +200,7 @@ def _distances(result: Compared) -> Section:
 
 def _predictions(result: Compared) -> Section:
     best, details = result.results[result.best].method, result.details[result.best]
-    shown: list[str | Chart] = [confidence(details.evidence)]
+    shown: list[str | Chart] = [confidence(details.evidence, details.facts)]
     if details.confusion is not None:
         of = f"{best} on {counted(result.n_labelled_target, 'labelled target row')}"
         shown.append(confusion(details.confusion, details.evidence.classes, of))

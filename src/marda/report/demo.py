@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from marda.diagnostics import Interval
+from marda.diagnostics.verdict import Verdict, pairs_verdict
 from marda.experiments.demo import DemoResult, Look, PairResult
 from marda.experiments.demo_text import INTRO, LEGEND, heading, unseen, verdict, word_lists
 from marda.experiments.memory import peak_mb
 from marda.report import charts
 from marda.report.html import Cells, Chart, Number, Section, facts, paragraph, table
-from marda.report.numbers import counted, interval_cells, number, points_text
-from marda.report.page import Verdict, page
+from marda.report.numbers import counted, interval_cells, number
+from marda.report.page import page
 from marda.report.parts import before_and_after, beside, confidence, confusion, times
 
 __all__ = ["demo_page"]
@@ -54,23 +55,13 @@ def _gain(pair: PairResult) -> Interval:
 
 
 def _verdict(result: DemoResult) -> Verdict:
-    gains = [_gain(pair) for pair in result.pairs]
-    helped = sum(g.low > 0 for g in gains)
-    hurt = sum(g.high < 0 for g in gains)
-    label = result.pairs[0].scores[1].method.label
-    text = " ".join(f"{p.source} → {p.target}: {points_text(_gain(p))}." for p in result.pairs)
-    reasons = (
-        ("Evidence", f"True ratings of {counted(_judged(result), 'target sentence')}, which no "
-         "method had seen; balanced accuracy."),
-        ("How sure", f"The interval of {label} is above zero on {helped} of "
-         f"{counted(len(gains), 'pair')}, below zero on {hurt}. Pairs were picked for this demo."),
-    )  # fmt: skip
-    if helped == len(gains):
-        return Verdict("good", "Adaptation helps here", text, reasons)
-    if hurt == len(gains):
-        return Verdict("bad", "Adaptation hurts here", text, reasons)
-    word = f"Adaptation clearly helps on {helped} of {counted(len(gains), 'pair')}"
-    return Verdict("unclear", word, text, reasons)
+    return pairs_verdict(
+        result.pairs[0].scores[1].method.label,
+        [(f"{p.source} → {p.target}", _gain(p)) for p in result.pairs],
+        f"True ratings of {counted(_judged(result), 'target sentence')}, which no method had "
+        "seen; balanced accuracy.",
+        "Pairs were picked for this demo.",
+    )
 
 
 def _judged(result: DemoResult) -> int:
@@ -156,7 +147,7 @@ def _words(pair: PairResult) -> Section:
 
 
 def _predictions(pair: PairResult, look: Look) -> Section:
-    parts: list[str | Chart] = [confidence(look.evidence)]
+    parts: list[str | Chart] = [confidence(look.evidence, look.diagnosis.facts)]
     for score, counts in list(zip(pair.scores, pair.confusions, strict=True))[:2]:
         of = f"{counted(pair.n_target, 'target sentence')}, {score.method.label}"
         parts.append(confusion(counts, look.evidence.classes, of))

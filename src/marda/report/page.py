@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from html import escape
 from importlib import import_module, resources
-from typing import Any, Literal
+from typing import Any
 
+from marda.diagnostics.verdict import Verdict
 from marda.experiments.rows import versions
 from marda.io import InputError
 from marda.report.html import Chart, Section, facts
@@ -22,28 +23,6 @@ POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'"
 )
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Does adaptation help?
-
-    Attributes
-    ----------
-    kind : {"good", "unclear", "bad", "info"}
-        Which sign stands beside it.
-    word : str
-        The answer in a few words.
-    text : str
-        The answer in a sentence.
-    reasons : sequence of (str, str)
-        How sure, on what evidence, what to do.
-    """
-
-    kind: Literal["good", "unclear", "bad", "info"]
-    word: str
-    text: str
-    reasons: Sequence[tuple[str, str]] = ()
 
 
 def require() -> None:

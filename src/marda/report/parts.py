@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marda._memory import format_bytes
-from marda.diagnostics import Diagnosis, Evidence, Finding, Gap, Interval, Picture
+from marda.diagnostics import Diagnosis, Evidence, Facts, Finding, Gap, Interval, Picture
+from marda.diagnostics.verdict import (
+    checks_text,
+    gaps_text,
+    losses_text,
+    probabilities_text,
+    sampled_text,
+)
 from marda.experiments.timing import seconds_text
 from marda.report import charts, looks
 from marda.report.html import Cells, Chart, Number, Section, paragraph, points, table
@@ -28,10 +35,6 @@ __all__ = [
 ]
 
 Distance = tuple[str, Interval]
-CHECKS = (
-    "domains already alike, a target of one class, class proportions, scales of features, "
-    "too few rows, features that give the domain away"
-)
 MOST_CLASSES = 40  # a larger confusion matrix has cells that nobody can see
 LABELLED_CELLS = 12
 SMALL = 5  # classes whose matrix needs no whole page
@@ -48,10 +51,11 @@ def beside(parts: Sequence[str | Chart]) -> tuple[str | Chart | tuple[Chart, ...
 
 def before_and_after(diagnosis: Diagnosis, evidence: Evidence) -> list[Section]:
     """What to beware of, and what one model did to the rows: distances, pictures, features."""
+    facts = diagnosis.facts
     return [
-        warnings(diagnosis.findings),
+        warnings(diagnosis.findings, diagnosis.checks),
         *_distances(diagnosis),
-        pictures(evidence),
+        pictures(evidence, (facts.n_source, facts.n_target)),
         features(evidence.gaps),
     ]
 
@@ -110,9 +114,10 @@ def distances(a_distances: Sequence[Distance], mmds: Sequence[Distance]) -> Sect
     )
 
 
-def pictures(evidence: Evidence, after: str = "after adaptation") -> Section:
-    """Both domains in two dimensions."""
-    n = len(evidence.target)
+def pictures(evidence: Evidence, rows: tuple[int, int], after: str = "after adaptation") -> Section:
+    """Both domains in two dimensions; `rows` of the source and of the target are there in all."""
+    n = int(evidence.target.sum())
+    shown = sampled_text((len(evidence.target) - n, n), rows)
     parts: list[tuple[Chart, ...]] = []
     for by, what in (
         ("domain", "coloured by domain"),
@@ -135,10 +140,9 @@ def pictures(evidence: Evidence, after: str = "after adaptation") -> Section:
         "The domains in two dimensions",
         (
             paragraph(
-                f"Each mark is one of {n:,} rows drawn by chance, circles from the source and "
-                "triangles from the target. The axes are the two directions in which the rows "
-                "vary most, found anew before and after; what lies in other directions cannot be "
-                "seen here."
+                f"{shown}, circles from the source and triangles from the target. The axes are "
+                "the two directions in which the rows vary most, found anew before and after; "
+                "what lies in other directions cannot be seen here."
             ),
             *parts,
         ),
@@ -180,21 +184,18 @@ def features(gaps: Sequence[Gap]) -> Section:
         (
             paragraph(
                 "The mean of the target minus that of the source, in standard deviations of the "
-                "feature. A gap that closes is a difference between the domains that the "
-                "classifier no longer sees."
+                "feature. A gap that shrinks is a difference between the domains that the "
+                f"classifier sees less of. {gaps_text([(g.before, g.after) for g in gaps])}"
             ),
             Chart(looks.gaps(gaps), name, table(name, header, rows)),
         ),
     )
 
 
-def confidence(evidence: Evidence, calibration: Mapping[str, float] | None = None) -> Chart:
+def confidence(evidence: Evidence, facts: Facts) -> Chart:
     """Target rows by the probability of their predicted class."""
-    how = "calibrated on left-out source rows" if calibration else "not calibrated"
-    if calibration and "expected_accuracy" in calibration:
-        share = calibration["expected_accuracy"]
-        how += f"; about {share:.0%} are expected to be right, by how far models agree"
-    name = f"Target rows by the probability of their predicted class ({how})."
+    how = probabilities_text(facts)
+    name = f"Target rows by the probability of their predicted class; {how}."
     counts = evidence.confidence.sum(0).tolist()
     edges = evidence.edges.tolist()
     rows: list[Cells] = [
@@ -261,17 +262,7 @@ def convergence(losses: Sequence[float], title: str = "Convergence") -> Section:
     chart = Chart(
         charts.lines(losses, across="step", up="loss"), name, table(name, ("step", "loss"), rows)
     )
-    last = abs(losses[-2] - losses[-1]) / max(abs(losses[-1]), 1e-300)
-    return Section(
-        title,
-        (
-            paragraph(
-                "Features and classifier are learned in turn, so that the loss can only fall. "
-                f"The last of {len(losses)} steps changed it by {last:.1e} of its value."
-            ),
-            chart,
-        ),
-    )
+    return Section(title, (paragraph(losses_text(losses)), chart))
 
 
 def times(steps: Sequence[tuple[str, float]], total: float, peak: float | None) -> Section:
@@ -287,10 +278,10 @@ def times(steps: Sequence[tuple[str, float]], total: float, peak: float | None) 
     return Section("Time and memory", tuple(parts))
 
 
-def warnings(findings: Sequence[Finding]) -> Section:
-    """What a reader should know before trusting the rest."""
+def warnings(findings: Sequence[Finding], checks: Collection[str]) -> Section:
+    """What a reader should know before trusting the rest; `checks` are those that were made."""
     if not findings:
-        return Section("Warnings", (paragraph(f"None. Checked: {CHECKS}."),))
+        return Section("Warnings", (paragraph(checks_text(checks)),))
     return Section("Warnings", (points([_sentence(f.text) for f in findings], "warnings"),))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from marda.diagnostics.verdict import Verdict, benchmark_verdict
 from marda.experiments.aggregate import Column
 from marda.experiments.findings import Finding
 from marda.experiments.plan import BENCHMARKS, CLASSIFIERS, MODELS
@@ -15,10 +16,9 @@ from marda.experiments.tables import Block, Cell, Table
 from marda.experiments.timing import time_lines
 from marda.report import charts
 from marda.report.boards import auto_verdict, board_sections
-from marda.report.gains import gains_verdict
 from marda.report.html import Cells, Chart, Number, Section, points, table
 from marda.report.numbers import counted, number, signed
-from marda.report.page import Verdict, page
+from marda.report.page import page
 from marda.report.parts import times
 
 __all__ = ["reproduced_page"]
@@ -85,7 +85,7 @@ def _verdict(results: Stored) -> Verdict | None:
     ]
     known = [f.verdict for f in results.findings if f.verdict != "not enough rows"]
     claims = f"{known.count('yes')} of {counted(len(known), 'finding')} that can be checked hold."
-    return gains_verdict(
+    return benchmark_verdict(
         gains,
         f"The ridge classifier on features adapted by {ADAPTED}, against the same classifier on "
         f"the features as they came ({BASE}).",

@@ -19,10 +19,13 @@ from marda.workflow.data import (
     PathLike,
     Progress,
     ReadOptions,
+    Sources,
     Watch,
     input_errors,
+    names_of,
     read_data,
     silent,
+    sources_of,
 )
 from marda.workflow.judging import Judgement, judge
 from marda.workflow.methods import classifier_of, make_classifier, method_of
@@ -45,7 +48,7 @@ class Adapted:
     diagnosis : Diagnosis
         Distances, warnings and the verdict.
     inputs : tuple of str
-        Names of the two files.
+        Names of the files of the source, and of the target's.
     times : tuple of (str, float)
         Seconds by step.
     evidence, judgement : Evidence and Judgement, or None
@@ -93,7 +96,7 @@ class Adapted:
 
 
 def adapt(
-    source: PathLike,
+    source: Sources,
     target: PathLike,
     options: ReadOptions,
     *,
@@ -109,7 +112,8 @@ def adapt(
     Parameters
     ----------
     source, target : paths
-        Labelled rows; rows to classify, of which some may have a label.
+        Labelled rows, in a list of files one source each; rows to classify, of which some may have
+        a label.
     options : ReadOptions
         Columns and how to read them.
     out, model : paths, default=None
@@ -132,7 +136,9 @@ def adapt(
         watch(0.0, "reading")
         page = None if report is None else report[0]
         check_predictions(out)
-        check_names((source, target), {"--out": out, "--model": model, "--report": page})
+        check_names(
+            (*sources_of(source), target), {"--out": out, "--model": model, "--report": page}
+        )
         data = read_data(source, target, options)
         watch(0.2, "adapting")
         evidence = judgement = None
@@ -148,8 +154,10 @@ def adapt(
                 "names": data.preprocessing.features,
                 "labels": data.ys,
                 "predicted": predictions,
+                "source_domain": data.source_domain,
             }
-            diagnosis = diagnose(data.Xs, data.Xt, fitted, **facts)
+            known = int(data.known.sum())
+            diagnosis = diagnose(data.Xs, data.Xt, fitted, n_labelled=known, **facts)
             if report is not None:
                 watch(0.8, "judging")
                 evidence = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
@@ -168,11 +176,11 @@ def adapt(
             diagnosis,
             len(data.ys),
             len(data.yt),
-            int(data.known.sum()),
+            known,
             watch.seconds,
             (*data.notes, *notes, *_notes(out, model, page)),
             tuple(str(path) for path in (out, model, page) if path is not None),
-            (Path(source).name, Path(target).name),
+            (names_of(source), Path(target).name),
             tuple(watch.times),
             evidence,
             judgement,

@@ -11,18 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda.diagnostics import (
+    Change,
     Evidence,
+    Facts,
     Finding,
     Interval,
     a_distance,
+    checks_of,
     confusion,
     data_findings,
     denoise,
     domain_accuracy,
+    facts_of,
     gather,
     mmd,
     prediction_findings,
 )
+from marda.diagnostics.verdict import Comparison, compared_text
 from marda.io import InputError
 from marda.io.atomic import replacing
 from marda.workflow.data import (
@@ -30,10 +35,13 @@ from marda.workflow.data import (
     PathLike,
     Progress,
     ReadOptions,
+    Sources,
     Watch,
     input_errors,
+    names_of,
     read_data,
     silent,
+    sources_of,
 )
 from marda.workflow.judging import Pair, bootstrap, pairs_of
 from marda.workflow.methods import AUTO, make_classifier
@@ -69,12 +77,18 @@ class Details:
         Pictures, features, confidence.
     findings : tuple of Finding
         Warnings.
+    checks : tuple of str
+        Codes of the findings that were looked for.
+    facts : Facts
+        What is known of this method.
     """
 
     a_distance: Interval | None
     confusion: NDArray[np.int64] | None
     evidence: Evidence
     findings: tuple[Finding, ...]
+    checks: tuple[str, ...]
+    facts: Facts
 
 
 @dataclass(frozen=True)
@@ -95,25 +109,34 @@ class Compared:
     """Proxy A-distance and MMD of the rows as they came."""
     details: tuple[Details, ...] = ()
     times: tuple[tuple[str, float], ...] = ()
+    commonest: float | None = None
+    """Share of the commonest class among labelled target rows."""
 
     @property
     def best(self) -> int:
         """Place of the method with most labelled rows right, or with the smallest MMD."""
-        scores = [-r.mmd.value if r.accuracy is None else r.accuracy.value for r in self.results]
-        return int(np.argmax(scores))
+        return _best(self.results)
+
+    @property
+    def facts(self) -> Comparison:
+        """What a verdict follows from."""
+        before = None if self.before is None else self.before[1]
+        return _facts(
+            self.results, self.pairs, self.n_target, self.n_labelled_target, self.commonest, before
+        )
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
         plain = replace(self, before=None, details=(), times=())
         state = asdict(plain)
-        for name in ("inputs", "before", "details", "times"):
+        for name in ("inputs", "before", "details", "times", "commonest"):
             del state[name]
         rows = {k[2:]: state.pop(k) for k in ("n_source", "n_target", "n_labelled_target")}
         return {"command": "compare", "rows": rows, **state, "seconds": round(self.seconds, 3)}
 
 
 def compare(
-    source: PathLike,
+    source: Sources,
     target: PathLike,
     options: ReadOptions,
     *,
@@ -139,7 +162,7 @@ def compare(
     if len(methods) < 2 or len(set(methods)) < len(methods):
         raise InputError(f"compare needs two or more different methods, got {' '.join(methods)}.")
     watch(0.0, "reading")
-    check_names((source, target), {"--report": None if report is None else report[0]})
+    check_names((*sources_of(source), target), {"--report": None if report is None else report[0]})
     data = read_data(source, target, options)
     X, y, domain, mark = data.packed(target_labels=False)
     results, predictions, notes, details = [], [], list(data.notes), []
@@ -160,21 +183,27 @@ def compare(
     right = [np.asarray(p[data.known] == data.yt[data.known]) for p in predictions]
     pairs = pairs_of(methods, right) if data.known.any() else ()
     before = None if report is None else (_a_distance(*_sampled(data)), mmd(*_sampled(data)))
+    n_known = int(data.known.sum())
+    commonest = None
+    if n_known:
+        commonest = float(np.unique(data.yt[data.known], return_counts=True)[1].max() / n_known)
+    facts = _facts(results, pairs, len(data.yt), n_known, commonest)
     watch(1.0, "done")
     result = Compared(
         tuple(results),
         pairs,
         len(data.ys),
         len(data.yt),
-        int(data.known.sum()),
-        _verdict(results, pairs, int(data.known.sum())),
+        n_known,
+        compared_text(facts),
         tuple(notes),
         watch.seconds,
         () if report is None else (str(report[0]),),
-        (Path(source).name, Path(target).name),
+        (names_of(source), Path(target).name),
         before,
         tuple(details),
         tuple(watch.times),
+        commonest,
     )
     if report is not None:
         with replacing(report[0]) as file:
@@ -190,15 +219,24 @@ def _result(
     if known.any():
         right = np.asarray(predicted[known] == data.yt[known], dtype=float)
         accuracy = bootstrap(right)
-    after = mmd(*denoise(model, *_sampled(data)))
+    after = mmd(*_denoised(data, model))
     agreement = float(np.mean(predicted == predictions[0]))
     return MethodResult(method, accuracy, agreement, after, seconds)
 
 
 def _sampled(data: Data) -> list[Any]:
     """The rows that distances look at, the same for every method."""
+    return [X[at] for X, at in zip((data.Xs, data.Xt), _places(data), strict=True)]
+
+
+def _places(data: Data) -> list[NDArray[np.int64]]:
     rng = np.random.default_rng(0)
-    return [X[np.sort(rng.permutation(X.shape[0])[:500])] for X in (data.Xs, data.Xt)]
+    return [np.sort(rng.permutation(X.shape[0])[:500]) for X in (data.Xs, data.Xt)]
+
+
+def _denoised(data: Data, model: Any) -> list[Any]:
+    domain = data.source_domain[_places(data)[0]]
+    return denoise(model, *_sampled(data), source_domain=domain)
 
 
 def _a_distance(Xs: Any, Xt: Any) -> Interval | None:
@@ -217,28 +255,49 @@ def _details(data: Data, model: Any, predicted: NDArray[Any]) -> Details:
         names=names,
         labels=data.ys,
         predicted=predicted,
+        source_domain=data.source_domain,
         probabilities=model.predict_proba(data.Xt),
     )
+    n_known = int(known.sum())
     findings = data_findings(data.Xs, data.Xt, names)
-    findings += prediction_findings(classes, data.ys, predicted)
-    after = _a_distance(*denoise(model, *_sampled(data)))
-    return Details(after, counts, evidence, tuple(findings))
+    findings += prediction_findings(classes, data.ys, predicted, n_known)
+    # No method saw a target label, so that none of them counts here.
+    facts = facts_of(model, data.ys, n_target=len(data.yt))
+    after = _a_distance(*_denoised(data, model))
+    checks = checks_of(data.Xs, data.Xt)
+    return Details(after, counts, evidence, tuple(findings), checks, facts)
 
 
-def _verdict(results: list[MethodResult], pairs: tuple[Pair, ...], labelled: int) -> str:
-    first = results[0].method
-    scored = [(r.accuracy.value, r.method) for r in results if r.accuracy is not None]
-    if not scored:
-        return (
-            "The target has no labels, so no method can be called better: label some target rows "
-            f"(30 say little, 300 much). Agreement is with {first}."
-        )
-    best = max(scored, key=lambda s: s[0])
-    if best[1] == first:
-        return f"No method beats {first} on {labelled} labelled target rows."
-    pair = next(p for p in pairs if {p.a, p.b} == {first, best[1]})
-    word = "significantly better" if pair.significant else "not significantly better"
-    return (
-        f"{best[1]} is best ({best[0]:.1%} of {labelled} labelled target rows) and {word} than "
-        f"{first} (p = {pair.p_value:.2g}, corrected)."
+def _best(results: Sequence[MethodResult]) -> int:
+    scores = [-r.mmd.value if r.accuracy is None else r.accuracy.value for r in results]
+    return int(np.argmax(scores))
+
+
+def _facts(
+    results: Sequence[MethodResult],
+    pairs: Sequence[Pair],
+    n_target: int,
+    n_labelled: int,
+    commonest: float | None,
+    before: Interval | None = None,
+) -> Comparison:
+    """The first method, the best one, and what lies between them."""
+    first, best = results[0], results[_best(results)]
+    gain = p_value = None
+    if best is not first and best.accuracy is not None:
+        pair = next(p for p in pairs if {p.a, p.b} == {first.method, best.method})
+        d, p_value = pair.difference, pair.p_value
+        gain = d if pair.a == best.method else Interval(-d.value, -d.high, -d.low)
+    return Comparison(
+        first.method,
+        best.method,
+        n_target,
+        n_labelled,
+        first.accuracy,
+        best.accuracy,
+        gain,
+        p_value,
+        len(pairs),
+        commonest,
+        None if before is None else Change(before, best.mmd),
     )

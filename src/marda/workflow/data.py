@@ -5,16 +5,24 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marda.io import InputError, Preprocessing, fit_preprocessing, read_labels, read_table
+from marda.io import (
+    InputError,
+    Preprocessing,
+    fit_preprocessing,
+    read_labels,
+    read_table,
+    stack_sources,
+)
 from marda.io.table import is_missing
 
 __all__ = [
@@ -22,16 +30,37 @@ __all__ = [
     "PathLike",
     "Progress",
     "ReadOptions",
+    "Sources",
     "Watch",
     "input_errors",
+    "names_of",
     "read_data",
     "silent",
+    "sources_of",
 ]
 
 LARGEST = 1e75  # sums of fourth powers stay below 1e308
 PathLike = str | os.PathLike[str]
+Sources = PathLike | Sequence[PathLike]
 #: Told the share of the work that is done, and what comes next.
 Progress = Callable[[float, str], None]
+
+
+def sources_of(source: Sources) -> list[PathLike]:
+    """The files of one source each; the same file twice would count its rows twice."""
+    paths = [source] if isinstance(source, str | os.PathLike) else list(source)
+    if not paths:
+        raise InputError("no source was named: give a file with labelled rows.")
+    seen = [Path(path).resolve() for path in paths]
+    twice = [path for k, path in enumerate(paths) if seen[k] in seen[:k]]
+    if twice:
+        raise InputError(f"--source {twice[0]} is named twice: name every source once.")
+    return paths
+
+
+def names_of(source: Sources) -> str:
+    """File names of all sources, for a page."""
+    return ", ".join(Path(path).name for path in sources_of(source))
 
 
 def silent(done: float, what: str) -> None:
@@ -91,7 +120,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class Data:
-    """Rows of both files, ready for `fit`."""
+    """Rows of all files, ready for `fit`; those of several sources lie one below the other."""
 
     Xs: Any
     Xt: Any
@@ -100,6 +129,7 @@ class Data:
     ids: NDArray[Any] | None
     preprocessing: Preprocessing
     notes: tuple[str, ...]
+    source_domain: NDArray[np.int64]
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -118,13 +148,18 @@ class Data:
         else:
             mark = -1 if not (self.ys == -1).any() else int(self.ys.min()) - 1
             yt = np.where(known, self.yt, mark).astype(np.int64)
-        domain = np.repeat([1, -2], [len(self.ys), len(self.yt)])
+        target = -1 - int(self.source_domain.max())
+        domain = np.concatenate([self.source_domain, np.full(len(self.yt), target)])
         return X, np.concatenate([self.ys, yt]), domain, mark
 
 
-def read_data(source: PathLike, target: PathLike, options: ReadOptions) -> Data:
-    """Read both files and decide what becomes of every column."""
-    tables = [read_table(path, options.format) for path in (source, target)]
+def read_data(source: Sources, target: PathLike, options: ReadOptions) -> Data:
+    """Read all files and decide what becomes of every column."""
+    sources = [read_table(path, options.format) for path in sources_of(source)]
+    for table in sources:
+        table[options.label]  # raises if there is none
+    whole = stack_sources(sources, {options.id, *options.drop})
+    tables = [whole, read_table(target, options.format)]
     ys, yt = read_labels(tables[0], tables[1], options.label)
     chosen = fit_preprocessing(
         tables[0],
@@ -147,13 +182,19 @@ def read_data(source: PathLike, target: PathLike, options: ReadOptions) -> Data:
                 "standard."
             )
     used = {*chosen.columns, options.label, options.id, *options.drop}
-    extra = [n for n in tables[1].names if n not in used] if not tables[1].block_names else []
     notes = []
-    if extra and tables[1].block is None:
-        shown = ", ".join(repr(name) for name in extra[:3])
-        notes.append(f"columns of the target that the source has not are ignored: {shown}.")
+    for table, of in (
+        *((table, f"{table.path} that {sources[0].path}") for table in sources[1:]),
+        (tables[1], "the target that the source"),
+    ):
+        extra = [name for name in table.names if name not in used]
+        if extra and table.block is None:
+            shown = ", ".join(repr(name) for name in extra[:3])
+            notes.append(f"columns of {of} has not are ignored: {shown}.")
     ids = tables[1][options.id] if options.id else None
-    return Data(Xs, Xt, ys, yt, ids, chosen, tuple(notes))
+    numbers = np.arange(1, len(sources) + 1)
+    domain = np.repeat(numbers, [table.n_rows for table in sources])
+    return Data(Xs, Xt, ys, yt, ids, chosen, tuple(notes), domain)
 
 
 @contextmanager

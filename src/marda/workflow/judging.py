@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 from marda.diagnostics import Interval, confusion
+from marda.diagnostics.verdict import FEW_LABELS, Judged, Verdict, judged_verdict
 from marda.estimators import MDAClassifier
 from marda.workflow.data import Data
 
@@ -23,7 +24,6 @@ DRAWS = 2000
 LEVEL = 0.05
 FOLDS = 5
 DEAR = 1e10  # operations of one fit from which on a fifth of the labels judges alone
-FEW_LABELS = 20  # fewer labels cannot tell any two methods apart
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,12 @@ class Judgement:
     def n_rows(self) -> int:
         """Rows that judged."""
         return int(self.confusion.sum())
+
+    def verdict(self, *, every: bool = False) -> Verdict:
+        """What these rows say; `every`: all target rows have labels."""
+        commonest = float(self.confusion.sum(1).max() / self.n_rows)
+        shares = self.adapted, self.plain, self.gain
+        return judged_verdict(Judged(*shares, self.p_value, self.n_rows, commonest, every))
 
 
 def judge(data: Data, model: Any, *, seed: int = 0) -> Judgement | None:

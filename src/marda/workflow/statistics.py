@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from marda._validation import UNLABELED
 from marda.diagnostics.findings import share_findings
+from marda.diagnostics.verdict import Facts, next_step
 from marda.estimators import MDAClassifier
 from marda.io import InputError, Preprocessing, replacing
+from marda.io.labels import check_classes
 from marda.io.steps import Matrix, Number, Step
 from marda.moments import Moments
 from marda.moments.files import merge_files
@@ -181,7 +183,9 @@ def fit_statistics(
                     start + (1 - start) * done, f"predicting, {what}"
                 ),
             )
-            found = share_findings(classifier.classes_, *_shares(moments, counts))
+            sizes = summary.n_rows("source"), summary.n_rows("target"), summary.n_labelled_target
+            advice = next_step(Facts(*sizes))
+            found = share_findings(classifier.classes_, *_shares(moments, counts), advice)
             summary = replace(summary, findings=(*summary.findings, *found))
     progress(1.0, "done")
     notes = [*said, NO_ROWS]
@@ -219,6 +223,9 @@ def _check_sides(moments: Moments) -> None:
         raise InputError(
             f"source {name} has rows without a label: build its statistics with --label COL."
         )
+    if moments.classes.dtype.kind in "iuf":
+        counts = np.bincount(moments.labels[source], weights=moments.counts[source])
+        check_classes("the statistics", "of labels", counts[counts > 0].astype(np.int64))
 
 
 def _check_size(moments: Moments, names: Sequence[str] | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from marda.moments.parquet import ROLES, ParquetRows
 from marda.moments.streams import Part, moments_of_parts
 from marda.terms import parse_method
 from marda.workflow.budget import is_parquet, memory_budget, rows_size
-from marda.workflow.data import PathLike, Progress, ReadOptions, silent
+from marda.workflow.data import PathLike, Progress, ReadOptions, Sources, silent, sources_of
 from marda.workflow.outputs import Outputs
 from marda.workflow.statistics import AdaptedFromStatistics, fit_statistics, model_for
 from marda.workflow.surveying import feature_columns, survey_labels
@@ -28,14 +28,14 @@ WORKERS_TIMEOUT = 10.0
 
 
 def too_large(
-    source: PathLike, target: PathLike, options: ReadOptions, memory: str | None = None
+    source: Sources, target: PathLike, options: ReadOptions, memory: str | None = None
 ) -> str | None:
     """Why rows have to be read in batches, or None if they fit into memory.
 
     Parameters
     ----------
     source, target : paths
-        Files, or folders of Parquet files.
+        Files, or folders of Parquet files; a list of them gives several sources.
     options : ReadOptions
         Columns and how to read them.
     memory : str or None
@@ -43,7 +43,9 @@ def too_large(
     """
     budget = memory_budget(memory)
     left_out = {options.label, options.id, *options.drop}
-    sizes = [(path, rows_size(path, options.format, left_out)) for path in (source, target)]
+    sizes = [
+        (path, rows_size(path, options.format, left_out)) for path in (*sources_of(source), target)
+    ]
     total = sum(size for _, size in sizes)
     if total <= budget:
         return None
@@ -51,7 +53,7 @@ def too_large(
     for path, size in sizes:
         if size and not is_parquet(path, options.format):
             raise InputError(
-                f"{path} is too large ({format_bytes(size)}; with the other file "
+                f"{path} is too large ({format_bytes(size)}; with the others "
                 f"{format_bytes(total)}, {why}): convert it to Parquet, which is read in batches, "
                 "or allow more memory."
             )
@@ -97,7 +99,7 @@ def _quiet(sentence: str) -> None:
 
 
 def adapt_streaming(
-    source: PathLike,
+    source: Sources,
     target: PathLike,
     options: ReadOptions,
     outputs: Outputs,
@@ -118,7 +120,8 @@ def adapt_streaming(
     Parameters
     ----------
     source, target : paths
-        Parquet files or folders of them; columns of numbers.
+        Parquet files or folders of them, a list of which gives several sources; columns of
+        numbers.
     options : ReadOptions
         Columns; missing values and text cannot be handled in batches.
     outputs : Outputs
@@ -139,8 +142,9 @@ def adapt_streaming(
         Of `MDAClassifier`.
     """
     began = time.perf_counter()
-    outputs.check([source, target])
-    for path in (source, target):
+    sources = sources_of(source)
+    outputs.check([*sources, target])
+    for path in (*sources, target):
         if not is_parquet(path, options.format):
             raise InputError(f"{path} is not Parquet, which alone is read in batches: convert it.")
     classifier, notes = model_for(method, None, **parameters)
@@ -154,11 +158,11 @@ def adapt_streaming(
     with ExitStack() as stack, _read_errors():
         client = None if cluster is None else stack.enter_context(cluster.client())
         progress(0.0, "reading labels")
-        parts, mark, ignored = _parts(source, target, options, memory, classifier.method)
+        parts, mark, ignored = _parts(sources, target, options, memory, classifier.method)
         classifier.set_params(unlabeled=mark)
-        n_source, n_target = (part.rows.n_rows() for part in parts)
-        again = n_target if outputs.out is not None else 0
-        share = 0.98 * (n_source + n_target) / (n_source + n_target + again)
+        n_rows = sum(part.rows.n_rows() for part in parts)
+        again = parts[-1].rows.n_rows() if outputs.out is not None else 0
+        share = 0.98 * n_rows / (n_rows + again)
         if reason is not None:
             tell(reason)
         if client is not None:
@@ -194,28 +198,45 @@ def adapt_streaming(
 
 
 def _parts(
-    source: PathLike, target: PathLike, options: ReadOptions, memory: str | None, method: str
+    sources: Sequence[PathLike],
+    target: PathLike,
+    options: ReadOptions,
+    memory: str | None,
+    method: str,
 ) -> tuple[list[Part], Any, tuple[str, ...]]:
-    """Rows of both sides, the mark of unlabelled rows, and notes; after all quick checks."""
-    features, notes = feature_columns(source, target, options)
-    labels, labelled_target = survey_labels(source, target, options.label)
+    """Rows of all sources and then of the target, the mark of unlabelled rows, and notes; after
+    all quick checks.
+    """
+    features, notes = feature_columns(sources, target, options)
+    labels, labelled_target = survey_labels(sources, target, options.label)
     if parse_method(method).class_mmd and not labelled_target:
         raise InputError(
             f"{method} needs labelled target rows, and {target} has none: label a few, or use a "
             "method without C (such as S1M, S1D)."
         )
     parts = []
-    for role, path in (("source", source), ("target", target)):
+    for domain, name, path in (
+        *zip(range(len(sources)), _names(sources), sources, strict=True),
+        (ROLES["target"], "target", target),
+    ):
         rows = ParquetRows.open(
             [path],
-            label=options.label if role == "source" or labelled_target else None,
+            label=options.label if domain >= 0 or labelled_target else None,
             features=features,
             memory=memory_budget(memory),
             double=True,  # as rows in memory: the same model, however it was reached
             relabel=labels,
         )
-        parts.append(Part(rows, ROLES[role], role))
+        parts.append(Part(rows, domain, name))
     return parts, labels.mark, notes
+
+
+def _names(sources: Sequence[PathLike]) -> list[str]:
+    """Of one source its role; of several their files, as long as it takes to tell them apart."""
+    if len(sources) == 1:
+        return ["source"]
+    names = [Path(path).name for path in sources]
+    return names if len({*names, "target"}) > len(names) else [str(path) for path in sources]
 
 
 def _on_workers(client: Any, parts: list[Part], mark: Any, progress: Progress) -> Moments:
@@ -223,7 +244,9 @@ def _on_workers(client: Any, parts: list[Part], mark: Any, progress: Progress) -
 
     held: list[Moments] = []
     for part in parts:
-        progress(0.4 * len(held), f"{part.name} rows on {len(client.nthreads())} workers")
+        progress(
+            0.8 * len(held) / len(parts), f"{part.name} rows on {len(client.nthreads())} workers"
+        )
         # Workers may run in another folder.
         rows = replace(part.rows, paths=tuple(path.resolve() for path in part.rows.paths))
         try:
@@ -232,7 +255,10 @@ def _on_workers(client: Any, parts: list[Part], mark: Any, progress: Progress) -
             if "no such file" in str(error):  # it was there when this process opened it
                 raise InputError(f"{error} The workers must see the same files.") from None
             raise
-    return held[0] + held[1]
+    total = held[0]
+    for more in held[1:]:
+        total = total + more
+    return total
 
 
 @contextmanager

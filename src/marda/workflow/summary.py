@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from marda._validation import UNLABELED
 from marda.diagnostics.findings import FEW_ROWS, Finding
+from marda.diagnostics.verdict import statistics_text
 from marda.moments import Moments
 
 __all__ = ["Domain", "Summary", "summarize"]
@@ -58,10 +59,7 @@ class Summary:
     @property
     def verdict(self) -> str:
         """One sentence."""
-        return (
-            "Whether adaptation helps cannot be told without rows in memory: label some target "
-            "rows, and run marda compare on a sample."
-        )
+        return statistics_text(self.n_rows("target"), self.n_labelled_target)
 
     def n_rows(self, role: str) -> int:
         """Rows of all sources, or of all targets."""

@@ -6,6 +6,7 @@ Only names and the column of labels are read, so that what is wrong shows before
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ class Labels:
 
 
 def feature_columns(
-    source: PathLike, target: PathLike, options: ReadOptions
+    sources: Sequence[PathLike], target: PathLike, options: ReadOptions
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names of the features, and notes; what cannot be read in batches is refused."""
     for name, wanted in (
@@ -64,11 +65,13 @@ def feature_columns(
                 f"{name} needs all rows in memory, and these are read in batches: prepare the "
                 "columns beforehand, or allow more memory with --memory."
             )
-    ours, theirs = column_types(source), column_types(target)
-    if options.label not in ours:
-        raise InputError(
-            f"{source} has no column {options.label!r} (columns: {', '.join([*ours][:8])})."
-        )
+    types = {str(path): column_types(path) for path in (*sources, target)}
+    source, theirs = str(sources[0]), types[str(target)]
+    ours = types[source]
+    for path in map(str, sources):
+        if options.label not in types[path]:
+            known = ", ".join([*types[path]][:8])
+            raise InputError(f"{path} has no column {options.label!r} (columns: {known}).")
     for name in (*options.drop, *([options.id] if options.id else [])):
         if name not in theirs and (name == options.id or name not in ours):
             raise InputError(
@@ -79,27 +82,34 @@ def feature_columns(
     if not features:
         raise InputError(f"{source} has no column of features beside {options.label!r}.")
     for name in features:
-        if name not in theirs:
-            raise InputError(
-                f"{target} has no column {name!r}, which {source} has: add it, or leave it out "
-                f"with --drop {name!r}."
-            )
-        for path, types in ((source, ours), (target, theirs)):
-            if not is_number(types[name]):
+        for path, kinds in types.items():
+            if name not in kinds:
                 raise InputError(
-                    f"{path}: column {name!r} holds {types[name]}, and columns that are read in "
+                    f"{path} has no column {name!r}, which {source} has: add it, or leave it out "
+                    f"with --drop {name!r}."
+                )
+            if not is_number(kinds[name]):
+                raise InputError(
+                    f"{path}: column {name!r} holds {kinds[name]}, and columns that are read in "
                     f"batches must hold numbers: leave it out with --drop {name!r}, turn it into "
                     "numbers, or allow more memory with --memory."
                 )
-    extra = [name for name in theirs if name not in {*features, *left_out}]
-    shown = ", ".join(repr(name) for name in extra[:3])
-    note = f"columns of the target that the source has not are ignored: {shown}."
-    return features, (note,) if extra else ()
+    notes = []
+    for path in (*map(str, sources[1:]), str(target)):
+        of = "the target that the source" if path == str(target) else f"{path} that {source}"
+        extra = [name for name in types[path] if name not in {*features, *left_out}]
+        if extra:
+            shown = ", ".join(repr(name) for name in extra[:3])
+            notes.append(f"columns of {of} has not are ignored: {shown}.")
+    return features, tuple(notes)
 
 
-def survey_labels(source: PathLike, target: PathLike, label: str) -> tuple[Labels, bool]:
+def survey_labels(sources: Sequence[PathLike], target: PathLike, label: str) -> tuple[Labels, bool]:
     """How labels are read, and whether any target row has one; the rules of `read_labels`."""
-    ours = _values(source, label)
+    source = ", ".join(map(str, sources))
+    ours: Counter[Any] = Counter()
+    for path in sources:
+        ours.update(_values(path, label))
     given = label in column_types(target)
     theirs: Counter[Any] = _values(target, label) if given else Counter({None: 1})
     tables = [_distinct(path, label, held) for path, held in ((source, ours), (target, theirs))]
@@ -114,7 +124,7 @@ def survey_labels(source: PathLike, target: PathLike, label: str) -> tuple[Label
             f"{source}: {rows} no label in column {label!r}: fill them or leave the rows out; only "
             "target rows may be empty."
         )
-    classes, found = read_labels(tables[0], tables[1], label)
+    classes, found = read_labels(tables[0], tables[1], label, rows=list(ours.values()))
     some = bool((~is_missing(found)).any())
     if classes.dtype.kind == "O":
         return Labels(True, None), some

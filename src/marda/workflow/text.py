@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from marda.diagnostics import Finding
+from marda.diagnostics import Facts, Finding
+from marda.diagnostics.verdict import expected_text
 from marda.workflow.adapting import Adapted
 from marda.workflow.comparing import Compared
 from marda.workflow.methods import method_of
@@ -26,13 +27,16 @@ SETTINGS = {
 
 def adapted_lines(result: Adapted) -> list[str]:
     """Verdict first, then evidence, warnings and files."""
-    diagnosis = result.diagnosis
+    diagnosis, verdict = result.diagnosis, result.diagnosis.verdict
+    if result.judgement is not None:  # labels say more than distances
+        judged = result.judgement.verdict(every=result.n_labelled_target == result.n_target)
+        verdict = f"{judged.word}. {judged.text}"
     lines = [
-        diagnosis.verdict,
+        verdict,
         "",
         *_model(result.model, result.n_source, result.n_target, result.n_labelled_target),
         f"predicted  {_shares(result)}",
-        *_expected(result.model),
+        *_expected(diagnosis.facts),
     ]
     if diagnosis.a_distance_before is not None:
         lines += [
@@ -74,12 +78,10 @@ def _model(model: Any, n_source: int, n_target: int, n_labelled: int) -> list[st
     ]
 
 
-def _expected(model: Any) -> list[str]:
+def _expected(facts: Facts) -> list[str]:
     """What accuracy to expect where no label tells."""
-    expected = getattr(model, "calibration_", {}).get("expected_accuracy")
-    if expected is None:
-        return []
-    return [f"expected   about {expected:.0%} right: a guess, from how far models agree"]
+    told = expected_text(facts)
+    return [] if told is None else [f"expected   {told}"]
 
 
 def _end(result: Adapted | AdaptedFromStatistics, findings: Sequence[Finding]) -> list[str]:
