@@ -148,7 +148,7 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
         """Rows, coded labels, domains."""
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         domain = check_domains(sample_domain, X.shape[0])
-        labels = encode_labels(y, domain, self.unlabeled)
+        labels = encode_labels(y, domain, self.unlabeled, given=sample_domain is not None)
         return X, labels, domain
 
     def _set_seen(self, X: Any, labels: Labels, domain: NDArray[np.int64]) -> None:

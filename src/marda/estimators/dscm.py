@@ -84,7 +84,8 @@ class DSCM(ClassifierMixin, ModelFiles, BaseEstimator):
         if y is None:
             raise ValueError("DSCM requires y to be passed, but the target y is None.")
         domain = check_domains(sample_domain, X.shape[0])
-        classes, codes = encode_labels(y, domain, self.unlabeled)
+        given = sample_domain is not None
+        classes, codes = encode_labels(y, domain, self.unlabeled, given=given)
         if len(classes) < 2:
             raise ValueError(f"y must have at least 2 classes, got one class: {classes}.")
         return self._fit_sums(accumulate(X, classes, codes, domain, grams=False))

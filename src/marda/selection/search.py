@@ -147,7 +147,7 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
         candidates = self._check_parameters()
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         domain = check_domains(sample_domain, X.shape[0])
-        labels = encode_labels(y, domain, self.unlabeled)
+        labels = encode_labels(y, domain, self.unlabeled, given=sample_domain is not None)
         if len(labels.classes) < 2:
             raise ValueError(
                 f"y must have at least 2 classes, got one class: {labels.classes.tolist()}."
