@@ -74,7 +74,7 @@ def test_recall_counts_classes_alike():
 
 def test_every_part_has_its_share_of_classes():
     codes = np.array([0] * 30 + [1] * 9)
-    part = _parts(codes, seed=0)
+    part = _parts(codes, np.random.default_rng(0))
     for c in (0, 1):
         assert np.ptp(np.bincount(part[codes == c], minlength=3)) == 0
 

@@ -7,17 +7,20 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from marda._order import row_order
+
 __all__ = ["sample", "stack"]
 
 MAX_CELLS = 2_000_000  # values of a domain that a distance looks at
 
 
 def sample(X: Any, n: int, rng: np.random.Generator) -> Any:
-    """At most n rows, fewer if they are long."""
+    """At most n rows, fewer if they are long; the same ones in the same order, however they come."""
     n = min(n, max(100, MAX_CELLS // max(1, X.shape[1])))
-    if X.shape[0] <= n:
-        return X
-    return X[np.sort(rng.choice(X.shape[0], n, replace=False))]
+    order = row_order(X)
+    if len(order) > n:
+        order = order[np.sort(rng.choice(len(order), n, replace=False))]
+    return X[order]
 
 
 def stack(a: Any, b: Any) -> Any:

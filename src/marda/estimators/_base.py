@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from marda._memory import format_bytes
+from marda._order import row_order
 from marda._validation import UNLABELED, Labels, check_domains, check_number, encode_labels
 from marda.estimators._denoised import ACTIVATIONS, DenoisedRows, Layer
 from marda.estimators._files import ModelFiles
@@ -253,14 +254,19 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
         self, solver: str, X: Any, labels: Labels, domain: NDArray[np.int64], settings: Settings
     ) -> Problem:
         outputs = _pivots(X, self.n_pivots)
-        moments = accumulate(X, labels.classes, labels.codes, domain, grams=solver == "primal")
-        weights = moments.class_weights(self.class_weight)
         rows = {}
-        if solver != "primal" or not np.all(weights == 1):
-            order = np.argsort(labels.codes == UNLABELED, kind="stable")
-            known = labels.codes[order][: int((labels.codes != UNLABELED).sum())]
-            # The map keeps these rows: they must not change when the caller's array does.
-            rows = {"X": X[order], "row_classes": known}
+        codes = labels.codes
+        if solver != "primal" or self.class_weight is not None:
+            # In an order of their own: iterations would amplify the rounding of sums. The map keeps
+            # these rows: they must not change when the caller's array does.
+            order = row_order(X, domain, codes)
+            order = order[np.argsort(codes[order] == UNLABELED, kind="stable")]
+            X, codes, domain = X[order], codes[order], domain[order]
+            rows = {"X": X, "row_classes": codes[codes != UNLABELED]}
+        moments = accumulate(X, labels.classes, codes, domain, grams=solver == "primal")
+        weights = moments.class_weights(self.class_weight)
+        if solver == "primal" and np.all(weights == 1):
+            rows = {}  # Grams say it all
         return Problem(moments, settings, solver, weights, outputs=outputs, **rows)
 
     def _solved(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marda.criteria.rows import sample
 from marda.diagnostics import (
     Evidence,
     Finding,
@@ -198,7 +199,7 @@ def _result(
 def _sampled(data: Data) -> list[Any]:
     """The rows that distances look at, the same for every method."""
     rng = np.random.default_rng(0)
-    return [X[np.sort(rng.permutation(X.shape[0])[:500])] for X in (data.Xs, data.Xt)]
+    return [sample(X, 500, rng) for X in (data.Xs, data.Xt)]
 
 
 def _a_distance(Xs: Any, Xt: Any) -> Interval | None:
