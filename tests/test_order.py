@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
 
 from marda import DSCM, MDA, MDAClassifier, MDAClassifierCV, noise_path
 from marda._order import row_order, seed_of

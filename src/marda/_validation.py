@@ -250,7 +250,11 @@ def _check_sides(y: NDArray[Any], domain: NDArray[np.int64], mark: Any, whole: b
             "fit(X, y, sample_domain=-sample_domain)."
         )
     if source_marked.any() and not target_marked.any() and not is_class(y, mark):
-        what = "are marked: Input contains NaN" if missing.any() else f"carry {mark!r}, the mark of unlabelled rows"
+        what = (
+            "are marked: Input contains NaN"
+            if missing.any()
+            else f"carry {mark!r}, the mark of unlabelled rows"
+        )
         raise ValueError(
             f"y has no label{' (NaN or None)' if missing.any() else ''} for source row "
             f"{int(np.flatnonzero(source_marked)[0])}: {int(source_marked.sum())} source rows "
@@ -259,12 +263,15 @@ def _check_sides(y: NDArray[Any], domain: NDArray[np.int64], mark: Any, whole: b
             "fit(X, y, sample_domain=-sample_domain)"
             + ("." if missing.any() else f", or unlabeled=None if {mark!r} is a class.")
         )
-    if whole and y.dtype.kind in "iu" and target.any() and not target.all():
-        ours, theirs = np.unique(y[~target]), np.unique(y[target])
-        if len(ours) == len(theirs) == 1 and _is_numbering(np.concatenate([ours, theirs])):
+    if whole and target.any() and not target.all() and not marked.any():
+        alike = y[target] == y[target][0]
+        if np.all(alike) and not np.any(y[~target] == y[target][0]):
             raise ValueError(
-                f"y is {ours[0]} for every source row and {theirs[0]} for every target row, as "
-                f"domains are: did you swap y and sample_domain? Write {_WRITE_FIT}."
+                f"every target row has the label {y[target][0]!r}, which no source row has: is it "
+                "a mark, or are y and sample_domain swapped? Write fit(X, y, "
+                "sample_domain=sample_domain) and unlabeled=… for the mark. A meta-estimator that "
+                "recodes labels (Bagging, Voting, OneVsRest) turns a mark into such a class: put "
+                "one into MDAClassifier(classifier=…), not around it."
             )
 
 

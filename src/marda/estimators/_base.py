@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 from marda._memory import format_bytes
 from marda._order import row_order
 from marda._validation import UNLABELED, Labels, check_domains, check_number, encode_labels
+from marda.estimators._callers import check_callers
 from marda.estimators._denoised import ACTIVATIONS, DenoisedRows, Layer
 from marda.estimators._files import ModelFiles
 from marda.moments import Moments, accumulate
@@ -150,6 +151,8 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         domain = check_domains(sample_domain, X.shape[0])
         labels = encode_labels(y, domain, self.unlabeled, given=sample_domain is not None)
+        if y is not None:
+            check_callers(labels.codes == UNLABELED, self.unlabeled)
         return X, labels, domain
 
     def _set_seen(self, X: Any, labels: Labels, domain: NDArray[np.int64]) -> None:

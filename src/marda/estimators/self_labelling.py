@@ -220,9 +220,7 @@ class SelfLabelling:
         if len(rows.free) and source.any():
             # As without target labels: a few of them say more about themselves than about the rest.
             evidence = rows.of(source)
-            centring = Centring(
-                place, evidence, self.source_skill_, labeller.ridge, self._seed
-            )
+            centring = Centring(place, evidence, self.source_skill_, labeller.ridge, self._seed)
             shares = equal
             if guessing and not exact:
                 who, some = evidence.sample(TRIED_ROWS, self._seed)

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from marda._validation import check_domains, check_marks
+from marda._validation import check_domains, check_marks, is_marked
 from marda.estimators._base import BaseMDA
+from marda.estimators._callers import check_callers
 from marda.estimators._parameters import with_parameters
 from marda.estimators.streaming import Streaming, lazy_on_dask
 from marda.moments import Moments
@@ -80,6 +81,8 @@ def _check_unread(y: Any, sample_domain: Any, mark: Any) -> None:
         return  # not the labels of a classifier
     domain = None if sample_domain is None else check_domains(sample_domain, len(y), both=False)
     check_marks(y, domain, mark)
+    if domain is not None:
+        check_callers(is_marked(y, mark) & (domain < 0), mark)
 
 
 @with_parameters

@@ -64,9 +64,7 @@ class Collector:
         self._check_columns(X, names)
         self.add_checked(X, y, domain, given=sample_domain is not None)
 
-    def add_checked(
-        self, X: Any, y: Any, domain: NDArray[np.int64], *, given: bool = True
-    ) -> None:
+    def add_checked(self, X: Any, y: Any, domain: NDArray[np.int64], *, given: bool = True) -> None:
         """Add rows and domains that were checked (`given`: by the caller), labels as they are."""
         labels = self._encode(y, domain, given)
         if self._total is None:

@@ -13,7 +13,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from marda._order import row_order, seed_of
-from marda._validation import check_domains, encode_labels
+from marda._validation import UNLABELED, check_domains, encode_labels
+from marda.estimators._callers import check_callers
 from marda.estimators._files import OnnxFiles
 from marda.estimators._score import LabelledScore
 from marda.estimators.transformer import FeatureNames
@@ -149,6 +150,7 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         domain = check_domains(sample_domain, X.shape[0])
         labels = encode_labels(y, domain, self.unlabeled, given=sample_domain is not None)
+        check_callers(labels.codes == UNLABELED, self.unlabeled)
         if len(labels.classes) < 2:
             raise ValueError(
                 f"y must have at least 2 classes, got one class: {labels.classes.tolist()}."
