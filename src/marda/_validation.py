@@ -245,8 +245,8 @@ def _check_sides(y: NDArray[Any], domain: NDArray[np.int64], mark: Any, whole: b
     known = y[~marked]
     if whole and not target.all() and source_marked.sum() == (~target).sum() and known.size:
         raise ValueError(
-            f"no source row has a label: every row with sample_domain >= 0 is marked ({mark!r}, NaN "
-            "or None). Sources are >= 0, targets < 0; did you swap the sign? Write "
+            f"no source row has a label: every row with sample_domain >= 0 is marked ({mark!r}, "
+            "NaN or None). Sources are >= 0, targets < 0; did you swap the sign? Write "
             "fit(X, y, sample_domain=-sample_domain)."
         )
     if source_marked.any() and not target_marked.any() and not is_class(y, mark):
@@ -298,9 +298,9 @@ def _check_text_marks(y: NDArray[Any], domain: NDArray[np.int64] | None, mark: A
     if lost.any():
         found = str(text[lost][0])
         raise ValueError(
-            f"y holds the string {found!r} in {int(lost.sum())} rows: a mark of unlabelled rows that "
-            "numpy turned into text, as np.array(['cat', -1]) does. Write np.array(['cat', None], "
-            f"dtype=object), or unlabeled={found!r} if {found!r} is the mark."
+            f"y holds the string {found!r} in {int(lost.sum())} rows: a mark of unlabelled rows "
+            "that numpy turned into text, as np.array(['cat', -1]) does. Write "
+            f"np.array(['cat', None], dtype=object), or unlabeled={found!r} if that is the mark."
         )
 
 

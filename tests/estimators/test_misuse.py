@@ -1,4 +1,4 @@
-"""Misuse is refused with the line to write instead; what looks like it and is not goes on working."""
+"""Misuse is refused with the line to write; what looks like it and is not goes on working."""
 
 from __future__ import annotations
 

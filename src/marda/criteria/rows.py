@@ -15,7 +15,7 @@ MAX_CELLS = 2_000_000  # values of a domain that a distance looks at
 
 
 def sample(X: Any, n: int, rng: np.random.Generator) -> Any:
-    """At most n rows, fewer if they are long; the same ones in the same order, however they come."""
+    """At most n rows, fewer if they are long; the same ones, however rows come."""
     n = min(n, max(100, MAX_CELLS // max(1, X.shape[1])))
     order = row_order(X)
     if len(order) > n:

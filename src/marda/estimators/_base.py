@@ -43,6 +43,8 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
     # Models of the same rows may be given one dict: they then share every factorisation that their
     # parameters allow (set it before fit; it is the caller's to drop).
     _problems: dict[Any, Problem] | None = None
+    # Whether rows have their own order already (_order.py); a public `fit` says that they have not.
+    _ordered: bool = True
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sample_domain": True}
 
     def __init__(
@@ -262,7 +264,7 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
         if solver != "primal" or self.class_weight is not None:
             # In an order of their own: iterations would amplify the rounding of sums. The map keeps
             # these rows: they must not change when the caller's array does.
-            order = row_order(X, domain, codes)
+            order = np.arange(len(codes)) if self._ordered else row_order(X, domain, codes)
             order = order[np.argsort(codes[order] == UNLABELED, kind="stable")]
             X, codes, domain = X[order], codes[order], domain[order]
             rows = {"X": X, "row_classes": codes[codes != UNLABELED]}

@@ -1,8 +1,8 @@
 """Meta-estimators that hand over domains but take the mark of unlabelled rows for a class.
 
 A pipeline gives the same `y` to all of its steps, and `CalibratedClassifierCV` reads it itself. An
-estimator sees nothing wrong in what it is given, and scikit-learn has no way for it to ask who calls:
-the frames below are looked at, up to a process boundary (`n_jobs`).
+estimator sees nothing wrong in what it is given, and scikit-learn has no way for it to ask who
+calls: the frames below are looked at, up to a process boundary (`n_jobs`).
 """
 
 from __future__ import annotations

@@ -188,7 +188,8 @@ class MDAClassifier(
             return self._fit_dask(X, y, sample_domain)
         self._end_stream()
         X, labels, domain = self._check_rows(X, y, sample_domain)
-        if self._on_rows:  # draws, neighbours and rounds would depend on the order of rows
+        self._ordered = self._on_rows
+        if self._ordered:  # draws, neighbours and rounds would depend on the order of rows
             order = row_order(X, domain, labels.codes)
             X, domain = X[order], domain[order]
             labels = labels._replace(codes=labels.codes[order])

@@ -160,6 +160,7 @@ class MDA(Streaming, FeatureNames, BaseMDA):
             return self._fit_dask(X, y, sample_domain)
         X, labels, domain = self._check_rows(X, y, sample_domain)
         self._set_seen(X, labels, domain)
+        self._ordered = False
         self._fit_layers(X, labels, domain, predictor=False)
         return self
 
