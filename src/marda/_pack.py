@@ -63,8 +63,7 @@ def pack(
     lengths = [b.shape[0] if hasattr(b, "shape") else len(b) for b in blocks]
     known = [np.asarray(labels) for labels in source_labels]
     for k, (labels, n) in enumerate(zip(known, lengths, strict=False)):
-        if labels.shape[0] != n:
-            raise ValueError(f"source {k} has {n} rows but {labels.shape[0]} labels.")
+        _check_source_labels(k, labels, n, unlabeled)
     mark = _mark(known, unlabeled)
     y: list[NDArray[Any]] = list(known)
     for given, n in zip(target_labels, lengths[len(sources) :], strict=True):
@@ -78,6 +77,20 @@ def pack(
 def _holds_arrays(items: Any) -> bool:
     """A list of arrays is several domains; a list of rows is one."""
     return len(items) > 0 and all(hasattr(x, "shape") and len(x.shape) == 2 for x in items)
+
+
+def _check_source_labels(k: int, labels: NDArray[Any], n: int, unlabeled: Any) -> None:
+    """One label per row, and all of them known."""
+    order = "pack(Xs, ys, Xt): source rows, their labels, target rows"
+    if labels.ndim != 1:
+        raise ValueError(f"source {k} has labels of shape {labels.shape}, not ({n},): {order}.")
+    if labels.shape[0] != n:
+        raise ValueError(f"source {k} has {n} rows but {labels.shape[0]} labels: {order}.")
+    if is_marked(labels, None).any() or (n and is_marked(labels, unlabeled).all()):
+        raise ValueError(
+            f"source {k} has rows without a label, which only target rows may be: did you swap "
+            f"source and target? {order}."
+        )
 
 
 def _mark(known: list[NDArray[Any]], unlabeled: Any) -> Any:

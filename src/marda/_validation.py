@@ -1,4 +1,9 @@
-"""Checks of labels and domains; every message says what is wrong, what came and what to do."""
+"""Checks of labels and domains; every message says what is wrong, what came and what to do.
+
+Misuse is refused, never guessed. A mark that would be taken for a class is the usual one: `y` of
+`pack` without its `sample_domain`, domains with the wrong sign, a mark that became a string. So the
+mark −1 is a class only where −1 and +1 are all the labels there are, or where NaN or None marks.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,16 @@ from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-__all__ = ["UNLABELED", "Labels", "check_domains", "check_number", "encode_labels", "is_marked"]
+__all__ = [
+    "UNLABELED",
+    "Labels",
+    "check_domains",
+    "check_marks",
+    "check_number",
+    "encode_labels",
+    "is_class",
+    "is_marked",
+]
 
 UNLABELED = -1  # code of a row without a label
 
@@ -40,13 +54,31 @@ def check_domains(sample_domain: Any, n_rows: int, *, both: bool = True) -> NDAr
     """
     if sample_domain is None:
         return np.ones(n_rows, dtype=np.int64)
-    domain = np.asarray(column_or_1d(sample_domain))
+    domain = np.asarray(sample_domain)
+    if domain.ndim == 2 and domain.shape[1] == 1:
+        domain = domain[:, 0]
+    if domain.ndim != 1:
+        raise ValueError(
+            f"sample_domain must hold one number per row, got shape {domain.shape}: "
+            f"sample_domain = np.where(is_target, -1, 1) has shape ({n_rows},)."
+        )
     if domain.shape[0] != n_rows:
-        raise ValueError(f"sample_domain has {domain.shape[0]} values but X has {n_rows} rows.")
-    if domain.dtype.kind not in "iufb" or not np.all(np.mod(domain, 1) == 0):
+        raise ValueError(
+            f"sample_domain has {domain.shape[0]} values but X has {n_rows} rows: write "
+            "X, y, sample_domain = pack(Xs, ys, Xt) and pass all three."
+        )
+    # A bool tells source from target, but nobody can know which of them is True.
+    limit = 2.0**53 if domain.dtype.kind == "f" else 2**63 - 1
+    if (
+        domain.dtype.kind not in "iuf"
+        or not np.isfinite(domain).all()
+        or (np.abs(domain) > limit).any()
+        or (domain.dtype.kind == "f" and (domain != np.floor(domain)).any())
+    ):
         raise ValueError(
             "sample_domain must hold whole numbers (at least 0 for a source, below 0 for a "
-            f"target), got {domain.dtype} values such as {domain[0]!r}."
+            f"target), got {domain.dtype} values such as {domain[0]!r}: write "
+            "sample_domain = np.where(is_target, -1, 1)."
         )
     domain = domain.astype(np.int64)
     for wanted, present, rule in (
@@ -56,7 +88,8 @@ def check_domains(sample_domain: Any, n_rows: int, *, both: bool = True) -> NDAr
         if both and not present:
             raise ValueError(
                 f"sample_domain has no {wanted} rows (numbers {rule}): give rows of both "
-                "domains, or leave sample_domain out to fit on one domain."
+                "domains (sources are >= 0, targets < 0), or leave sample_domain out to fit on "
+                "one domain."
             )
     return domain
 
@@ -90,8 +123,24 @@ def is_marked(y: NDArray[Any], mark: Any) -> NDArray[np.bool_]:
     return marked if isinstance(mark, str) else marked | (y == mark)
 
 
-def encode_labels(y: Any, domain: NDArray[np.int64], mark: Any) -> Labels:
-    """Class values and codes; only target rows may be unlabelled (api.md)."""
+def encode_labels(
+    y: Any, domain: NDArray[np.int64], mark: Any, *, given: bool = True, whole: bool = True
+) -> Labels:
+    """Class values and codes; only target rows may be unlabelled (api.md).
+
+    Parameters
+    ----------
+    y : array of shape (n_rows,) or None
+        Labels as they came.
+    domain : array of shape (n_rows,)
+        Checked domains.
+    mark : object
+        The mark of unlabelled target rows.
+    given : bool, default=True
+        Whether the caller gave `sample_domain`; if not, no row may carry a mark.
+    whole : bool, default=True
+        Whether these are all rows of a fit, of which the source has some with a label.
+    """
     if y is None:
         return Labels(np.empty(0, dtype=np.int64), np.full(domain.shape[0], UNLABELED))
     y = np.asarray(column_or_1d(y, warn=True))
@@ -99,11 +148,12 @@ def encode_labels(y: Any, domain: NDArray[np.int64], mark: Any) -> Labels:
         raise ValueError(f"y has {y.shape[0]} labels but X has {domain.shape[0]} rows.")
     target = domain < 0
     missing = _missing(y)
+    check_marks(y, domain if given else None, mark, whole=whole)
     if (missing & ~target).any():
         row = int(np.flatnonzero(missing & ~target)[0])
         raise ValueError(
             f"y has no label (NaN or None) for source row {row}: Input contains NaN. Only target "
-            "rows may be unlabelled."
+            "rows may be unlabelled: X, y = X[known], y[known] drops such rows."
         )
     if y.dtype.kind == "f" and np.isinf(y).any():
         raise ValueError("y contains infinity: labels must be finite.")
@@ -124,6 +174,134 @@ def encode_labels(y: Any, domain: NDArray[np.int64], mark: Any) -> Labels:
     codes = np.full(y.shape[0], UNLABELED, dtype=np.int64)
     codes[~unlabelled] = inverse.ravel()
     return Labels(classes, codes)
+
+
+# Marks that would be taken for classes -----------------------------------------------------------
+
+_WRITE_FIT = "fit(X, y, sample_domain=sample_domain)"
+
+
+def check_marks(y: Any, domain: NDArray[np.int64] | None, mark: Any, *, whole: bool = True) -> None:
+    """Refuse labels in which a mark would be taken for a class; `domain` None: not given."""
+    y = np.asarray(y)
+    if y.ndim != 1 or not y.size:
+        return
+    _check_text_marks(y, domain, mark)
+    if domain is None:
+        _check_without_domains(y, mark)
+    else:
+        _check_sides(y, domain, mark, whole)
+
+
+def is_class(classes: NDArray[Any], mark: Any) -> bool:
+    """Whether a mark among these labels can be a class: −1 beside +1 alone."""
+    if classes.dtype.kind not in "iuf" or isinstance(mark, str) or mark != -1:
+        return False
+    return bool(np.isin(classes, [-1, 1]).all())
+
+
+def _check_without_domains(y: NDArray[Any], mark: Any) -> None:
+    """Without domains every row is a labelled one, so that nothing can be marked."""
+    missing, marked = _missing(y), is_marked(y, mark)
+    route = (
+        "In a pipeline or a search, domains reach fit only with "
+        "sklearn.set_config(enable_metadata_routing=True)."
+    )
+    if missing.any():
+        raise ValueError(
+            f"y has no label (NaN or None) for row {int(np.flatnonzero(missing)[0])}: Input "
+            "contains NaN. It marks an unlabelled target row, and no sample_domain tells which "
+            f"rows are of the target: write {_WRITE_FIT} with the sample_domain of pack. {route}"
+        )
+    if marked.any() and not is_class(y, mark):
+        raise ValueError(
+            f"y holds {mark!r}, the mark of unlabelled target rows, in {int(marked.sum())} rows, "
+            "and no sample_domain tells which rows are of the target: write "
+            f"{_WRITE_FIT} with the sample_domain of pack. {route} If {mark!r} is a class, say "
+            "so with unlabeled=None."
+        )
+    values = np.unique(y) if y.dtype.kind in "iu" else y[:0]
+    if _is_numbering(values):
+        raise ValueError(
+            f"y holds {values.tolist()}, which look like the domains that pack numbers, and no "
+            f"sample_domain was given: sample_domain is a keyword, write {_WRITE_FIT}."
+        )
+
+
+def _is_numbering(values: NDArray[Any]) -> bool:
+    """1, 2, … for sources, then −3, −4, … for targets, as `pack` and skada number domains."""
+    numbers = sorted(values.tolist(), key=abs)
+    sources = [v for v in numbers if v > 0]
+    wanted = [k if k <= len(sources) else -k for k in range(1, len(numbers) + 1)]
+    return 0 < len(sources) < len(numbers) and numbers == wanted
+
+
+def _check_sides(y: NDArray[Any], domain: NDArray[np.int64], mark: Any, whole: bool) -> None:
+    """Unlabelled source rows: the domains have the wrong sign, or are no domains at all."""
+    target, missing = domain < 0, _missing(y)
+    # NaN and None mark if the mark is a label too (api.md).
+    marked = missing if missing.any() else is_marked(y, mark)
+    source_marked, target_marked = marked & ~target, marked & target
+    known = y[~marked]
+    if whole and not target.all() and source_marked.sum() == (~target).sum() and known.size:
+        raise ValueError(
+            f"no source row has a label: every row with sample_domain >= 0 is marked ({mark!r}, "
+            "NaN or None). Sources are >= 0, targets < 0; did you swap the sign? Write "
+            "fit(X, y, sample_domain=-sample_domain)."
+        )
+    if source_marked.any() and not target_marked.any() and not is_class(y, mark):
+        what = (
+            "are marked: Input contains NaN"
+            if missing.any()
+            else f"carry {mark!r}, the mark of unlabelled rows"
+        )
+        raise ValueError(
+            f"y has no label{' (NaN or None)' if missing.any() else ''} for source row "
+            f"{int(np.flatnonzero(source_marked)[0])}: {int(source_marked.sum())} source rows "
+            f"(sample_domain >= 0) {what}, and no target row does. Only target rows may be "
+            "unlabelled. Sources are >= 0, targets < 0; did you swap the sign? Write "
+            "fit(X, y, sample_domain=-sample_domain)"
+            + ("." if missing.any() else f", or unlabeled=None if {mark!r} is a class.")
+        )
+    if whole and target.any() and not target.all() and not marked.any():
+        alike = y[target] == y[target][0]
+        if np.all(alike) and not np.any(y[~target] == y[target][0]):
+            raise ValueError(
+                f"every target row has the label {y[target][0]!r}, which no source row has: is it "
+                "a mark, or are y and sample_domain swapped? Write fit(X, y, "
+                "sample_domain=sample_domain) and unlabeled=… for the mark. A meta-estimator that "
+                "recodes labels (Bagging, Voting, OneVsRest) turns a mark into such a class: put "
+                "one into MDAClassifier(classifier=…), not around it."
+            )
+
+
+def _check_text_marks(y: NDArray[Any], domain: NDArray[np.int64] | None, mark: Any) -> None:
+    """np.array(["cat", "dog", -1]) turns the mark into the string "-1"."""
+    if y.dtype.kind not in "US" and not (
+        y.dtype.kind == "O" and any(isinstance(v, str) for v in y)
+    ):
+        return
+    text = np.array([v if isinstance(v, str | bytes) else "" for v in y.tolist()])
+    text = np.char.decode(text) if text.dtype.kind == "S" else text
+    target = np.zeros(len(y), dtype=bool) if domain is None else domain < 0
+    lost = np.zeros(len(y), dtype=bool)
+    if not isinstance(mark, str) and not _is_missing(mark):
+        lost = np.isin(text, [str(mark), f"{mark}.0"])
+        # Of labels "-1" and "1" both are classes, unless the target has nothing else to say.
+        signs = np.isin(text, ["-1", "1", "+1", "-1.0", "1.0", ""]).all()
+        if signs and not (target.any() and lost[target].all()):
+            lost[:] = False
+    if target.any() and not _missing(y).any() and not is_marked(y, mark).any():
+        blank = np.isin(text, ["nan", "None", "<NA>"])
+        # No source row has such a class: it was NaN or None before it became a string.
+        lost |= blank & target if not (blank & ~target).any() else False
+    if lost.any():
+        found = str(text[lost][0])
+        raise ValueError(
+            f"y holds the string {found!r} in {int(lost.sum())} rows: a mark of unlabelled rows "
+            "that numpy turned into text, as np.array(['cat', -1]) does. Write "
+            f"np.array(['cat', None], dtype=object), or unlabeled={found!r} if that is the mark."
+        )
 
 
 def _plain(y: NDArray[Any]) -> NDArray[Any]:

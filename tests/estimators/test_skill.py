@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.metrics import cohen_kappa_score
 
 from marda import MDAClassifier, pack
 from marda.estimators.labellers import RidgeLabeller
@@ -72,9 +73,18 @@ def test_recall_counts_classes_alike():
     assert recall_above_chance(codes[:5], codes[:5]) == 0  # one class shows nothing
 
 
+def test_agreement_is_cohens_kappa():
+    rng = np.random.default_rng(0)
+    for n_classes in (2, 5):
+        first = rng.integers(n_classes, size=300)
+        second = np.where(rng.random(300) < 0.6, first, rng.integers(n_classes, size=300))
+        expected = cohen_kappa_score(first, second)
+        assert agreement(first, second) == pytest.approx(expected, abs=1e-14)
+
+
 def test_every_part_has_its_share_of_classes():
     codes = np.array([0] * 30 + [1] * 9)
-    part = _parts(codes, seed=0)
+    part = _parts(codes, np.random.default_rng(0))
     for c in (0, 1):
         assert np.ptp(np.bincount(part[codes == c], minlength=3)) == 0
 

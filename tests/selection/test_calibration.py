@@ -46,8 +46,10 @@ def test_source_rows_like_the_target_weigh_more(wide):
     Xs, Xt = rng.normal(size=(400, d)), rng.normal(size=(300, d))
     Xs[:, 0] *= 5
     Xt[:, 0] = 5 * Xt[:, 0] + 6
-    chosen, weights = importance(Xs, Xt, 0)
-    assert np.corrcoef(Xs[chosen, 0], weights)[0, 1] > 0.5
+    for seed in range(5):
+        chosen, weights = importance(Xs, Xt, seed)
+        # Of 200 columns 50 directions are kept, most of them noise: weights are noisier there.
+        assert np.corrcoef(Xs[chosen, 0], weights)[0, 1] > (0.25 if wide else 0.5)
 
 
 def test_a_handful_of_rows_is_not_weighted():

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda._order import row_order
 from marda.criteria.predictions import check_weights
 from marda.criteria.rows import sample, stack
 
@@ -92,6 +93,8 @@ def density_ratio(Fs: Any, Ft: Any, *, n_folds: int = 5, seed: int = 0) -> NDArr
 
     n = _rows(Fs, "source", 2)
     _rows(Ft, "target", 1)
+    order = row_order(Fs)
+    Fs, Ft = Fs[order], Ft[row_order(Ft)]
     weights = np.empty(n)
     folds = KFold(min(n_folds, n), shuffle=True, random_state=seed)
     for seen, held in folds.split(np.arange(n)):
@@ -102,7 +105,7 @@ def density_ratio(Fs: Any, Ft: Any, *, n_folds: int = 5, seed: int = 0) -> NDArr
         with _unconverged():
             scores = _classifier(F).fit(F, domain).decision_function(Fs[held])
         # p_t/p_s = (n_s/n_t) P(t|x)/P(s|x); scores beyond ±50 would overflow and tell no more
-        weights[held] = source.shape[0] / target.shape[0] * np.exp(np.clip(scores, -50, 50))
+        weights[order[held]] = source.shape[0] / target.shape[0] * np.exp(np.clip(scores, -50, 50))
     return weights
 
 

@@ -9,6 +9,8 @@ import sklearn
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from marda._order import row_order
+
 __all__ = [
     "Agreement",
     "Neighbours",
@@ -46,7 +48,7 @@ def nearest_neighbours(
     k : int, default=10
         Neighbours a row.
     max_rows : int, default=5000
-        Above it, a seeded sample of that many rows.
+        Above it, a seeded sample of that many rows, whatever their order is.
     random_state : int, RandomState or None, default=0
         Draws the sample.
 
@@ -58,10 +60,10 @@ def nearest_neighbours(
     from sklearn.neighbors import NearestNeighbors
 
     n = F.shape[0]
-    rows = np.arange(n)
+    rows = row_order(F)
     if n > max_rows:
-        rows = np.sort(check_random_state(random_state).choice(n, max_rows, replace=False))
-        F = F[rows]
+        rows = rows[np.sort(check_random_state(random_state).choice(n, max_rows, replace=False))]
+    F = F[rows]
     if not 1 <= k < len(rows):
         raise ValueError(
             f"k={k} neighbours need more than {k} rows, got {len(rows)}: lower k (at least 1)."
@@ -70,7 +72,12 @@ def nearest_neighbours(
     # Without rows of its own, kneighbors leaves each row out of its neighbours. Distances are
     # taken in blocks: of dense rows always, of sparse rows within this memory.
     with sklearn.config_context(working_memory=BLOCK_MEMORY):
-        return Neighbours(rows, np.asarray(search.kneighbors(return_distance=False)))
+        nearest = np.asarray(search.kneighbors(return_distance=False))
+    # Back to the order in which rows came; ties were broken in their own.
+    back = np.argsort(rows)
+    place = np.empty_like(back)
+    place[back] = np.arange(len(back))
+    return Neighbours(rows[back], place[nearest[back]])
 
 
 def label_agreement(neighbours: Neighbours, labels: Any) -> Agreement:

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import entr, logsumexp
 from sklearn.utils import check_random_state
 
+from marda._order import row_order
+
 __all__ = [
     "entropy",
     "expected_calibration_error",
@@ -100,7 +102,7 @@ def soft_neighbourhood_density(
         raise ValueError(f"temperature must be above 0, got {temperature!r}.")
     if P.shape[0] > max_rows:
         rng = check_random_state(random_state)
-        P = P[np.sort(rng.choice(P.shape[0], max_rows, replace=False))]
+        P = P[row_order(P)[np.sort(rng.choice(P.shape[0], max_rows, replace=False))]]
     n = P.shape[0]
     if n < 2:
         raise ValueError(f"soft neighbourhood density needs at least 2 rows, got {n}.")

@@ -10,6 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda._order import row_order
+
 __all__ = ["Evidence", "Gap", "Picture", "confusion", "denoise", "gather"]
 
 POINTS = 500  # a domain: more dots hide each other, and every dot is part of the page
@@ -112,7 +114,7 @@ def gather(
     """
     rng = np.random.default_rng(seed)
     most = min(POINTS, max(50, CELLS // (2 * max(1, Xs.shape[1]))))
-    places = [np.sort(rng.permutation(X.shape[0])[:most]) for X in (Xs, Xt)]
+    places = [np.sort(row_order(X)[rng.permutation(X.shape[0])[:most]]) for X in (Xs, Xt)]
     rows = [X[at] for X, at in zip((Xs, Xt), places, strict=True)]
     of = None if source_domain is None else source_domain[places[0]]
     denoised = denoise(estimator, *rows, source_domain=of)

@@ -14,7 +14,9 @@ from sklearn.utils.validation import validate_data
 
 from marda._linalg import InaccurateError, SingularError
 from marda._memory import format_bytes
+from marda._order import row_order
 from marda._validation import UNLABELED, Labels, check_domains, check_number, encode_labels
+from marda.estimators._callers import check_callers
 from marda.estimators._denoised import ACTIVATIONS, DenoisedRows, Layer
 from marda.estimators._files import ModelFiles
 from marda.moments import Moments, accumulate
@@ -42,6 +44,8 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
     # Models of the same rows may be given one dict: they then share every factorisation that their
     # parameters allow (set it before fit; it is the caller's to drop).
     _problems: dict[Any, Problem] | None = None
+    # Whether rows have their own order already (_order.py); a public `fit` says that they have not.
+    _ordered: bool = True
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sample_domain": True}
 
     def __init__(
@@ -149,7 +153,9 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
         """Rows, coded labels, domains."""
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         domain = check_domains(sample_domain, X.shape[0])
-        labels = encode_labels(y, domain, self.unlabeled)
+        labels = encode_labels(y, domain, self.unlabeled, given=sample_domain is not None)
+        if y is not None:
+            check_callers(labels.codes == UNLABELED, self.unlabeled)
         return X, labels, domain
 
     def _set_seen(self, X: Any, labels: Labels, domain: NDArray[np.int64]) -> None:
@@ -264,14 +270,18 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
         self, solver: str, X: Any, labels: Labels, domain: NDArray[np.int64], settings: Settings
     ) -> Problem:
         outputs = _pivots(X, self.n_pivots)
-        moments = accumulate(X, labels.classes, labels.codes, domain, grams=solver == "primal")
-        weights = moments.class_weights(self.class_weight)
         rows = {}
-        if solver != "primal" or not np.all(weights == 1):
-            order = np.argsort(labels.codes == UNLABELED, kind="stable")
-            # A copy: the problem takes it over, and the map keeps it.
-            groups = moments.row_groups(domain[order], labels.codes[order])
-            rows = {"X": X[order], "row_groups": groups}
+        codes = labels.codes
+        if solver != "primal" or self.class_weight is not None:
+            # In an order of their own: iterations would amplify the rounding of sums. A copy: the
+            # problem takes it over, and the map keeps it.
+            order = np.arange(len(codes)) if self._ordered else row_order(X, domain, codes)
+            order = order[np.argsort(codes[order] == UNLABELED, kind="stable")]
+            X, codes, domain = X[order], codes[order], domain[order]
+        moments = accumulate(X, labels.classes, codes, domain, grams=solver == "primal")
+        weights = moments.class_weights(self.class_weight)
+        if solver != "primal" or not np.all(weights == 1):  # else Grams say it all
+            rows = {"X": X, "row_groups": moments.row_groups(domain, codes)}
         return Problem(moments, settings, solver, weights, outputs=outputs, **rows)
 
     def _solved(

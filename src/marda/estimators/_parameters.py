@@ -53,7 +53,9 @@ _SHARED_TAIL = """\
     unlabeled : default=-1
         Mark of unlabelled target rows; NaN and None mark too.
     random_state : int, RandomState or None, default=None
-        Passed to a classifier that has a random_state of its own and none set.
+        Draws the thirds of the source that are compared, and landmarks and samples of very many
+        rows; passed to a classifier that has a random_state of its own and none set. None draws as
+        0 does. No draw depends on the order of rows.
     verbose : int, default=0
         Above 0, say which route is taken and how the alternation ended."""
 

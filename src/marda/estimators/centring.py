@@ -52,18 +52,21 @@ class Centring:
         Labelled rows of the source, and free rows.
     source_skill, ridge : float
         Of the classifier, whatever the centre.
+    seed : int
+        Draws the thirds of the source whose models are compared.
     """
 
     place: Callable[[Shares | None], RidgeLabeller]
     rows: Rows
     source_skill: float
     ridge: float
+    seed: int = 0
 
     def judged(self, shares: Shares, labeller: RidgeLabeller) -> Centred:
         """A guess with the skill on the target that it shows."""
         rows = self.rows
         given = (labeller, rows.labelled, rows.codes, rows.weights, rows.free)
-        return Centred(shares, labeller, target_skill(*given, self.source_skill))
+        return Centred(shares, labeller, target_skill(*given, self.source_skill, self.seed))
 
     def best(self, equal: Centred) -> Centred:
         """`equal`, which is given, or a guess that is better by a standard error."""

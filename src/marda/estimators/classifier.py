@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from marda._order import row_order, seed_of
 from marda._validation import UNLABELED, Labels
 from marda.estimators._base import BaseMDA
 from marda.estimators._files import OnnxFiles
@@ -187,7 +188,13 @@ class MDAClassifier(
             self._check_classifier()
             return self._fit_dask(X, y, sample_domain)
         self._end_stream()
-        return self._fit_checked(*self._check_rows(X, y, sample_domain))
+        X, labels, domain = self._check_rows(X, y, sample_domain)
+        self._ordered = self._on_rows
+        if self._ordered:  # draws, neighbours and rounds would depend on the order of rows
+            order = row_order(X, domain, labels.codes)
+            X, domain = X[order], domain[order]
+            labels = labels._replace(codes=labels.codes[order])
+        return self._fit_checked(X, labels, domain)
 
     def _fit_checked(self, X: Any, labels: Labels, domain: NDArray[np.int64]) -> Self:
         """Learn from rows, coded labels and domains that have been checked."""
@@ -197,6 +204,7 @@ class MDAClassifier(
                 f"y must have at least 2 classes, got one class: {labels.classes.tolist()}."
             )
         self._forget()
+        self._seed = seed_of(self.random_state)
         self._set_seen(X, labels, domain)
         self.classes_ = labels.classes
         model = parse_method(self.method)

@@ -13,6 +13,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from marda._validation import UNLABELED, check_domains, check_number, encode_labels
+from marda.estimators._callers import check_callers
 from marda.estimators._files import ModelFiles
 from marda.moments import Moments, accumulate
 
@@ -84,7 +85,9 @@ class DSCM(ClassifierMixin, ModelFiles, BaseEstimator):
         if y is None:
             raise ValueError("DSCM requires y to be passed, but the target y is None.")
         domain = check_domains(sample_domain, X.shape[0])
-        classes, codes = encode_labels(y, domain, self.unlabeled)
+        given = sample_domain is not None
+        classes, codes = encode_labels(y, domain, self.unlabeled, given=given)
+        check_callers(codes == UNLABELED, self.unlabeled)
         if len(classes) < 2:
             raise ValueError(f"y must have at least 2 classes, got one class: {classes}.")
         return self._fit_sums(accumulate(X, classes, codes, domain, grams=False))

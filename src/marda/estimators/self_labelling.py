@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from marda._memory import available_memory, format_bytes
 from marda._validation import UNLABELED, Labels, check_number
@@ -66,6 +65,7 @@ class SelfLabelling:
         center: bool
         normalize: bool
         random_state: Any
+        _seed: int
         _class_weights: Any
         _layers: Any
         Z_: Any
@@ -152,7 +152,9 @@ class SelfLabelling:
         self.rounds_: list[Any] = []
         labeller = self._first_labeller(X, labels, domain, used, rows, known)
         if refining and len(rows.free) > NEIGHBOURS:
-            rows = replace(rows, neighbours=nearest_neighbours(labeller.F[rows.free], NEIGHBOURS))
+            free = labeller.F[rows.free]
+            near = nearest_neighbours(free, NEIGHBOURS, random_state=self._seed)
+            rows = replace(rows, neighbours=near)
         relearning = refining and _relearns(parse_method(self.method))
         if refining and not relearning and isinstance(labeller, RidgeLabeller):
             labeller.hold(rows.labelled, rows.codes, rows.weights)
@@ -218,10 +220,10 @@ class SelfLabelling:
         if len(rows.free) and source.any():
             # As without target labels: a few of them say more about themselves than about the rest.
             evidence = rows.of(source)
-            centring = Centring(place, evidence, self.source_skill_, labeller.ridge)
+            centring = Centring(place, evidence, self.source_skill_, labeller.ridge, self._seed)
             shares = equal
             if guessing and not exact:
-                who, some = evidence.sample(TRIED_ROWS)
+                who, some = evidence.sample(TRIED_ROWS, self._seed)
                 on_some = self._placing(H[who], side[who], means, labels, shared=True)
                 tried = replace(centring, place=on_some, rows=some)
                 shares = tried.best(tried.judged(equal, tried.placed(equal))).shares
@@ -275,9 +277,8 @@ class SelfLabelling:
         kind = self.classifier if isinstance(self.classifier, str) else ""
         if kind in ("ridge", "kernel"):
             ridge = RIDGE_BOUNDS[1] if self.ridge_class == "auto" else float(self.ridge_class)
-            seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
             gaussian = kind == "kernel"
-            options = {"gaussian": gaussian, "ridge": ridge, "seed": seed, "inner": inner}
+            options = {"gaussian": gaussian, "ridge": ridge, "seed": self._seed, "inner": inner}
             return RidgeLabeller(F, labels.classes, **options)
         if kind == "dscm":
             return MeansLabeller(F, labels.classes, domain)
@@ -290,8 +291,7 @@ class SelfLabelling:
         if self.random_state is not None:
             params = classifier.get_params()
             if "random_state" in params and params["random_state"] is None:
-                seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-                classifier.set_params(random_state=seed)
+                classifier.set_params(random_state=self._seed)
         return classifier
 
     def _row_weights(

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import cohen_kappa_score
 
 from marda.estimators.labellers import Labeller
 
@@ -23,6 +22,8 @@ __all__ = ["agreement", "recall_above_chance", "target_skill"]
 
 Index = NDArray[np.int64]
 PARTS = 3
+#: Thirds are drawn until so many rows have been in them, at most so often.
+ENOUGH_ROWS, MAX_DRAWS = 5000, 5
 
 
 def recall_above_chance(codes: Index, predicted: Index) -> float:
@@ -38,7 +39,11 @@ def agreement(first: Index, second: Index) -> float:
     """Cohen's κ of two labellings; 0 where either says the same of every row."""
     if not len(first) or np.ptp(first) == 0 or np.ptp(second) == 0:
         return 0.0
-    return float(cohen_kappa_score(first, second))
+    # cohen_kappa_score checks labels for longer than the models of thirds take to fit.
+    n = max(int(first.max()), int(second.max())) + 1
+    shares = [np.bincount(labels, minlength=n) / len(labels) for labels in (first, second)]
+    chance = float(shares[0] @ shares[1])
+    return (float(np.mean(first == second)) - chance) / (1 - chance)
 
 
 def target_skill(
@@ -70,28 +75,34 @@ def target_skill(
     float
         From 0 (chance) to 1. Where agreement on the source shows nothing, `skill` itself.
     """
-    part = _parts(codes, seed)
-    if min(np.bincount(part, minlength=PARTS)) < 2:
-        return skill
-    said = []
-    for k in range(PARTS):
-        mine = part == k
-        said.append(labeller.fit(rows[mine], codes[mine], weights[mine]).argmax(1))
+    rng = np.random.default_rng(seed)
     on_source, on_target = [], []
-    for i, j, left in permutations(range(PARTS)):
-        if i < j:
-            unseen = rows[part == left]
-            on_source.append(agreement(said[i][unseen], said[j][unseen]))
-            on_target.append(agreement(said[i][target], said[j][target]))
+    for _ in range(_draws(len(rows))):
+        part = _parts(codes, rng)
+        if min(np.bincount(part, minlength=PARTS)) < 2:
+            return skill
+        said = []
+        for k in range(PARTS):
+            mine = part == k
+            said.append(labeller.fit(rows[mine], codes[mine], weights[mine]).argmax(1))
+        for i, j, left in permutations(range(PARTS)):
+            if i < j:
+                unseen = rows[part == left]
+                on_source.append(agreement(said[i][unseen], said[j][unseen]))
+                on_target.append(agreement(said[i][target], said[j][target]))
     here = float(np.mean(on_source))
     if here <= 0:
         return skill
     return float(np.clip(skill * np.mean(on_target) / here, 0, 1))
 
 
-def _parts(codes: Index, seed: int) -> Index:
+def _draws(n_rows: int) -> int:
+    """How often thirds are drawn: one draw of few rows can be far off."""
+    return max(1, min(MAX_DRAWS, ENOUGH_ROWS // max(1, n_rows)))
+
+
+def _parts(codes: Index, rng: np.random.Generator) -> Index:
     """Thirds of the rows, each with its share of every class."""
-    rng = np.random.default_rng(seed)
     part = np.empty(len(codes), dtype=np.int64)
     for c in np.unique(codes):
         mine = np.flatnonzero(codes == c)

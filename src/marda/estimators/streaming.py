@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from marda._validation import UNLABELED, check_domains
+from marda._validation import UNLABELED, check_domains, is_class, is_marked
 from marda.estimators._base import moments_layer
 from marda.moments import Moments
 from marda.moments._optional import is_dask
@@ -145,7 +145,7 @@ class Streaming(_Host):
             stream = self._stream
             _check_same_classes(stream, classes)
         stream.feature_names = getattr(self, "feature_names_in_", None)
-        stream.add_checked(X, y, domain)
+        stream.add_checked(X, y, domain, given=sample_domain is not None)
         self._stream = stream
         self._stream_has_domains |= sample_domain is not None
         for name in _SOLVED:
@@ -238,6 +238,7 @@ class Streaming(_Host):
 
     def _set_from_moments(self, moments: Moments, *, predictor: bool) -> Any:
         """Solve, and set what all models have; gives the solution."""
+        _check_mark(moments, self.unlabeled)
         layer, solution = moments_layer(self, moments, predictor=predictor)
         self._layers = [layer]
         self._centers: dict[int, Any] = {}
@@ -252,6 +253,20 @@ class Streaming(_Host):
         self._set_solution(solution)
         self.solver_ = layer.solver
         return solution
+
+
+def _check_mark(moments: Moments, mark: Any) -> None:
+    """Moments without an unlabelled row, in which the mark is a class among others."""
+    classes = moments.classes
+    if (moments.labels == UNLABELED).any() or not len(classes) or is_class(classes, mark):
+        return
+    if is_marked(classes, mark).any():
+        raise ValueError(
+            f"{mark!r}, the mark of unlabelled target rows, is a class of these moments: "
+            f"{classes.tolist()}, and no row is unlabelled. Sources are >= 0, targets < 0; did you "
+            "swap the sign, or leave sample_domain out? Write Moments.from_arrays(X, y, "
+            f"sample_domain), or unlabeled=None if {mark!r} is a class."
+        )
 
 
 def _check_same_classes(stream: Collector, classes: Any) -> None:

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from marda._validation import check_domains
+from marda._validation import check_domains, check_marks, is_marked
 from marda.estimators._base import BaseMDA
+from marda.estimators._callers import check_callers
 from marda.estimators._parameters import with_parameters
 from marda.estimators.streaming import Streaming, lazy_on_dask
 from marda.moments import Moments
@@ -69,6 +70,19 @@ class FeatureNames(TransformerMixin):
             plain = [str(name).split("__", 1)[-1] if depth > 1 else str(name) for name in kept]
             blocks.append(np.array([f"layer{depth}__{name}" for name in plain], dtype=object))
         return np.concatenate(blocks) if self.concatenate else blocks[-1]
+
+
+def _check_unread(y: Any, sample_domain: Any, mark: Any) -> None:
+    """Labels that MDA does not read, but whoever comes after it may: their marks need domains."""
+    if y is None or is_dask(y) or is_dask(sample_domain):
+        return
+    y = np.asarray(y)
+    if y.ndim != 1 or (y.dtype.kind == "f" and np.any(y != np.floor(y), where=np.isfinite(y))):
+        return  # not the labels of a classifier
+    domain = None if sample_domain is None else check_domains(sample_domain, len(y), both=False)
+    check_marks(y, domain, mark)
+    if domain is not None:
+        check_callers(is_marked(y, mark) & (domain < 0), mark)
 
 
 @with_parameters
@@ -136,6 +150,7 @@ class MDA(Streaming, FeatureNames, BaseMDA):
         self._end_stream()
         needs_labels = parse_method(self.method)
         if not (needs_labels.joint or needs_labels.class_mmd):
+            _check_unread(y, sample_domain, self.unlabeled)
             y = None  # any y is accepted, as in scikit-learn's transformers
         if needs_labels.joint and y is None:
             raise ValueError(
@@ -145,6 +160,7 @@ class MDA(Streaming, FeatureNames, BaseMDA):
             return self._fit_dask(X, y, sample_domain)
         X, labels, domain = self._check_rows(X, y, sample_domain)
         self._set_seen(X, labels, domain)
+        self._ordered = False
         self._fit_layers(X, labels, domain, predictor=False)
         return self
 

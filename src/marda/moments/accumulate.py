@@ -174,7 +174,8 @@ def from_arrays(
     names = _get_feature_names(X)
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
     domain = check_domains(sample_domain, X.shape[0], both=False)
-    classes, codes = encode_labels(y, domain, unlabeled)
+    given = sample_domain is not None
+    classes, codes = encode_labels(y, domain, unlabeled, given=given, whole=False)
     return accumulate(
         X,
         classes,

@@ -62,11 +62,11 @@ class Collector:
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
         domain = check_domains(sample_domain, X.shape[0], both=False)
         self._check_columns(X, names)
-        self.add_checked(X, y, domain)
+        self.add_checked(X, y, domain, given=sample_domain is not None)
 
-    def add_checked(self, X: Any, y: Any, domain: NDArray[np.int64]) -> None:
-        """Add rows and domains that were checked, with labels as they are."""
-        labels = self._encode(y, domain)
+    def add_checked(self, X: Any, y: Any, domain: NDArray[np.int64], *, given: bool = True) -> None:
+        """Add rows and domains that were checked (`given`: by the caller), labels as they are."""
+        labels = self._encode(y, domain, given)
         if self._total is None:
             self._total = Accumulator(X.shape[1], len(self._values), class_grams=self.class_grams)
         self._total.grow(len(self._values))
@@ -99,9 +99,9 @@ class Collector:
             moments = moments._recoded(_merge_classes(moments.classes, self.allowed))
         return moments
 
-    def _encode(self, y: Any, domain: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _encode(self, y: Any, domain: NDArray[np.int64], given: bool) -> NDArray[np.int64]:
         """Codes of a batch's labels, in order of appearance over all batches."""
-        labels = _encode_quietly(y, domain, self.unlabeled)
+        labels = _encode_quietly(y, domain, self.unlabeled, given)
         self._check_mark(y, labels, domain)
         if self.allowed is not None:
             odd = np.setdiff1d(labels.classes, self.allowed)
@@ -161,16 +161,16 @@ def from_batches(batches: Iterable[Any], *, unlabeled: Any, class_grams: bool) -
     return total.result()
 
 
-def _encode_quietly(y: Any, domain: NDArray[np.int64], mark: Any) -> Labels:
+def _encode_quietly(y: Any, domain: NDArray[np.int64], mark: Any, given: bool) -> Labels:
     """`encode_labels`; that a small batch has many classes says nothing."""
     # scikit-learn warns above this share; warning filters are not safe among threads, so they are
     # touched only where it would.
     values = [] if y is None else np.asarray(y).ravel().tolist()
     if len(values) <= 20 or 2 * len(set(values)) < len(values) - 2:
-        return encode_labels(y, domain, mark)
+        return encode_labels(y, domain, mark, given=given, whole=False)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The number of unique classes")
-        return encode_labels(y, domain, mark)
+        return encode_labels(y, domain, mark, given=given, whole=False)
 
 
 def _holds(classes: NDArray[Any], mark: Any) -> bool:

@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, column_or_1d
 from sklearn.utils.metadata_routing import get_routing_for_object
 
+from marda._order import row_order
 from marda._pack import pack
 from marda._validation import check_domains
 from marda.criteria.predictions import check_probabilities
@@ -38,7 +39,10 @@ def split_rows(
             "under sklearn.set_config(enable_metadata_routing=True), or to the scorer itself."
         )
     domain = check_domains(sample_domain, X.shape[0], both=False)
-    source, target = np.flatnonzero(domain >= 0), np.flatnonzero(domain < 0)
+    # In an order of their own: what scorers draw does not depend on how rows came.
+    known = np.asarray(column_or_1d(y)) if labels and y is not None else np.empty(0)
+    order = _order(X, domain, *([_codes(known)] if len(known) == len(domain) else []))
+    source, target = order[domain[order] >= 0], order[domain[order] < 0]
     for name, rule, missing in (
         ("target", "below 0", not len(target)),
         ("source", "at least 0", labels and not len(source)),
@@ -50,11 +54,23 @@ def split_rows(
             )
     if labels and y is None:
         raise ValueError(f"{scorer} needs the labels of source rows, got y=None.")
-    known = np.asarray(column_or_1d(y))[source] if labels else np.empty(0)
     return (
-        Rows(_safe_indexing(X, source), known, domain[source]),
+        Rows(_safe_indexing(X, source), known[source] if labels else known, domain[source]),
         Rows(_safe_indexing(X, target), np.empty(0), domain[target]),
     )
+
+
+def _codes(y: NDArray[Any]) -> NDArray[np.int64]:
+    """Numbers that tell labels apart, of whatever kind they and their marks are."""
+    return np.unique([str(value) for value in y.tolist()], return_inverse=True)[1].ravel()
+
+
+def _order(X: Any, *keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The order of rows that an estimator may still have to turn into numbers."""
+    rows = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+    if rows.ndim != 2 or rows.dtype.kind not in "iufb":
+        return np.arange(X.shape[0])
+    return row_order(rows, *keys)
 
 
 class Fitted:

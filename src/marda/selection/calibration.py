@@ -15,8 +15,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_softmax, softmax
-from sklearn.utils import check_random_state
 
+from marda._order import seed_of
 from marda.criteria import density_ratio, expected_calibration_error
 from marda.selection.committee import Committee, Member, spread_of
 
@@ -139,7 +139,8 @@ def importance(Xs: Any, Xt: Any, random_state: Any) -> tuple[NDArray[np.int64], 
     Rows are projected on the leading directions of both samples first: in many dimensions any two
     samples can be told apart, and the weights would rest on a handful of rows.
     """
-    rng = check_random_state(random_state)
+    seed = seed_of(random_state)
+    rng = np.random.RandomState(seed)
     picks = [
         np.sort(rng.permutation(X.shape[0])[:MAX_ROWS]) if X.shape[0] > MAX_ROWS else slice(None)
         for X in (Xs, Xt)
@@ -154,7 +155,7 @@ def importance(Xs: Any, Xt: Any, random_state: Any) -> tuple[NDArray[np.int64], 
         Fs, Ft = projected[: len(chosen)], projected[len(chosen) :]
     elif sp.issparse(Fs):
         Fs, Ft = Fs.toarray(), Ft.toarray()
-    return chosen, density_ratio(Fs, Ft)
+    return chosen, density_ratio(Fs, Ft, seed=seed)
 
 
 def _leading(X: Any, rng: Any) -> Matrix:

@@ -10,10 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from marda._validation import check_domains, encode_labels
+from marda._order import row_order, seed_of
+from marda._validation import UNLABELED, check_domains, encode_labels
+from marda.estimators._callers import check_callers
 from marda.estimators._files import OnnxFiles
 from marda.estimators._score import LabelledScore
 from marda.estimators.transformer import FeatureNames
@@ -22,7 +23,7 @@ from marda.selection.calibration import calibrated
 from marda.selection.committee import Member
 from marda.selection.grid import search
 from marda.selection.quick import QUICK
-from marda.selection.sampling import sample
+from marda.selection.sampling import chosen_rows
 from marda.selection.scorers import get_criterion
 from marda.selection.trials import Candidate, expand
 
@@ -60,7 +61,8 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
     unlabeled : default=-1
         Mark of unlabelled target rows; NaN and None mark too.
     random_state : int, RandomState or None, default=None
-        Draws samples, folds and landmarks.
+        Draws samples, folds, thirds of the source and landmarks; None draws as 0 does. No draw
+        depends on the order of rows.
     verbose : int, default=0
         Above 0, say what is being done.
 
@@ -147,7 +149,8 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
         candidates = self._check_parameters()
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         domain = check_domains(sample_domain, X.shape[0])
-        labels = encode_labels(y, domain, self.unlabeled)
+        labels = encode_labels(y, domain, self.unlabeled, given=sample_domain is not None)
+        check_callers(labels.codes == UNLABELED, self.unlabeled)
         if len(labels.classes) < 2:
             raise ValueError(
                 f"y must have at least 2 classes, got one class: {labels.classes.tolist()}."
@@ -158,8 +161,10 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
         for name in ("best_index_", "source_skill_", "target_skill_", "preprocessing_"):
             self.__dict__.pop(name, None)
         self.classes_, self.domains_ = labels.classes, np.unique(domain)
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        X, labels, domain = sample(X, labels, domain, self.max_rows, seed)
+        seed = seed_of(self.random_state)
+        order = row_order(X, domain, labels.codes)  # nothing below depends on how rows came
+        order = order[chosen_rows(labels.codes[order], domain[order], self.max_rows, seed)]
+        X, labels, domain = X[order], labels._replace(codes=labels.codes[order]), domain[order]
         if X.shape[0] * X.shape[1] > SINGLE_PRECISION:
             X = X.astype(np.float32)
         began = time.perf_counter()

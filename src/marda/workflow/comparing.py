@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marda.criteria.rows import places
 from marda.diagnostics import (
     Change,
     Evidence,
@@ -231,7 +232,7 @@ def _sampled(data: Data) -> list[Any]:
 
 def _places(data: Data) -> list[NDArray[np.int64]]:
     rng = np.random.default_rng(0)
-    return [np.sort(rng.permutation(X.shape[0])[:500]) for X in (data.Xs, data.Xt)]
+    return [places(X, 500, rng) for X in (data.Xs, data.Xt)]
 
 
 def _denoised(data: Data, model: Any) -> list[Any]:

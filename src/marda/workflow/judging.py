@@ -13,6 +13,7 @@ from scipy.stats import binomtest
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
+from marda._order import row_order
 from marda.diagnostics import Interval, confusion
 from marda.diagnostics.verdict import FEW_LABELS, Judged, Verdict, judged_verdict
 from marda.estimators import MDAClassifier
@@ -86,6 +87,7 @@ def judge(data: Data, model: Any, *, seed: int = 0) -> Judgement | None:
     places = np.flatnonzero(data.known)
     if len(places) < FEW_LABELS:
         return None
+    places = places[row_order(data.Xt[places])]  # folds do not depend on how rows came
     X, y, domain, mark = data.packed()
     unlabelled = data.packed(target_labels=False)[1]
     plain = MDAClassifier("BL", unlabeled=mark)
