@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.io
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marda.io.table import InputError, Table
+from marda._matlab import MatlabError, read_mat
+from marda._memory import available_memory, format_bytes
+from marda._npz import NpzError, open_npz
+from marda.io.table import InputError, Table, check_width
 
 __all__ = ["mat_batches", "npz_batches", "parquet_batches", "pyarrow"]
 
@@ -87,38 +88,40 @@ def _arrow_table(pa: Any, path: Path, batch: Any) -> Table:
 def npz_batches(path: Path, rows: int, columns: Collection[str] | None) -> Iterator[Table]:
     """Rows of an npz archive: a matrix (`X`, or the only one), and vectors as columns."""
     try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (ValueError, OSError, zipfile.BadZipFile, EOFError, KeyError, AttributeError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError):
-            raise
-        why = "it holds Python objects" if "pickle" in str(error) else "it is not a whole archive"
-        raise InputError(f"{path} cannot be read as npz: {why}.") from None
+        with open_npz(path) as file:
+            arrays: dict[str, Any] = {name: file[name] for name in file.files}
+    except NpzError as error:
+        raise InputError(f"{path} cannot be read as npz: {error}.") from None
     if {"data", "indices", "indptr", "shape"} <= set(arrays):  # as scipy.sparse.save_npz writes
-        parts = [arrays.pop(part) for part in ("data", "indices", "indptr")]
-        try:
-            block = sp.csr_array(tuple(parts), shape=tuple(arrays.pop("shape").tolist()))
-            block.check_format(full_check=True)
-        except (ValueError, TypeError) as error:
-            raise InputError(f"{path} holds no whole CSR matrix: {error}.") from None
-        if arrays.pop("format", np.array(b"csr")).item() not in (b"csr", "csr"):
-            raise InputError(f"{path} holds a sparse matrix that is not CSR: convert it.")
-        arrays["X"] = block
+        arrays["X"] = _csr(path, arrays)
     yield from _cut(_from_arrays(path, arrays), rows)
+
+
+def _csr(path: Path, arrays: dict[str, Any]) -> Any:
+    """The matrix of the parts, which leave `arrays`."""
+    form = arrays.pop("format", np.array(b"csr"))
+    parts = [arrays.pop(part) for part in ("data", "indices", "indptr")]
+    shape = arrays.pop("shape")
+    if form.shape != () or form.item() not in (b"csr", "csr"):
+        raise InputError(f"{path} holds a sparse matrix that is not CSR: convert it.")
+    numbers = shape.shape == (2,) and shape.dtype.kind in "iu"
+    if not numbers or [p.ndim for p in parts] != [1, 1, 1] or parts[0].dtype.kind not in "fiub":
+        raise InputError(f"{path} holds no whole CSR matrix.")
+    check_width(path, int(shape[1]))
+    try:
+        block = sp.csr_array(tuple(parts), shape=tuple(shape.tolist()))
+        block.check_format(full_check=True)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"{path} holds no whole CSR matrix: {error}.") from None
+    return block
 
 
 def mat_batches(path: Path, rows: int, columns: Collection[str] | None) -> Iterator[Table]:
     """Rows of a MATLAB file: a matrix (`X`, or the largest), and vectors as columns."""
     try:
-        loaded = scipy.io.loadmat(path)
-    except NotImplementedError:
-        raise InputError(f"{path} is MATLAB 7.3 (HDF5): save it with -v7.") from None
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # scipy raises whatever the damaged bytes lead to
-        why = " ".join(str(error).split())[:80]
-        raise InputError(f"{path} cannot be read as a MATLAB file: {why}.") from None
-    arrays = {k: v for k, v in loaded.items() if not k.startswith("__")}
+        arrays = read_mat(path)
+    except MatlabError as error:
+        raise InputError(f"{path} cannot be read as a MATLAB file: {error}.") from None
     yield from _cut(_from_arrays(path, arrays), rows)
 
 
@@ -134,6 +137,13 @@ def _from_arrays(path: Path, arrays: Mapping[str, Any]) -> Table:
     if name is None:
         raise InputError(f"{path} holds no matrix of features: name one X.")
     raw = matrices[name]
+    if sp.issparse(raw):
+        check_width(path, raw.shape[1])
+    elif 8 * raw.size > (room := available_memory()):
+        raise InputError(
+            f"{path}: {name!r} takes {format_bytes(8 * raw.size)} as numbers, above the memory "
+            f"there is, {format_bytes(room)}: raise MARDA_MEMORY, or cut the file."
+        )
     block = sp.csr_array(raw, dtype=np.float64) if sp.issparse(raw) else raw.astype(np.float64)
     n, d = block.shape
     columns: dict[str, NDArray[Any]] = {}

@@ -10,7 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["InputError", "Table", "as_numbers", "as_texts", "is_missing", "join"]
+from marda._memory import available_memory, format_bytes
+
+__all__ = ["InputError", "Table", "as_numbers", "as_texts", "check_width", "is_missing", "join"]
 
 Column = NDArray[Any]
 #: In a column of numbers these mean "no value"; in a column of words only an empty field does.
@@ -64,6 +66,17 @@ class Table:
     def names(self) -> list[str]:
         """All columns, also those that cannot be used."""
         return [*self.columns, *self.refused]
+
+
+def check_width(path: object, width: int) -> None:
+    """Refuse a sparse matrix whose means and scales alone would not fit in memory."""
+    room = available_memory()
+    if 16 * width > room:
+        raise InputError(
+            f"{path} has {width:,} columns, whose means and scales take "
+            f"{format_bytes(16 * width)}, above the memory there is, {format_bytes(room)}: look "
+            "for a column number that is too large, or raise MARDA_MEMORY."
+        )
 
 
 def as_numbers(values: Column) -> NDArray[np.float64] | None:
