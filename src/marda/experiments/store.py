@@ -27,6 +27,7 @@ from pathlib import Path
 from types import TracebackType
 
 from marda.experiments.rows import ResultRow
+from marda.io.atomic import process_exists
 
 FORMAT = 1
 STALE_SECONDS = 60.0
@@ -238,16 +239,4 @@ def _is_stale(host: str, pid: int, alive: float) -> bool:
     """A claim is void when its process is gone (same host) or has been silent for too long."""
     if time.time() - alive > STALE_SECONDS:
         return True
-    return host == socket.gethostname() and not _process_exists(pid)
-
-
-def _process_exists(pid: int) -> bool:
-    if os.name == "nt":  # os.kill(pid, 0) ends a process on Windows: wait for silence instead.
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return host == socket.gethostname() and not process_exists(pid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from marda._matlab import MatlabError, read_mat
 from marda._memory import available_memory, format_bytes
 from marda._npz import NpzError, open_npz
-from marda.io.table import InputError, Table, check_width
+from marda.io.table import InputError, Table, check_width, first_repeated
 
 __all__ = ["mat_batches", "npz_batches", "parquet_batches", "pyarrow"]
 
@@ -34,26 +35,63 @@ def pyarrow(path: Any) -> Any:
 
 
 def parquet_batches(path: Path, rows: int, columns: Collection[str] | None) -> Iterator[Table]:
-    """Rows of a Parquet file; only the wanted columns are read."""
+    """Rows of a Parquet file; only the wanted columns are read, checksums of pages are checked."""
     pa = pyarrow(path)
+    wanted = None if columns is None else set(columns)
+    done = 0
+    with parquet_errors(pa, path), open_parquet(pa, path) as file:
+        names = file.schema_arrow.names
+        kept = [name for name in names if wanted is None or name in wanted]
+        size = min(rows, PARQUET_ROWS)
+        for batch in file.iter_batches(batch_size=size, columns=kept, use_threads=False):
+            yield _arrow_table(pa, path, batch)
+            done += batch.num_rows
+        if not done:
+            yield _arrow_table(pa, path, file.schema_arrow.empty_table().select(kept))
+        if kept and done != file.metadata.num_rows:
+            raise InputError(
+                f"{path} cannot be read as Parquet: it declares {file.metadata.num_rows} rows and "
+                f"holds {done}."
+            )
+
+
+def open_parquet(pa: Any, path: Path) -> Any:
+    """A Parquet file whose declared sizes are possible; pages with a checksum will be checked."""
+    # Pages are read as they are needed: with pre_buffer, whole row groups pile up in memory,
+    # and with large buffers a wide file has one a column.
+    file = pa.parquet.ParquetFile(
+        path, pre_buffer=False, buffer_size=2**16, page_checksum_verification=True
+    )
     try:
-        # Pages are read as they are needed: with pre_buffer, whole row groups pile up in memory,
-        # and with large buffers a wide file has one a column.
-        with pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**16) as file:
-            names = file.schema_arrow.names
-            wanted = [n for n in names if columns is None or n in columns]
-            twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
-            if twice is not None:
-                raise InputError(f"{path} has two columns {twice!r}: rename one.")
-            size = min(rows, PARQUET_ROWS)
-            some = False
-            for batch in file.iter_batches(batch_size=size, columns=wanted, use_threads=False):
-                some = True
-                yield _arrow_table(pa, path, batch)
-            if not some:
-                yield _arrow_table(pa, path, file.schema_arrow.empty_table().select(wanted))
-    except pa.ArrowException as error:
-        text = " ".join(str(error).split())[:120]
+        twice = first_repeated(file.schema_arrow.names)
+        if twice is not None:
+            raise InputError(f"{path} has two columns {twice!r}: rename one.")
+        check_groups(path, file.metadata)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def check_groups(path: Path, metadata: Any) -> None:
+    """Refuse row counts that contradict each other."""
+    counts = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
+    if min(counts, default=0) < 0 or sum(counts) != metadata.num_rows:
+        raise InputError(
+            f"{path} cannot be read as Parquet: it declares {metadata.num_rows} rows and its row "
+            f"groups {sum(counts)}."
+        )
+
+
+@contextmanager
+def parquet_errors(pa: Any, path: Path) -> Iterator[None]:
+    """Whatever pyarrow says of damaged bytes, as one sentence that names the file."""
+    try:
+        yield
+    except (InputError, FileNotFoundError, PermissionError):
+        raise
+    except (OSError, ValueError, pa.ArrowException, OverflowError, UnicodeError) as error:
+        text = " ".join(str(error).split())[:120] or type(error).__name__
         raise InputError(f"{path} cannot be read as Parquet: {text}") from None
 
 

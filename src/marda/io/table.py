@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 
 from marda._memory import available_memory, format_bytes
 
-__all__ = ["InputError", "Table", "as_numbers", "as_texts", "check_width", "is_missing", "join"]
+__all__ = [
+    "InputError",
+    "Table",
+    "as_numbers",
+    "as_texts",
+    "check_width",
+    "first_repeated",
+    "is_missing",
+    "join",
+]
 
 Column = NDArray[Any]
 #: In a column of numbers these mean "no value"; in a column of words only an empty field does.
@@ -66,6 +75,16 @@ class Table:
     def names(self) -> list[str]:
         """All columns, also those that cannot be used."""
         return [*self.columns, *self.refused]
+
+
+def first_repeated(names: Iterable[str]) -> str | None:
+    """The first name that is there twice, or None."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def check_width(path: object, width: int) -> None:
