@@ -92,10 +92,11 @@ class Store:
         self._db = sqlite3.connect(self.path, timeout=60.0, isolation_level=None)
         try:
             self._prepare()
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             self._db.close()
+            why = " ".join(str(error).split())[:120]
             raise StoreError(
-                f"{self.path} is not a result store ({error}): name another --out or move the file."
+                f"{self.path} is not a result store ({why}): name another --out or move the file."
             ) from error
         except StoreError:
             self._db.close()
