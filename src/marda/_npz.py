@@ -123,8 +123,20 @@ def open_npz(path: str | os.PathLike[str], limit: int | None = None) -> Iterator
             archive = zipfile.ZipFile(file)
         with archive:
             with _refusing():
+                _check_count(file, size, archive)
                 opened = Npz(archive, size, available_memory() if limit is None else limit)
             yield opened
+
+
+def _check_count(file: IO[bytes], size: int, archive: zipfile.ZipFile) -> None:
+    """`zipfile` does not compare the members it finds with their number at the end of the file."""
+    position = file.tell()
+    file.seek(size - 22 - len(archive.comment))
+    end = file.read(22)
+    file.seek(position)
+    found, count = len(archive.infolist()), int.from_bytes(end[10:12], "little")
+    if end[:4] != b"PK\x05\x06" or count not in (found, 0xFFFF):
+        raise NpzError(f"{found} arrays are found where {count} are declared")
 
 
 @contextmanager

@@ -21,6 +21,7 @@ __all__ = ["mat_batches", "npz_batches", "parquet_batches", "pyarrow"]
 
 BLOCK_NAMES = ("X", "features", "fts", "data", "x")
 PARQUET_ROWS = 65_536
+SMALL_PARQUET = 2**26
 
 
 def pyarrow(path: Any) -> Any:
@@ -57,10 +58,9 @@ def parquet_batches(path: Path, rows: int, columns: Collection[str] | None) -> I
 
 def open_parquet(pa: Any, path: Path) -> Any:
     """A Parquet file whose declared sizes are possible; pages with a checksum will be checked."""
-    # Pages are read as they are needed: with pre_buffer, whole row groups pile up in memory,
-    # and with large buffers a wide file has one a column.
+    # With pre_buffer, whole row groups pile up in memory.
     file = pa.parquet.ParquetFile(
-        path, pre_buffer=False, buffer_size=2**16, page_checksum_verification=True
+        path, pre_buffer=False, buffer_size=read_ahead(path), page_checksum_verification=True
     )
     try:
         twice = first_repeated(file.schema_arrow.names)
@@ -73,9 +73,30 @@ def open_parquet(pa: Any, path: Path) -> Any:
     return file
 
 
+def read_ahead(path: Path) -> int:
+    """Bytes that pyarrow reads ahead of a column; 0: a row group at a time.
+
+    Pages of large files are read as they are needed, a little ahead, since a wide file has a buffer
+    a column. But there pyarrow takes whatever length a damaged page declares, up to 2 GiB, before
+    it looks at the bytes; of small files it takes what the row group has, which is checked.
+    """
+    return 0 if path.stat().st_size <= SMALL_PARQUET else 2**16
+
+
 def check_groups(path: Path, metadata: Any) -> None:
-    """Refuse row counts that contradict each other."""
-    counts = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
+    """Refuse counts and sizes that contradict each other or the file."""
+    size = path.stat().st_size
+    counts = []
+    for g in range(metadata.num_row_groups):
+        group = metadata.row_group(g)
+        counts.append(group.num_rows)
+        if size <= SMALL_PARQUET:
+            packed = [group.column(c).total_compressed_size for c in range(group.num_columns)]
+            if min(packed, default=0) < 0 or sum(packed) > size:
+                raise InputError(
+                    f"{path} cannot be read as Parquet: row group {g} declares "
+                    f"{format_bytes(sum(packed))}, and the file has {format_bytes(size)}."
+                )
     if min(counts, default=0) < 0 or sum(counts) != metadata.num_rows:
         raise InputError(
             f"{path} cannot be read as Parquet: it declares {metadata.num_rows} rows and its row "

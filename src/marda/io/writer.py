@@ -55,7 +55,9 @@ class PredictionWriter:
         self._temporary = self._stack.__enter__()
         if not self.parquet:
             self._file = self._temporary.open("w", encoding="utf-8", newline="")
-            self._out = csv.writer(self._file, delimiter=self.delimiter, lineterminator="\n")
+            style: Any = {"delimiter": self.delimiter, "lineterminator": "\n"}
+            self._out = csv.writer(self._file, **style)
+            self._quoting = csv.writer(self._file, quoting=csv.QUOTE_NONNUMERIC, **style)
             self._out.writerow(map(harmless, self.names))
         return self
 
@@ -71,7 +73,10 @@ class PredictionWriter:
             columns = [_cells(keys), _cells(self.classes)[codes]]
             # Shortest text that reads back as the same number.
             columns += [best.tolist(), *(P[:, k].tolist() for k in range(P.shape[1]))]
-            self._out.writerows(zip(*columns, strict=True))
+            for row in zip(*columns, strict=True):
+                # Older Pythons write a carriage return bare, and the line would end there.
+                returns = any(isinstance(cell, str) and "\r" in cell for cell in row[:2])
+                (self._quoting if returns else self._out).writerow(row)
             return
         pa: Any = self.arrow
         labels = self.classes[codes]

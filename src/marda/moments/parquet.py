@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.io.binary import check_groups
+from marda.io.binary import check_groups, read_ahead
 from marda.io.table import InputError, first_repeated
 from marda.moments._optional import require
 from marda.moments.accumulate import BATCH_BYTES
@@ -28,8 +28,6 @@ __all__ = [
 ]
 
 ROLES = {"source": 0, "target": -1}
-#: Bytes read ahead a column: memory then depends on neither row groups nor the number of columns.
-READ_AHEAD = 2**16
 
 
 class ParquetError(ValueError):
@@ -272,7 +270,7 @@ def _open(path: Path) -> Any:
     arrow = require("pyarrow", "parquet")
     try:
         return parquet.ParquetFile(
-            path, pre_buffer=False, buffer_size=READ_AHEAD, page_checksum_verification=True
+            path, pre_buffer=False, buffer_size=read_ahead(path), page_checksum_verification=True
         )
     except (OSError, ValueError, arrow.ArrowException, OverflowError) as error:
         if not path.exists():
