@@ -93,7 +93,7 @@ def _read(reader: Reader, path: Path, wanted: str) -> tuple[str, str]:
         found = fingerprint(reader.read(path))
     except reader.refusal as error:
         text = str(error)
-        if "\n" in text or path.name not in text or not text.strip():
+        if "\n" in text or str(path) not in text:
             return "traceback", f"a refusal without a file or of several lines: {text}"
         return "refused", text
     except MemoryError as error:

@@ -114,15 +114,13 @@ def _child(rows: dict[str, Row], jobs: list[Job], lock: threading.Lock) -> list[
         "ARROW_DEFAULT_MEMORY_POOL": "system",
     }
     under_way: tuple[int, int] | None = None  # job and mutation
-    with tempfile.TemporaryFile("w+") as errors:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "scripts.torture.child", json.dumps(jobs)],
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            env=environment,
-            cwd=ROOT,
-        )
+    command = [sys.executable, "-m", "scripts.torture.child", json.dumps(jobs)]
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, cwd=ROOT
+        ) as child,
+    ):
         watch = _Watch(child)
         for line in child.stdout or ():
             watch.sign_of_life()
