@@ -293,6 +293,18 @@ def test_a_hundred_thousand_columns_take_no_two_seconds(tmp_path):
     assert time.process_time() - began < 2
 
 
+@pytest.mark.parametrize("size", [1, 2, 10**6])
+def test_blank_lines_are_no_end(tmp_path, size):
+    """At e136eb2 as many blank lines as a batch has rows ended the file, and rows were lost."""
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n1,2\n" + "\n" * (100_000 if size > 2 else 5) + "3,4\n\n")
+    parts = [*read_batches(path, rows=size)]
+    assert [v for part in parts for v in part["a"].tolist()] == ["1", "3"]
+    path.write_text("a,b\n\n\n")
+    (empty,) = read_batches(path, rows=size)
+    assert empty.n_rows == 0
+
+
 @pytest.mark.parametrize("index", [2**31, 2**40, 10**30])
 def test_a_large_index_allocates_nothing(tmp_path, index, monkeypatch):
     monkeypatch.setenv("MARDA_MEMORY", "100MB")
@@ -401,4 +413,4 @@ class FakeMetadata:
     num_rows, num_row_groups = 500, 1
 
     def row_group(self, g):
-        return type("Group", (), {"num_rows": 250, "num_columns": 0})
+        return type("Group", (), {"num_rows": 250})

@@ -21,7 +21,7 @@ from marda.io.table import InputError, Table, check_width, first_repeated
 __all__ = ["csv_batches", "first_line", "svmlight_batches"]
 
 CSV_ROWS = 50_000  # fields are Python strings while they are read: a batch bounds their memory
-BATCH_CHARACTERS = 2**26  # and so does this where rows are wide
+BATCH_CHARACTERS = 2**23  # and so does this where rows are wide
 #: Longest row of text, in characters, and most columns: a file that unpacks to one endless line is
 #: refused as it grows, not when memory is gone.
 MAX_ROW = 2**25
@@ -62,31 +62,31 @@ def first_line(path: Path) -> str:
 
 
 class _Lines:
-    """Lines of a text, each and together bounded; `row` counts the characters of a row so far.
+    """Lines of a text, each and together bounded.
 
-    `held` is what the rows kept so far take in memory, checked against what there is as it grows.
+    `row` counts the characters of a row so far (the reader sets it back), `total` those of all
+    rows. `keep` counts what rows take that are kept, and refuses them as they grow too many.
     """
 
     def __init__(self, path: Path, file: Any, keeps_all: bool):
         self.path, self.file, self.keeps_all = path, file, keeps_all
-        self.row = self.batch = self.held = 0
+        self.row = self.total = self.fields = 0
         self.room = available_memory()
 
     def __iter__(self) -> Iterator[Any]:
         while line := self.file.readline(MAX_ROW + 1):
             self.row += len(line)
+            self.total += len(line)
             if self.row > MAX_ROW:
                 raise InputError(
                     f"{self.path} has a row of more than {MAX_ROW:,} characters: is it a table?"
                 )
             yield line
 
-    def end_row(self, cost: int) -> None:
-        """Count a row that takes `cost` bytes beside its characters."""
-        self.batch += self.row
-        self.held += self.row + cost
-        self.row = 0
-        if self.keeps_all and self.held > self.room:
+    def keep(self, cost: int) -> None:
+        """Count `cost` bytes more beside the characters read so far."""
+        self.fields += cost
+        if self.keeps_all and self.total + self.fields > self.room:
             raise InputError(
                 f"{self.path} takes more memory than there is, {format_bytes(self.room)}: raise "
                 "MARDA_MEMORY, take fewer rows, or use Parquet, which is streamed."
@@ -128,13 +128,14 @@ def _csv_rows(
         raise InputError(f"{path} has two columns {twice!r}: rename one.")
     wanted = None if columns is None else set(columns)
     kept = [k for k, name in enumerate(names) if wanted is None or name in wanted]
-    cost = FIELD_BYTES * len(kept)
-    lines.end_row(cost)
+    lines.row = 0
     some = False
     while True:
         batch: list[list[str | None]] = []
-        lines.batch = 0
+        end = lines.total + BATCH_CHARACTERS
+        seen = 0
         for fields in islice(reader, min(rows, CSV_ROWS)):
+            seen += 1
             if len(fields) == len(names):
                 batch.append([fields[k] or None for k in kept])
             elif fields:  # else a blank line
@@ -142,16 +143,17 @@ def _csv_rows(
                     f"{path}, line {reader.line_num}: {len(fields)} fields, but the header has "
                     f"{len(names)}."
                 )
-            lines.end_row(cost)
-            if lines.batch > BATCH_CHARACTERS:
+            lines.row = 0
+            if lines.total > end:
                 break
-        if not batch and some:
+        lines.keep(FIELD_BYTES * len(kept) * len(batch))
+        if not seen and some:
             return
+        if seen and not batch:
+            continue  # nothing but blank lines, and the file may go on
         cells = np.array(batch, dtype=object).reshape(len(batch), len(kept))
         yield Table(str(path), len(batch), {names[k]: cells[:, j] for j, k in enumerate(kept)})
         some = True
-        if not batch:
-            return
 
 
 def svmlight_batches(path: Path, rows: int, columns: Collection[str] | None) -> Iterator[Table]:
@@ -171,7 +173,8 @@ def svmlight_batches(path: Path, rows: int, columns: Collection[str] | None) -> 
             for line in lines:
                 number += 1
                 fields = line.split(b"#", 1)[0].split()
-                lines.end_row(PAIR_BYTES * len(fields))
+                lines.row = 0
+                lines.keep(PAIR_BYTES * len(fields))
                 if not fields:
                     continue
                 try:
