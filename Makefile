@@ -9,7 +9,7 @@ export MARDA_DATA
 # One BLAS thread a test process: two processes on two cores do not fight.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: demo test lint types imports slow test-min bench docs clean
+.PHONY: demo test lint types imports slow test-min bench torture torture-short docs clean
 
 $(VENV)/.core: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -53,6 +53,12 @@ lint: $(VENV)/.dev  ## ruff, strict types, layer order
 
 bench: $(VENV)/.test  ## speed ratios in one run; writes docs/performance.md
 	$(BIN)/python -m marda.bench
+
+torture: $(VENV)/.test  ## everything that was tried to break it, and what happened (minutes)
+	$(TEST_ENV) $(BIN)/python -m scripts.torture
+
+torture-short: $(VENV)/.test  ## the same, as much as CI has time for
+	$(TEST_ENV) $(BIN)/python -m scripts.torture --short
 
 docs: $(VENV)/.dev  ## the documentation, into docs/_build/html
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html

@@ -26,7 +26,9 @@ def write(folder: Path, rows: int, features: int, group: int, files: int, seed: 
     for number in range(files):
         path, end = folder / f"part-{number:04d}.parquet", min(rows, done + step)
         # Random digits do not compress: dictionary and codec would only cost time.
-        with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False) as out:
+        with pq.ParquetWriter(
+            path, schema, compression="none", use_dictionary=False, write_page_checksum=True
+        ) as out:
             while done < end:
                 n = min(group, end - done)
                 rng = np.random.default_rng([seed, done])

@@ -276,10 +276,17 @@ def set_nesting(h, c, b):
     c["estimator"] = []
 
 
+def set_empty_shape(h, c, b):
+    """No elements, and still too large for numpy."""
+    at = max(entry["data_offsets"][1] for name, entry in h.items() if name != "__metadata__")
+    h["nothing"] = {"dtype": "F64", "shape": [0, 2**62], "data_offsets": [at, at]}
+
+
 @pytest.mark.parametrize(
     "change",
     [
         set_shape,
+        set_empty_shape,
         set_class,
         set_parameter,
         set_classifier,

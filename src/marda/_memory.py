@@ -6,7 +6,11 @@ import os
 import re
 from pathlib import Path
 
-__all__ = ["available_memory", "format_bytes"]
+__all__ = ["DEFLATE_RATIO", "available_memory", "format_bytes"]
+
+#: Deflate cannot make more bytes of one than this (zlib's own figure): what a compressed file
+#: declares is compared with it before memory is taken.
+DEFLATE_RATIO = 1032
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 

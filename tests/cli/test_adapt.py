@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.io
 
 from marda import cli
 
@@ -179,3 +183,25 @@ def test_a_bar_on_a_terminal_after_a_while(monkeypatch, capsys):
     with Progress(delay=60) as progress:
         progress(0.5, "quick")
     assert progress.bar is None
+
+
+def test_files_of_other_programs_and_damaged_ones_are_one_line(files, capsys):
+    with zipfile.ZipFile("book.xlsx", "w") as out:
+        out.writestr("xl/workbook.xml", "<workbook/>")
+    with zipfile.ZipFile("rows.zip", "w") as out:
+        out.writestr("s.csv", ROWS)
+    np.savez_compressed("a.npz", X=np.arange(200.0).reshape(40, 5), y=np.arange(40) % 2)
+    scipy.io.savemat("a.mat", {"X": np.arange(200.0).reshape(40, 5)}, do_compression=True)
+    for name, at in (("a.npz", 100), ("a.mat", 300), ("g.csv.gz", 60)):
+        if name.endswith("gz"):
+            Path(name).write_bytes(gzip.compress(ROWS.encode(), mtime=0))
+        data = bytearray(Path(name).read_bytes())
+        data[at] ^= 0xFF
+        Path(name).write_bytes(data)
+    for name in ("book.xlsx", "rows.zip", "a.npz", "a.mat", "g.csv.gz"):
+        for source, target in ((name, "t.csv"), ("s.csv", name)):
+            assert call("--source", source, "--target", target, "--label", "y") == 2, name
+            error = capsys.readouterr().err
+            assert error.count("\n") == 1
+            assert name in error
+            assert "MARDA_DEBUG" not in error  # as after an error that nobody foresaw

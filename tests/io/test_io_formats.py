@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import re
+import time
+import tracemalloc
+import zipfile
+from contextlib import suppress
 
 import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from marda.io import InputError, detect_format, read_batches, read_table
+from marda.io import InputError, detect_format, read_batches, read_table, text
 from marda.io.table import as_numbers
 
 X = np.array([[1.5, 0.0, 2.0], [0.0, -3.0, 0.25], [4.0, 5.0, 6.0]])
@@ -185,3 +190,227 @@ def test_a_folder_of_parquet_files_is_their_rows(tmp_path):
     pq.write_table(pa.table({"z": [1.0]}), folder / "d.parquet")
     with pytest.raises(InputError, match=r"d\.parquet has no column 'x'"):
         read_table(folder)
+
+
+def archive(path, *names):
+    with zipfile.ZipFile(path, "w") as out:
+        for name in names:
+            out.writestr(name, b"<a/>")
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "words"),
+    [
+        ("a.xlsx", ["[Content_Types].xml", "xl/workbook.xml"], "Excel workbook: save the sheet as"),
+        ("a.csv", ["xl/worksheets/sheet1.xml"], "Excel workbook: save the sheet as CSV"),
+        ("a.ods", ["mimetype", "content.xml"], "is a document: save its table as CSV"),
+        ("a.zip", ["rows.csv"], r"zip archive \('rows\.csv'\): unpack it and give the file inside"),
+        ("a.npz", ["b.csv", "c", "d", "e"], r"zip archive \('b\.csv', 'c', 'd', …\): unpack it"),
+    ],
+)
+def test_workbooks_and_archives_say_what_to_do(tmp_path, name, members, words):
+    archive(tmp_path / name, *members)
+    with pytest.raises(InputError, match=words) as caught:
+        read_table(tmp_path / name)
+    assert str(tmp_path / name) in str(caught.value)
+    with pytest.raises(InputError, match="cannot be read as npz: it holds"):
+        read_table(tmp_path / name, "npz")
+
+
+def test_an_old_workbook_says_what_to_do(tmp_path):
+    (tmp_path / "a.xls").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500))
+    with pytest.raises(InputError, match="Excel workbook: save the sheet as CSV"):
+        read_table(tmp_path / "a.xls")
+
+
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.svm.gz", "a.gz"])
+def test_damaged_gzip_is_one_sentence(tmp_path, name):
+    content = b"1 1:2 2:3\n" * 300 if "svm" in name else b"a,b\n" + b"1.5,2\n" * 300
+    whole = gzip.compress(content, mtime=0)
+    path = tmp_path / name
+    data = bytearray(whole)
+    for at in range(10, len(whole)):  # behind the header, which holds no data
+        for damaged in (data[:at], data[:at] + bytes([data[at] ^ 0x5A]) + data[at + 1 :]):
+            path.write_bytes(damaged)
+            if at == len(whole) - 9 and len(damaged) == len(whole):
+                continue  # the last byte of the stream has bits that mean nothing
+            with pytest.raises(InputError, match=re.escape(str(path))):
+                read_table(path)
+
+
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.svm.gz"])
+def test_one_endless_line_is_refused_as_it_grows(tmp_path, name, monkeypatch):
+    """At e136eb2 a gz of 1.5 MB with one line of 1.5 GB took 3.3 GB."""
+    monkeypatch.setattr(text, "MAX_ROW", 10**5)
+    path = tmp_path / name
+    start = b"1 1:" if "svm" in name else b"a\n"
+    with gzip.open(path, "wb") as out:
+        out.write(start)
+        for _ in range(50):
+            out.write(b"1" * 10**6)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="a row of more than 100,000 characters"):
+            read_table(path)
+        assert tracemalloc.get_traced_memory()[1] < 5e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_row_of_endless_quoted_lines_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(text, "MAX_ROW", 10**4)
+    (tmp_path / "a.csv").write_text("a,b\n" + '"x\n",' * 10**4)
+    with pytest.raises(InputError, match="a row of more than 10,000 characters"):
+        read_table(tmp_path / "a.csv")
+
+
+def test_too_many_columns_are_refused_before_they_are_named(tmp_path):
+    (tmp_path / "a.csv").write_text("," * text.MAX_COLUMNS + "\n1\n")
+    with pytest.raises(InputError, match="more than 1,048,576 columns"):
+        read_table(tmp_path / "a.csv")
+
+
+def test_a_file_that_does_not_fit_is_refused_as_it_grows(tmp_path, monkeypatch):
+    (tmp_path / "a.csv").write_text("a,b\n" + "1,2\n" * 20_000)
+    (tmp_path / "a.svm").write_text("1 1:2 3:4\n" * 20_000)
+    monkeypatch.setenv("MARDA_MEMORY", "1MB")
+    for name in ("a.csv", "a.svm"):
+        with pytest.raises(InputError, match=r"than there is, 1 MB: raise MARDA_MEMORY"):
+            read_table(tmp_path / name)
+        assert sum(t.n_rows for t in read_batches(tmp_path / name, rows=100)) == 20_000
+
+
+def test_a_hundred_thousand_columns_take_no_two_seconds(tmp_path):
+    """At e136eb2 the header check did not end."""
+    names = [f"column_{k}" for k in range(100_000)]
+    path = tmp_path / "a.csv"
+    path.write_text(",".join(names) + "\n" + ",".join("1" * 100_000) + "\n")
+    began = time.process_time()
+    assert len(read_table(path).columns) == 100_000
+    path.write_text(",".join([*names, names[-1]]) + "\n")
+    with pytest.raises(InputError, match="two columns 'column_99999'"):
+        read_table(path)
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("size", [1, 2, 10**6])
+def test_blank_lines_are_no_end(tmp_path, size):
+    """At e136eb2 as many blank lines as a batch has rows ended the file, and rows were lost."""
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n1,2\n" + "\n" * (100_000 if size > 2 else 5) + "3,4\n\n")
+    parts = [*read_batches(path, rows=size)]
+    assert [v for part in parts for v in part["a"].tolist()] == ["1", "3"]
+    path.write_text("a,b\n\n\n")
+    (empty,) = read_batches(path, rows=size)
+    assert empty.n_rows == 0
+
+
+@pytest.mark.parametrize("index", [2**31, 2**40, 10**30])
+def test_a_large_index_allocates_nothing(tmp_path, index, monkeypatch):
+    monkeypatch.setenv("MARDA_MEMORY", "100MB")
+    path = tmp_path / "a.svm"
+    path.write_text(f"1 {index}:1\n")
+    with pytest.raises(InputError, match="above 2³¹"):
+        read_table(path)
+    path.write_text("1 1:1\n0 100000000:1\n")
+    with pytest.raises(InputError, match=r"100,000,001 columns.*1\.6 GB.*100 MB"):
+        read_table(path)
+
+
+def test_matrices_are_compared_with_memory_before_they_are_made(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "a.npz", X=np.zeros((1000, 1000), dtype=np.uint8))
+    sp.save_npz(tmp_path / "s.npz", sp.csr_array((2, 10**8)))
+    scipy.io.savemat(tmp_path / "a.mat", {"X": np.zeros((1000, 1000), dtype=np.uint8)})
+    monkeypatch.setenv("MARDA_MEMORY", "5MB")
+    for name in ("a.npz", "a.mat"):
+        with pytest.raises(InputError, match="takes 8 MB as numbers"):
+            read_table(tmp_path / name)
+    with pytest.raises(InputError, match="100,000,000 columns"):
+        read_table(tmp_path / "s.npz")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"indices": np.array([0, 9])},
+        {"indptr": np.array([0, 2, 1])},
+        {"data": np.array(["a", "b"])},
+        {"shape": np.array([2.0, 2.0])},
+        {"shape": np.array([2])},
+        {"data": np.ones((1, 2))},
+        {"format": np.array([b"csr", b"csc"])},
+        {"format": np.array(b"csc")},
+    ],
+)
+def test_parts_that_are_no_csr_matrix(tmp_path, parts):
+    whole = {"data": np.ones(2), "indices": np.array([0, 1]), "indptr": np.array([0, 1, 2])}
+    np.savez(tmp_path / "a.npz", **{**whole, "shape": np.array([2, 2]), **parts})
+    with pytest.raises(InputError, match=r"no whole CSR matrix|not CSR: convert it"):
+        read_table(tmp_path / "a.npz")
+
+
+def test_damaged_mat_files_do_not_end_the_process(tmp_path):
+    """At e136eb2 these bytes, among others, ended it inside scipy."""
+    path = tmp_path / "a.mat"
+    scipy.io.savemat(path, {"fts": sp.csc_array(np.eye(6)), "y": np.arange(6.0)})
+    whole = path.read_bytes()
+    for at in range(128, len(whole)):
+        path.write_bytes(whole[:at] + b"\xff" + whole[at + 1 :])
+        with suppress(InputError):  # other numbers: such files have no checksum
+            read_table(path)
+
+
+@pytest.fixture
+def parquet(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    def write(**options):
+        path = tmp_path / "a.parquet"
+        columns = {"x": np.arange(500.0), "y": np.arange(500) % 2}
+        pq.write_table(pa.table(columns), path, row_group_size=250, **options)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("compression", ["none", "snappy"])
+def test_a_damaged_parquet_page_is_refused_where_it_has_a_checksum(parquet, compression):
+    path = parquet(write_page_checksum=True, compression=compression, use_dictionary=False)
+    whole = path.read_bytes()
+    wanted = read_table(path)["x"]
+    refused = 0
+    for at in range(4, whole.index(b"ARROW:schema") - 400, 37):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
+        try:
+            np.testing.assert_array_equal(read_table(path)["x"], wanted)
+        except InputError as error:
+            refused += 1
+            assert str(path) in str(error)  # noqa: PT017
+    assert refused > 40
+
+
+def test_every_truncated_parquet_file_names_itself(parquet):
+    path = parquet()
+    whole = path.read_bytes()
+    for cut in range(5, len(whole), 61):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(InputError, match=r"a\.parquet cannot be read as Parquet"):
+            read_table(path)
+
+
+def test_parquet_row_counts_must_agree(parquet):
+    from marda.io import binary
+
+    path = parquet()
+    with pytest.raises(InputError, match="declares 500 rows and its row groups 250"):
+        binary.check_groups(path, FakeMetadata())
+
+
+class FakeMetadata:
+    """A footer that says 500 rows and holds one row group of 250."""
+
+    num_rows, num_row_groups = 500, 1
+
+    def row_group(self, g):
+        return type("Group", (), {"num_rows": 250})

@@ -190,6 +190,13 @@ def test_headers_that_lie_are_refused_before_memory_is_taken(tmp_path, change):
         tracemalloc.stop()
 
 
+def test_a_file_is_compared_with_memory_before_it_is_read(tmp_path, monkeypatch):
+    example().save(tmp_path / "a")
+    monkeypatch.setenv("MARDA_MEMORY", "1KB")
+    with pytest.raises(MomentsFileError, match=r"a: .* long, and 1 kB of memory.*MARDA_MEMORY"):
+        Moments.load(tmp_path / "a")
+
+
 def test_values_that_are_not_finite_are_refused(tmp_path):
     bad = replace(example(), gram=np.full((2, 2), np.nan))
     bad.save(tmp_path / "a")

@@ -7,7 +7,7 @@ import pytest
 
 from marda import Moments
 from marda.moments.files import MomentsFileError
-from marda.moments.parquet import ParquetRows, moments_from_parquet
+from marda.moments.parquet import ParquetError, ParquetRows, moments_from_parquet
 from moments.test_accumulate import assert_same
 
 pa = pytest.importorskip("pyarrow")
@@ -192,3 +192,17 @@ def test_without_pyarrow(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(ImportError, match=r"pip install 'marda\[parquet\]'"):
         moments_from_parquet(["a.parquet"])
+
+
+def test_damage_names_the_file(tmp_path):
+    _, _, table = table_of()
+    path = tmp_path / "a.parquet"
+    pq.write_table(table, path, row_group_size=100, write_page_checksum=True, use_dictionary=False)
+    whole = path.read_bytes()
+    for at in (100, 2000, len(whole) // 2):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
+        with pytest.raises(ParquetError, match=r"a\.parquet: row group \d cannot be read"):
+            moments_from_parquet([path], label="y")
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ParquetError, match=r"a\.parquet: not a readable Parquet file"):
+        moments_from_parquet([path], label="y")

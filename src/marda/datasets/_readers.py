@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import csv
-import warnings
-import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import io, sparse
+from scipy import sparse
 
+from marda import _npz
+from marda._matlab import MatlabError, read_mat
 from marda.datasets._errors import FormatError
 from marda.datasets._types import Domain, Rows
 
@@ -22,30 +22,22 @@ LABEL_COLUMNS = ("label", "labels", "class", "y")
 
 
 @contextmanager
-def open_npz(file: Path) -> Iterator[Any]:
+def open_npz(file: Path) -> Iterator[_npz.Npz]:
     """Open an npz file without pickle; a damaged one gives one sentence."""
-    with open(file, "rb") as stream:  # np.load leaves a damaged file open
-        try:
-            archive = np.load(stream, allow_pickle=False)
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise FormatError(f"{file} is no readable npz ({error}): fetch it again.") from error
-        if not hasattr(archive, "files"):
-            raise FormatError(f"{file} is a single array, no npz file: fetch it again.")
-        with archive:
+    try:
+        with _npz.open_npz(file) as archive:
             yield archive
+    except _npz.NpzError as error:
+        raise FormatError(f"{file} is no readable npz ({error}): fetch it again.") from error
 
 
-def array_of(archive: Any, key: str, file: Path) -> NDArray[Any]:
+def array_of(archive: _npz.Npz, key: str, file: Path) -> NDArray[Any]:
     """Return one array of an npz file; name what is there if it is missing."""
     if key not in archive.files:
         raise FormatError(
             f"{file} has no array {key!r}, only {', '.join(archive.files) or 'none'}."
         )
-    try:
-        array: NDArray[Any] = archive[key]
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise FormatError(f"{key!r} in {file} cannot be read ({error}): fetch it again.") from error
-    return array
+    return archive[key]
 
 
 def npz_domain(file: Path, domain: str, n_classes: int) -> Domain:
@@ -61,13 +53,8 @@ def npz_domain(file: Path, domain: str, n_classes: int) -> Domain:
 def mat_domain(file: Path, n_classes: int) -> Domain:
     """Read ``feas`` or ``fts`` and ``labels`` (classes from 1 unless a 0 occurs)."""
     try:
-        with warnings.catch_warnings():
-            # Newer scipy announces another sparse type; whichever comes is converted below.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            content = io.loadmat(file, variable_names=(*MAT_FEATURES, "labels"))
-    except NotImplementedError as error:
-        raise FormatError(f"{file} is a MATLAB 7.3 file: save it with '-v7' or older.") from error
-    except (ValueError, TypeError, OSError, io.matlab.MatReadError) as error:
+        content = read_mat(file, (*MAT_FEATURES, "labels"))
+    except MatlabError as error:
         raise FormatError(f"{file} is no readable .mat file ({error}): fetch it again.") from error
     key = next((key for key in MAT_FEATURES if key in content), None)
     if key is None or "labels" not in content:
@@ -91,7 +78,7 @@ def csv_domain(file: Path, class_names: Sequence[str]) -> Domain:
     labels: list[str] = []
     at, width = -1, 0
     with open(file, newline="", encoding="utf-8-sig") as stream:
-        for number, row in enumerate(csv.reader(stream), 1):
+        for number, row in enumerate(_fields(file, stream), 1):
             if not row:
                 continue
             if not width:
@@ -125,6 +112,14 @@ def csv_domain(file: Path, class_names: Sequence[str]) -> Domain:
     return Domain(
         finite(X, file), class_numbers(y, n_classes, file, one_based=y.max() == n_classes)
     )
+
+
+def _fields(file: Path, stream: Iterable[str]) -> Iterator[list[str]]:
+    """Rows of a CSV file; damaged text gives one sentence."""
+    try:
+        yield from csv.reader(stream)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise FormatError(f"{file} is no readable CSV file ({error}): fetch it again.") from error
 
 
 def class_numbers(

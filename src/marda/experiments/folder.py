@@ -17,6 +17,7 @@ from marda.experiments.runner import RunReport, run
 from marda.experiments.specs import Spec
 from marda.experiments.store import Store
 from marda.experiments.timing import seconds_text, time_lines
+from marda.io.writer import harmless
 
 STORE = "results.sqlite"
 
@@ -96,7 +97,7 @@ def rows_csv(rows: Sequence[ResultRow]) -> str:
                 *(row.spec.variant, row.spec.model, row.spec.classifier),
                 *(getattr(row, name) for name in _PLAIN),
                 json.dumps(row.versions),
-                row.message,
+                harmless(row.message),
             ]
         )
     return out.getvalue()

@@ -9,29 +9,38 @@ WAL needs a disk of this machine, not a network folder.
 
 Rows are never deleted. A forced rerun marks the old row ``superseded``; a failure is kept for the
 record and never counts as done.
+
+SQLite has no checksums of its own. Every row has one here, kept apart from the row, and a file is
+read only if its tables are those below, SQLite finds them whole, and every row fits its checksum.
+Format 1 had none: such a file gets them when it is opened, if its rows can be read.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import socket
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from marda.experiments.rows import ResultRow
+from marda.io.atomic import process_exists
 
-FORMAT = 1
+FORMAT = 2
 STALE_SECONDS = 60.0
-LOCK_TRIES = 100
 """A claim whose runner has not given a sign of life for so long may be taken over."""
+LOCK_TRIES = 100
+MAX_VALUE = 2**27
+"""Bytes of one value: SQLite takes no memory for more, whatever a damaged file declares."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS rows (
@@ -56,6 +65,10 @@ CREATE TABLE IF NOT EXISTS claims (
     alive REAL NOT NULL
 );
 """
+_CHECKSUMS = """
+CREATE TABLE IF NOT EXISTS checksums (id INTEGER PRIMARY KEY, sha256 TEXT NOT NULL);
+"""
+_ROW = "id, key, status, finished, accuracy, balanced_accuracy, seconds, peak_mb, message, body"
 
 
 class StoreError(ValueError):
@@ -79,10 +92,11 @@ class Store:
         self._db = sqlite3.connect(self.path, timeout=60.0, isolation_level=None)
         try:
             self._prepare()
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             self._db.close()
+            why = " ".join(str(error).split())[:120]
             raise StoreError(
-                f"{self.path} is not a result store ({error}): name another --out or move the file."
+                f"{self.path} is not a result store ({why}): name another --out or move the file."
             ) from error
         except StoreError:
             self._db.close()
@@ -100,19 +114,67 @@ class Store:
                 time.sleep(0.1)
 
     def _prepare(self) -> None:
+        self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
+        self._db.execute("PRAGMA trusted_schema = OFF")
+        self._db.execute("PRAGMA cell_size_check = ON")
         self._switch_to_wal()
         # FULL: a row that was reported as stored is on the disk even if the power fails.
         self._db.execute("PRAGMA synchronous = FULL")
         with self._transaction():
             (found,) = self._db.execute("PRAGMA user_version").fetchone()
-            if found not in (0, FORMAT):
+            if found > FORMAT:
                 raise StoreError(
                     f"{self.path} has store format {found}, this marda writes {FORMAT}: "
                     "name another --out."
                 )
-            for statement in _SCHEMA.split(";"):
+            if found not in (0, 1, FORMAT) or _tables(self._db) != _expected(found):
+                raise self._damaged("its tables are not those of a result store")
+            self._check_pages()
+            if found == FORMAT:
+                self._check_rows()
+                return
+            for statement in (_SCHEMA + _CHECKSUMS).split(";"):
                 self._db.execute(statement)
+            self._add_checksums()
             self._db.execute(f"PRAGMA user_version = {FORMAT}")
+
+    def _damaged(self, why: str) -> StoreError:
+        return StoreError(
+            f"{self.path} is damaged ({why}): put a copy in its place, or name another --out."
+        )
+
+    def _check_pages(self) -> None:
+        """What SQLite itself can tell: that pages, indices and rows belong together."""
+        (verdict,) = self._db.execute("PRAGMA integrity_check(1)").fetchone()
+        if verdict != "ok":
+            raise self._damaged(" ".join(str(verdict).split())[:120])
+
+    def _check_rows(self) -> None:
+        """Every row has its checksum, and every checksum its row."""
+        known = dict(self._db.execute("SELECT id, sha256 FROM checksums"))
+        for row in self._db.execute(f"SELECT {_ROW} FROM rows"):
+            if known.pop(row[0], None) != _checksum(row):
+                raise self._damaged(f"row {row[0]} does not fit its checksum")
+        if known:
+            raise self._damaged(f"row {min(known)} is lost")
+
+    def _add_checksums(self) -> None:
+        """Checksums for the rows of a file without, as far as they agree with themselves."""
+        for row in self._db.execute(f"SELECT {_ROW} FROM rows").fetchall():
+            if row[2] != "superseded":
+                try:
+                    body = ResultRow.from_json(row[-1])
+                except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+                    raise self._damaged(f"row {row[0]} cannot be read") from None
+                told = body.finished, body.accuracy, body.balanced_accuracy, body.message
+                if told != (row[3], row[4], row[5], row[8]):
+                    raise self._damaged(f"row {row[0]} contradicts itself")
+            self._seal(row[0])
+
+    def _seal(self, id: int | None) -> None:
+        """Store the checksum of a row as it stands in the file."""
+        row = self._db.execute(f"SELECT {_ROW} FROM rows WHERE id = ?", (id,)).fetchone()
+        self._db.execute("INSERT OR REPLACE INTO checksums VALUES (?, ?)", (id, _checksum(row)))
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -136,11 +198,13 @@ class Store:
         key = row.spec.key
         with self._transaction():
             if row.status == "done" and replace_before is not None:
-                self._db.execute(
-                    "UPDATE rows SET status = 'superseded'"
-                    " WHERE key = ? AND status = 'done' AND finished < ?",
+                old = self._db.execute(
+                    "SELECT id FROM rows WHERE key = ? AND status = 'done' AND finished < ?",
                     (key, replace_before),
-                )
+                ).fetchall()
+                for (id,) in old:
+                    self._db.execute("UPDATE rows SET status = 'superseded' WHERE id = ?", (id,))
+                    self._seal(id)
             cursor = self._db.execute(
                 "INSERT INTO rows (key, status, finished, accuracy, balanced_accuracy, seconds,"
                 " peak_mb, message, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -157,6 +221,8 @@ class Store:
                     json.dumps(asdict(row)),
                 ),
             )
+            if cursor.rowcount == 1:
+                self._seal(cursor.lastrowid)
         return cursor.rowcount == 1
 
     def done_keys(self, *, since: str | None = None) -> set[str]:
@@ -234,20 +300,28 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
-def _is_stale(host: str, pid: int, alive: float) -> bool:
+def _tables(db: sqlite3.Connection) -> set[tuple[str, ...]]:
+    """Tables and indices of a file, as they were written."""
+    return set(db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
+
+
+def _expected(format: int) -> set[tuple[str, ...]]:
+    """Tables and indices that a file of this format has."""
+    schema = {0: "", 1: _SCHEMA, FORMAT: _SCHEMA + _CHECKSUMS}[format]
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(schema)
+        return _tables(db)
+
+
+def _checksum(row: Sequence[Any]) -> str:
+    # Damage may turn text into bytes, which JSON does not know: they are written as text.
+    return hashlib.sha256(json.dumps(row, default=repr).encode()).hexdigest()[:32]
+
+
+def _is_stale(host: Any, pid: Any, alive: Any) -> bool:
     """A claim is void when its process is gone (same host) or has been silent for too long."""
-    if time.time() - alive > STALE_SECONDS:
+    if not isinstance(alive, float) or not isinstance(pid, int):
+        return True  # damage: nobody can renew it
+    if abs(time.time() - alive) > STALE_SECONDS:
         return True
-    return host == socket.gethostname() and not _process_exists(pid)
-
-
-def _process_exists(pid: int) -> bool:
-    if os.name == "nt":  # os.kill(pid, 0) ends a process on Windows: wait for silence instead.
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return host == socket.gethostname() and not process_exists(pid)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.io
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marda.io.table import InputError, Table
+from marda._matlab import MatlabError, read_mat
+from marda._memory import available_memory, format_bytes
+from marda._npz import NpzError, open_npz
+from marda.io.table import InputError, Table, check_width, first_repeated
 
 __all__ = ["mat_batches", "npz_batches", "parquet_batches", "pyarrow"]
 
 BLOCK_NAMES = ("X", "features", "fts", "data", "x")
 PARQUET_ROWS = 65_536
+SMALL_PARQUET = 2**26
 
 
 def pyarrow(path: Any) -> Any:
@@ -33,26 +36,73 @@ def pyarrow(path: Any) -> Any:
 
 
 def parquet_batches(path: Path, rows: int, columns: Collection[str] | None) -> Iterator[Table]:
-    """Rows of a Parquet file; only the wanted columns are read."""
+    """Rows of a Parquet file; only the wanted columns are read, checksums of pages are checked."""
     pa = pyarrow(path)
+    wanted = None if columns is None else set(columns)
+    done = 0
+    with parquet_errors(pa, path), open_parquet(pa, path) as file:
+        names = file.schema_arrow.names
+        kept = [name for name in names if wanted is None or name in wanted]
+        size = min(rows, PARQUET_ROWS)
+        for batch in file.iter_batches(batch_size=size, columns=kept, use_threads=False):
+            yield _arrow_table(pa, path, batch)
+            done += batch.num_rows
+        if not done:
+            yield _arrow_table(pa, path, file.schema_arrow.empty_table().select(kept))
+        if kept and done != file.metadata.num_rows:
+            raise InputError(
+                f"{path} cannot be read as Parquet: it declares {file.metadata.num_rows} rows and "
+                f"holds {done}."
+            )
+
+
+def open_parquet(pa: Any, path: Path) -> Any:
+    """A Parquet file whose declared sizes are possible; pages with a checksum will be checked."""
+    # With pre_buffer, whole row groups pile up in memory.
+    file = pa.parquet.ParquetFile(
+        path, pre_buffer=False, buffer_size=read_ahead(path), page_checksum_verification=True
+    )
     try:
-        # Pages are read as they are needed: with pre_buffer, whole row groups pile up in memory,
-        # and with large buffers a wide file has one a column.
-        with pa.parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**16) as file:
-            names = file.schema_arrow.names
-            wanted = [n for n in names if columns is None or n in columns]
-            twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
-            if twice is not None:
-                raise InputError(f"{path} has two columns {twice!r}: rename one.")
-            size = min(rows, PARQUET_ROWS)
-            some = False
-            for batch in file.iter_batches(batch_size=size, columns=wanted, use_threads=False):
-                some = True
-                yield _arrow_table(pa, path, batch)
-            if not some:
-                yield _arrow_table(pa, path, file.schema_arrow.empty_table().select(wanted))
-    except pa.ArrowException as error:
-        text = " ".join(str(error).split())[:120]
+        twice = first_repeated(file.schema_arrow.names)
+        if twice is not None:
+            raise InputError(f"{path} has two columns {twice!r}: rename one.")
+        check_groups(path, file.metadata)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def read_ahead(path: Path) -> int:
+    """Bytes that pyarrow reads ahead of a column; 0: a row group at a time.
+
+    Pages of large files are read as they are needed, a little ahead, since a wide file has a buffer
+    a column. But there pyarrow fills whatever length a damaged page declares, up to 2 GiB, before
+    it looks at the bytes; of small files it takes no more than there is.
+    """
+    return 0 if path.stat().st_size <= SMALL_PARQUET else 2**16
+
+
+def check_groups(path: Path, metadata: Any) -> None:
+    """Refuse row counts that contradict each other."""
+    # Nothing of single columns: pyarrow ends the process over some damage there.
+    counts = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
+    if min(counts, default=0) < 0 or sum(counts) != metadata.num_rows:
+        raise InputError(
+            f"{path} cannot be read as Parquet: it declares {metadata.num_rows} rows and its row "
+            f"groups {sum(counts)}."
+        )
+
+
+@contextmanager
+def parquet_errors(pa: Any, path: Path) -> Iterator[None]:
+    """Whatever pyarrow says of damaged bytes, as one sentence that names the file."""
+    try:
+        yield
+    except (InputError, FileNotFoundError, PermissionError):
+        raise
+    except (OSError, ValueError, pa.ArrowException, OverflowError, UnicodeError) as error:
+        text = " ".join(str(error).split())[:120] or type(error).__name__
         raise InputError(f"{path} cannot be read as Parquet: {text}") from None
 
 
@@ -87,38 +137,40 @@ def _arrow_table(pa: Any, path: Path, batch: Any) -> Table:
 def npz_batches(path: Path, rows: int, columns: Collection[str] | None) -> Iterator[Table]:
     """Rows of an npz archive: a matrix (`X`, or the only one), and vectors as columns."""
     try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (ValueError, OSError, zipfile.BadZipFile, EOFError, KeyError, AttributeError) as error:
-        if isinstance(error, FileNotFoundError | PermissionError):
-            raise
-        why = "it holds Python objects" if "pickle" in str(error) else "it is not a whole archive"
-        raise InputError(f"{path} cannot be read as npz: {why}.") from None
+        with open_npz(path) as file:
+            arrays: dict[str, Any] = {name: file[name] for name in file.files}
+    except NpzError as error:
+        raise InputError(f"{path} cannot be read as npz: {error}.") from None
     if {"data", "indices", "indptr", "shape"} <= set(arrays):  # as scipy.sparse.save_npz writes
-        parts = [arrays.pop(part) for part in ("data", "indices", "indptr")]
-        try:
-            block = sp.csr_array(tuple(parts), shape=tuple(arrays.pop("shape").tolist()))
-            block.check_format(full_check=True)
-        except (ValueError, TypeError) as error:
-            raise InputError(f"{path} holds no whole CSR matrix: {error}.") from None
-        if arrays.pop("format", np.array(b"csr")).item() not in (b"csr", "csr"):
-            raise InputError(f"{path} holds a sparse matrix that is not CSR: convert it.")
-        arrays["X"] = block
+        arrays["X"] = _csr(path, arrays)
     yield from _cut(_from_arrays(path, arrays), rows)
+
+
+def _csr(path: Path, arrays: dict[str, Any]) -> Any:
+    """The matrix of the parts, which leave `arrays`."""
+    form = arrays.pop("format", np.array(b"csr"))
+    parts = [arrays.pop(part) for part in ("data", "indices", "indptr")]
+    shape = arrays.pop("shape")
+    if form.shape != () or form.item() not in (b"csr", "csr"):
+        raise InputError(f"{path} holds a sparse matrix that is not CSR: convert it.")
+    numbers = shape.shape == (2,) and shape.dtype.kind in "iu"
+    if not numbers or [p.ndim for p in parts] != [1, 1, 1] or parts[0].dtype.kind not in "fiub":
+        raise InputError(f"{path} holds no whole CSR matrix.")
+    check_width(path, int(shape[1]))
+    try:
+        block = sp.csr_array(tuple(parts), shape=tuple(shape.tolist()))
+        block.check_format(full_check=True)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"{path} holds no whole CSR matrix: {error}.") from None
+    return block
 
 
 def mat_batches(path: Path, rows: int, columns: Collection[str] | None) -> Iterator[Table]:
     """Rows of a MATLAB file: a matrix (`X`, or the largest), and vectors as columns."""
     try:
-        loaded = scipy.io.loadmat(path)
-    except NotImplementedError:
-        raise InputError(f"{path} is MATLAB 7.3 (HDF5): save it with -v7.") from None
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # scipy raises whatever the damaged bytes lead to
-        why = " ".join(str(error).split())[:80]
-        raise InputError(f"{path} cannot be read as a MATLAB file: {why}.") from None
-    arrays = {k: v for k, v in loaded.items() if not k.startswith("__")}
+        arrays = read_mat(path)
+    except MatlabError as error:
+        raise InputError(f"{path} cannot be read as a MATLAB file: {error}.") from None
     yield from _cut(_from_arrays(path, arrays), rows)
 
 
@@ -134,6 +186,13 @@ def _from_arrays(path: Path, arrays: Mapping[str, Any]) -> Table:
     if name is None:
         raise InputError(f"{path} holds no matrix of features: name one X.")
     raw = matrices[name]
+    if sp.issparse(raw):
+        check_width(path, raw.shape[1])
+    elif 8 * raw.size > (room := available_memory()):
+        raise InputError(
+            f"{path}: {name!r} takes {format_bytes(8 * raw.size)} as numbers, above the memory "
+            f"there is, {format_bytes(room)}: raise MARDA_MEMORY, or cut the file."
+        )
     block = sp.csr_array(raw, dtype=np.float64) if sp.issparse(raw) else raw.astype(np.float64)
     n, d = block.shape
     columns: dict[str, NDArray[Any]] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import zipfile
 from collections.abc import Callable, Collection, Iterator
 from itertools import chain
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from marda.io.binary import mat_batches, npz_batches, parquet_batches
 from marda.io.sample import PREFIX, sample_table
 from marda.io.table import InputError, Table, join
-from marda.io.text import csv_batches, first_line, svmlight_batches
+from marda.io.text import WHOLE, csv_batches, first_line, svmlight_batches
 
 __all__ = ["FORMATS", "detect_format", "parquet_files", "read_batches", "read_table"]
 
@@ -35,7 +36,6 @@ EXTENSIONS = {
     ".mat": "mat",
 }
 SVMLIGHT_LINE = re.compile(r"\S+(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?$")
-WHOLE = 2**62
 
 
 def detect_format(path: str | os.PathLike[str]) -> str:
@@ -47,7 +47,11 @@ def detect_format(path: str | os.PathLike[str]) -> str:
         raise InputError(f"{path} is empty.")
     for magic, name in ((b"PAR1", "parquet"), (b"PK\x03\x04", "npz"), (b"MATLAB", "mat")):
         if start.startswith(magic):
+            if name == "npz":
+                _refuse_other_archives(path)
             return name
+    if start == b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":
+        raise InputError(f"{path} is an Excel workbook: save the sheet as CSV and give that file.")
     stem = path.name.lower().removesuffix(".gz")
     known = EXTENSIONS.get(Path(stem).suffix)
     if known in ("parquet", "npz", "mat") and not (known == "mat" and b"HDF" in start):
@@ -55,6 +59,22 @@ def detect_format(path: str | os.PathLike[str]) -> str:
     if known:
         return known
     return "svmlight" if SVMLIGHT_LINE.match(first_line(path)) else "csv"
+
+
+def _refuse_other_archives(path: Path) -> None:
+    """Workbooks and plain archives begin as npz files do; what they hold tells."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except Exception:  # zipfile raises a dozen kinds of error: the npz reader says what is wrong
+        return
+    if any(name.startswith("xl/") for name in names):
+        raise InputError(f"{path} is an Excel workbook: save the sheet as CSV and give that file.")
+    if "mimetype" in names or "content.xml" in names:
+        raise InputError(f"{path} is a document: save its table as CSV and give that file.")
+    if not all(name.endswith(".npy") for name in names):
+        shown = ", ".join(map(repr, names[:3])) + (", …" if len(names) > 3 else "")
+        raise InputError(f"{path} is a zip archive ({shown}): unpack it and give the file inside.")
 
 
 def read_batches(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["InputError", "Table", "as_numbers", "as_texts", "is_missing", "join"]
+from marda._memory import available_memory, format_bytes
+
+__all__ = [
+    "InputError",
+    "Table",
+    "as_numbers",
+    "as_texts",
+    "check_width",
+    "first_repeated",
+    "is_missing",
+    "join",
+]
 
 Column = NDArray[Any]
 #: In a column of numbers these mean "no value"; in a column of words only an empty field does.
@@ -75,6 +86,27 @@ class Table:
                 return path, row
             row -= n
         return self.path, row
+
+
+def first_repeated(names: Iterable[str]) -> str | None:
+    """The first name that is there twice, or None."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def check_width(path: object, width: int) -> None:
+    """Refuse a sparse matrix whose means and scales alone would not fit in memory."""
+    room = available_memory()
+    if 16 * width > room:
+        raise InputError(
+            f"{path} has {width:,} columns, whose means and scales take "
+            f"{format_bytes(16 * width)}, above the memory there is, {format_bytes(room)}: look "
+            "for a column number that is too large, or raise MARDA_MEMORY."
+        )
 
 
 def as_numbers(values: Column) -> NDArray[np.float64] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,7 +15,10 @@ from marda.io.atomic import replacing
 from marda.io.binary import pyarrow
 from marda.io.table import InputError
 
-__all__ = ["PredictionWriter"]
+__all__ = ["PredictionWriter", "harmless"]
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 class PredictionWriter:
@@ -51,8 +55,10 @@ class PredictionWriter:
         self._temporary = self._stack.__enter__()
         if not self.parquet:
             self._file = self._temporary.open("w", encoding="utf-8", newline="")
-            self._out = csv.writer(self._file, delimiter=self.delimiter, lineterminator="\n")
-            self._out.writerow(self.names)
+            style: Any = {"delimiter": self.delimiter, "lineterminator": "\n"}
+            self._out = csv.writer(self._file, **style)
+            self._quoting = csv.writer(self._file, quoting=csv.QUOTE_NONNUMERIC, **style)
+            self._out.writerow(map(harmless, self.names))
         return self
 
     def write(
@@ -64,10 +70,13 @@ class PredictionWriter:
         best = P[np.arange(n), codes]
         self.n_rows += n
         if not self.parquet:
-            columns = [keys.tolist(), self.classes[codes].tolist()]
+            columns = [_cells(keys), _cells(self.classes)[codes]]
             # Shortest text that reads back as the same number.
             columns += [best.tolist(), *(P[:, k].tolist() for k in range(P.shape[1]))]
-            self._out.writerows(zip(*columns, strict=True))
+            for row in zip(*columns, strict=True):
+                # Older Pythons write a carriage return bare, and the line would end there.
+                returns = any(isinstance(cell, str) and "\r" in cell for cell in row[:2])
+                (self._quoting if returns else self._out).writerow(row)
             return
         pa: Any = self.arrow
         labels = self.classes[codes]
@@ -75,7 +84,9 @@ class PredictionWriter:
         arrays += [pa.array(np.ascontiguousarray(P[:, k])) for k in range(P.shape[1])]
         batch = pa.table(dict(zip(self.names, arrays, strict=True)))
         if self._out is None:
-            self._out = pa.parquet.ParquetWriter(self._temporary, batch.schema)
+            self._out = pa.parquet.ParquetWriter(
+                self._temporary, batch.schema, write_page_checksum=True
+            )
         # Numbers in one batch and gaps in the next must not change the file's types.
         self._out.write_table(batch.cast(self._out.schema))
 
@@ -97,6 +108,24 @@ class PredictionWriter:
             self._file.close()
         elif self._out is not None:
             self._out.close()
+
+
+def harmless(text: Any) -> Any:
+    """Text that a spreadsheet would run as a formula, with an apostrophe before it.
+
+    Numbers stay as they are. So that one apostrophe can be taken away again, text that has
+    apostrophes before such a sign gets another.
+    """
+    if isinstance(text, str) and _FORMULA.match(text) and not _NUMBER.fullmatch(text):
+        return f"'{text}"
+    return text
+
+
+def _cells(values: NDArray[Any]) -> NDArray[Any]:
+    """Values as the cells of a CSV file."""
+    cells = np.empty(len(values), dtype=object)
+    cells[:] = [harmless(value) for value in values.tolist()]
+    return cells
 
 
 def _arrow(pa: Any, values: NDArray[Any]) -> Any:

@@ -23,7 +23,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from marda._memory import available_memory, format_bytes
 from marda._validation import UNLABELED
+from marda.io.atomic import replacing
 from marda.moments.stats import Moments
 
 __all__ = [
@@ -154,21 +156,15 @@ def write(
     arrays = _arrays(moments)
     header = json.dumps(_header(moments, arrays, int(min_group), extra), allow_nan=False).encode()
     length = _START.size + len(header) + 8 * sum(_count(a[1], a[2]) for a in arrays) + _DIGEST
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as stream:
-            digest = hashlib.sha256()
-            start = _START.pack(MAGIC, VERSION, len(header), length)
-            for piece in (start, header, *_pieces(arrays)):
-                stream.write(piece)
-                digest.update(piece)
-            stream.write(digest.digest())
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(path, make_folder=False) as temporary, open(temporary, "wb") as stream:
+        digest = hashlib.sha256()
+        start = _START.pack(MAGIC, VERSION, len(header), length)
+        for piece in (start, header, *_pieces(arrays)):
+            stream.write(piece)
+            digest.update(piece)
+        stream.write(digest.digest())
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def _arrays(moments: Moments) -> list[tuple[str, tuple[int, ...], bool, NDArray[np.float64]]]:
@@ -263,6 +259,11 @@ def _read(stream: BinaryIO, size: int) -> tuple[Moments, dict[str, Any]]:
         raise _Wrong(f"altered: {size} bytes where {length} were written")
     if _START.size + header_length + _DIGEST > length:
         raise _Wrong("altered: the header is longer than the file")
+    if 2 * length > (room := available_memory()):  # Grams are packed in the file
+        raise _Wrong(
+            f"{format_bytes(length)} long, and {format_bytes(room)} of memory are there for "
+            "twice that: raise MARDA_MEMORY if the file is yours"
+        )
     _check_digest(stream, length)
     stream.seek(_START.size)
     try:

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marda.io.binary import check_groups, read_ahead
+from marda.io.table import InputError, first_repeated
 from marda.moments._optional import require
 from marda.moments.accumulate import BATCH_BYTES
 from marda.moments.stats import Moments
@@ -26,8 +28,6 @@ __all__ = [
 ]
 
 ROLES = {"source": 0, "target": -1}
-#: Bytes read ahead a column: memory then depends on neither row groups nor the number of columns.
-READ_AHEAD = 2**16
 
 
 class ParquetError(ValueError):
@@ -121,12 +121,20 @@ class ParquetRows:
         path = self.paths[file]
         columns = list(self.features) if self.label is None else [*self.features, self.label]
         reader = _open(path)
+        arrow = require("pyarrow", "parquet")
+        done, declared = 0, reader.metadata.row_group(group).num_rows
         try:
             for batch in reader.iter_batches(self.batch_rows, row_groups=[group], columns=columns):
+                done += batch.num_rows
                 if batch.num_rows:
                     yield self._rows(path, batch), self._labels(batch)
-        except OSError as error:
-            raise ParquetError(f"{path}: row group {group} cannot be read: {error}") from error
+        except (OSError, arrow.ArrowException, UnicodeError, OverflowError) as error:
+            text = " ".join(str(error).split())[:120]
+            raise ParquetError(f"{path}: row group {group} cannot be read: {text}.") from error
+        if done != declared:
+            raise ParquetError(
+                f"{path}: row group {group} declares {declared} rows and holds {done}."
+            )
 
     def _rows(self, path: Path, batch: Any) -> NDArray[Any]:
         columns = [batch.column(name) for name in self.features]
@@ -261,20 +269,27 @@ def _open(path: Path) -> Any:
     parquet = require("pyarrow.parquet", "parquet")
     arrow = require("pyarrow", "parquet")
     try:
-        return parquet.ParquetFile(path, pre_buffer=False, buffer_size=READ_AHEAD)
-    except (OSError, arrow.ArrowException) as error:
+        return parquet.ParquetFile(
+            path, pre_buffer=False, buffer_size=read_ahead(path), page_checksum_verification=True
+        )
+    except (OSError, ValueError, arrow.ArrowException, OverflowError) as error:
         if not path.exists():
             raise ParquetError(f"{path}: no such file.") from None
-        raise ParquetError(f"{path}: not a readable Parquet file ({error}).") from error
+        text = " ".join(str(error).split())[:120]
+        raise ParquetError(f"{path}: not a readable Parquet file ({text}).") from error
 
 
 def _schema(path: Path) -> dict[str, Any]:
-    schema = _open(path).schema_arrow
-    types = dict(zip(schema.names, schema.types, strict=True))
-    if len(types) < len(schema.names):
-        twice = next(name for name in types if schema.names.count(name) > 1)
+    file = _open(path)
+    schema = file.schema_arrow
+    twice = first_repeated(schema.names)
+    if twice is not None:
         raise ParquetError(f"{path}: has two columns {twice!r}: rename one.")
-    return types
+    try:
+        check_groups(path, file.metadata)
+    except InputError as error:
+        raise ParquetError(str(error)) from None
+    return dict(zip(schema.names, schema.types, strict=True))
 
 
 def column_types(path: str | os.PathLike[str]) -> dict[str, Any]:

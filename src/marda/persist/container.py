@@ -99,16 +99,11 @@ def read_file(
     path = Path(path)
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
-        header, start = _header(path, file, size)
+        limit = available_memory() if limit is None else limit
+        header, start = _header(path, file, size, limit)
         metadata = _metadata(path, header)
         table = {name: entry for name, entry in header.items() if name != "__metadata__"}
         order = _check_table(path, table, size - start)
-        limit = available_memory() if limit is None else limit
-        if size > limit:
-            raise ModelFileError(
-                f"{path} declares {format_bytes(size)}, above the limit of {format_bytes(limit)}: "
-                "raise MARDA_MEMORY if the file is yours."
-            )
         digest = _digest(metadata, table)
         arrays = {}
         for name in order:
@@ -151,7 +146,7 @@ def _foreign(path: Path) -> ModelFileError:
     return ModelFileError(f"{path} is not a marda model file: give one written by save or --model.")
 
 
-def _header(path: Path, file: BinaryIO, size: int) -> tuple[dict[str, Any], int]:
+def _header(path: Path, file: BinaryIO, size: int, limit: int) -> tuple[dict[str, Any], int]:
     start = file.read(9)
     if len(start) < 9 or start[8:9] != b"{":
         raise _foreign(path)
@@ -160,6 +155,11 @@ def _header(path: Path, file: BinaryIO, size: int) -> tuple[dict[str, Any], int]
         raise _foreign(path)
     if length > size - 8:
         raise _damaged(path, "it ends early")
+    if size > limit:
+        raise ModelFileError(
+            f"{path} declares {format_bytes(size)}, above the limit of {format_bytes(limit)}: "
+            "raise MARDA_MEMORY if the file is yours."
+        )
     file.seek(8)
     try:
         header = json.loads(file.read(length))
@@ -195,7 +195,10 @@ def _check_table(path: Path, table: dict[str, Any], room: int) -> list[str]:
             numbers = [*shape, start, stop]
             known = entry["dtype"] in DTYPES and len(entry) == 3
             known &= all(type(n) is int and n >= 0 for n in numbers)
-            size = math.prod(shape) * np.dtype(DTYPES[entry["dtype"]]).itemsize
+            itemsize = np.dtype(DTYPES[entry["dtype"]]).itemsize
+            size = math.prod(shape) * itemsize
+            # numpy refuses shapes whose size fits no pointer, even of an array without elements.
+            known &= math.prod(max(1, n) for n in shape) * itemsize < 2**63
         except (TypeError, KeyError, ValueError):
             known, size, shape, start, stop = False, 0, [], 0, 0
         if not known or len(shape) > MAX_DIMENSIONS or stop - start != size:

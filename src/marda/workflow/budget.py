@@ -7,7 +7,7 @@ from typing import Any
 
 from marda._memory import available_memory, parse_bytes
 from marda.io import InputError, detect_format
-from marda.io.binary import pyarrow
+from marda.io.binary import parquet_errors, pyarrow
 from marda.io.formats import parquet_files
 from marda.io.sample import PREFIX
 from marda.workflow.data import PathLike
@@ -60,17 +60,13 @@ def rows_size(path: PathLike, format: str | None, left_out: set[Any]) -> int:
     if not is_parquet(path, format):
         return path.stat().st_size
     files = parquet_files(path) if path.is_dir() else [path]
-    parquet = pyarrow(path).parquet
+    arrow = pyarrow(path)
     size = 0
     for file in files:
-        try:
-            metadata = parquet.read_metadata(file)
-        except (OSError, ValueError) as error:  # pyarrow's own errors are kinds of ValueError
-            if isinstance(error, FileNotFoundError | PermissionError):
-                raise
-            text = " ".join(str(error).split())[:120]
-            raise InputError(f"{file} cannot be read as Parquet: {text}") from None
-        kept = sum(name not in left_out for name in metadata.schema.to_arrow_schema().names)
+        with parquet_errors(arrow, file):
+            metadata = arrow.parquet.read_metadata(file)
+            names = metadata.schema.to_arrow_schema().names
+        kept = sum(name not in left_out for name in names)
         size += 8 * metadata.num_rows * kept
     return size
 

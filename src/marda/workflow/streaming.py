@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,6 +11,7 @@ from typing import Any
 
 from marda._memory import format_bytes
 from marda.io import InputError
+from marda.io.atomic import remove_stale
 from marda.moments import Moments
 from marda.moments.parquet import ROLES, ParquetRows
 from marda.moments.streams import Part, moments_of_parts
@@ -276,5 +276,4 @@ def _clean(checkpoint: Path, outputs: Outputs) -> None:
     """Remove the checkpoint, and what writers that were killed left beside the results."""
     checkpoint.unlink(missing_ok=True)
     for path in (checkpoint, *map(Path, outputs.files)):
-        for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-            left.unlink(missing_ok=True)
+        remove_stale(path)

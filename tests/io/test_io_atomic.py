@@ -1,0 +1,80 @@
+"""Outputs appear whole or not at all, and nothing of a killed process stays for long."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from marda.io import replacing
+from marda.io.atomic import process_exists, remove_stale
+
+KILLED = """
+    import os, signal, sys
+    from pathlib import Path
+    from marda.io import replacing
+    with replacing(Path(sys.argv[1])) as temporary:
+        temporary.write_text("half a fi")
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no SIGKILL")
+def test_the_next_writer_removes_what_a_killed_one_left(tmp_path):
+    """At e136eb2 `.p.csv.PID.tmp` stayed for ever."""
+    path = tmp_path / "p.csv"
+    path.write_text("old")
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(KILLED), str(path)], check=False)
+    assert run.returncode == -signal.SIGKILL
+    assert len(os.listdir(tmp_path)) == 2
+    assert path.read_text() == "old"
+    with replacing(path) as temporary:
+        temporary.write_text("new")
+        assert sorted(os.listdir(tmp_path)) == sorted([temporary.name, "p.csv"])
+    assert path.read_text() == "new"
+    assert os.listdir(tmp_path) == ["p.csv"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="processes are taken for alive there")
+def test_only_temporaries_of_this_file_and_of_dead_processes_are_removed(tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    with replacing(tmp_path / "p.csv") as temporary:
+        host = temporary.name.removeprefix(".p.csv.").split("-")[0]
+        temporary.touch()
+        stale = [f".p.csv.{gone.pid}.tmp", f".p.csv.{host}-{gone.pid}.tmp"]
+        kept = [
+            temporary.name,
+            f".q.csv.{gone.pid}.tmp",
+            f".p.csv.{os.getpid()}.tmp",
+            f".p.csv.{host}-{os.getppid()}.tmp",
+            f".p.csv.01234567-{gone.pid}.tmp",
+            ".p.csv.notes.tmp",
+        ]
+        for name in (*stale, *kept):
+            (tmp_path / name).touch()
+        remove_stale(tmp_path / "p.csv")
+        assert sorted(os.listdir(tmp_path)) == sorted(kept)
+
+
+def test_processes():
+    assert process_exists(os.getpid())
+    if os.name != "nt":
+        assert not process_exists(2**40)
+
+
+def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "p.csv"
+    path.write_text("old")
+    with pytest.raises(UnicodeEncodeError), replacing(path) as temporary:
+        temporary.write_text("half\ud800", encoding="utf-8")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["p.csv"]
+    with pytest.raises(IsADirectoryError), replacing(tmp_path):
+        pass
+    with pytest.raises(FileNotFoundError), replacing(tmp_path / "no" / "p", make_folder=False) as t:
+        t.write_text("x")
