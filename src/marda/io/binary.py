@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
@@ -110,7 +111,10 @@ def npz_batches(path: Path, rows: int, columns: Collection[str] | None) -> Itera
 def mat_batches(path: Path, rows: int, columns: Collection[str] | None) -> Iterator[Table]:
     """Rows of a MATLAB file: a matrix (`X`, or the largest), and vectors as columns."""
     try:
-        loaded = scipy.io.loadmat(path)
+        with warnings.catch_warnings():
+            # SciPy 1.18 announces another sparse type; whichever comes is converted below.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            loaded = scipy.io.loadmat(path)
     except NotImplementedError:
         raise InputError(f"{path} is MATLAB 7.3 (HDF5): save it with -v7.") from None
     except FileNotFoundError:

@@ -195,7 +195,8 @@ def _dense(A: Any) -> Matrix:
 def _add_gram(gram: Matrix, X: Any) -> Matrix:
     """Gram += XᵀX, in its lower triangle."""
     if sp.issparse(X):
-        product = sp.coo_array(sp.tril(X.T @ X))
-        gram[product.row, product.col] += product.data  # a product of CSR arrays has no duplicates
+        # Stored as columns, entries of one place are summed: none is lost below.
+        product = sp.tril(X.T @ X, format="csc").tocoo()
+        gram[product.row, product.col] += product.data
         return gram
     return add_gram(gram, X.T)
