@@ -221,7 +221,26 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
     ) -> tuple[Layer, Solution]:
         if isinstance(settings.noise, Poisson) and X.min() < 0:
             raise ValueError(f"Poisson noise needs non-negative features, got {X.min():g}.")
-        solver = self._choose(model, settings, X, labels, predictor)
+        solver = self._choose(model, settings, X, labels, predictor, plain=not model.denoise)
+        if self.solver == "auto" and solver == "cg" and not model.denoise:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error", ConvergenceWarning)
+                    return self._fit_by(solver, model, settings, X, labels, domain, predictor)
+            except ConvergenceWarning:  # a ridge too small to iterate: factorise
+                solver = self._choose(model, settings, X, labels, predictor, plain=False)
+        return self._fit_by(solver, model, settings, X, labels, domain, predictor)
+
+    def _fit_by(
+        self,
+        solver: str,
+        model: Model,
+        settings: Settings,
+        X: Any,
+        labels: Labels,
+        domain: NDArray[np.int64],
+        predictor: bool,
+    ) -> tuple[Layer, Solution]:
         problem = self._shared_problem(model, solver, X, labels, domain, settings)
         self._class_weights = problem.class_weights
         return self._solved(problem, model, predictor, X.dtype)
@@ -282,7 +301,13 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
         return Layer(frozen, problem.solver, problem.outputs), solution
 
     def _choose(
-        self, model: Model, settings: Settings, X: Any, labels: Labels, predictor: bool
+        self,
+        model: Model,
+        settings: Settings,
+        X: Any,
+        labels: Labels,
+        predictor: bool,
+        plain: bool,
     ) -> str:
         n, d = X.shape
         work = Workload(
@@ -298,6 +323,7 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
             coupled=model.joint and model.domain,
             domain=model.domain,
             predictor=predictor,
+            plain=plain,
         )
         # The dual route divides by the diagonal of G: noise or a ridge must fill it.
         ridge = settings.ridge if model.denoise else settings.ridge_class
