@@ -7,6 +7,8 @@ OLD_PYTHON ?= $(shell scripts/find_python.sh 3.11 3.12)
 VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+# Files or folders of tests; all by default.
+TESTS ?=
 # The data-heavy tests run where the benchmark data are (MARDA_DATA, else ../shared/data).
 MARDA_DATA ?= $(abspath $(wildcard ../shared/data))
 export MARDA_DATA
@@ -37,7 +39,7 @@ demo: $(VENV)/.core  ## run the main job on embedded data
 	$(BIN)/marda demo
 
 test: $(VENV)/.test  ## the default test suite
-	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS)
+	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
 
 slow: $(VENV)/.test  ## the slow, data and browser tests
 	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) -m 'slow or data or browser'
@@ -88,4 +90,4 @@ docs: $(VENV)/.dev  ## the documentation, into docs/_build/html
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
 
 clean:
-	rm -rf $(VENV) .venv-min .venv-new .venv-pre build dist docs/_build
+	rm -rf $(VENV) .venv-312 .venv-min .venv-new .venv-pre build dist docs/_build
