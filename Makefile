@@ -7,8 +7,6 @@ OLD_PYTHON ?= $(shell scripts/find_python.sh 3.11 3.12)
 VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
-# Files or folders of tests; all by default.
-TESTS ?=
 # The data-heavy tests run where the benchmark data are (MARDA_DATA, else ../shared/data).
 MARDA_DATA ?= $(abspath $(wildcard ../shared/data))
 export MARDA_DATA
@@ -39,7 +37,7 @@ demo: $(VENV)/.core  ## run the main job on embedded data
 	$(BIN)/marda demo
 
 test: $(VENV)/.test  ## the default test suite
-	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
+	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS)
 
 slow: $(VENV)/.test  ## the slow, data and browser tests
 	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) -m 'slow or data or browser'

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from marda._memory import format_bytes
-from marda._validation import UNLABELED, Labels, check_domains, check_number, encode_labels
+from marda._validation import UNLABELED, Labels, check_domains, check_number, encode_labels, summed
 from marda.estimators._denoised import ACTIVATIONS, DenoisedRows, Layer
 from marda.estimators._files import ModelFiles
 from marda.moments import Moments, accumulate
@@ -146,7 +146,7 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
         self, X: Any, y: Any, sample_domain: Any
     ) -> tuple[Any, Labels, NDArray[np.int64]]:
         """Rows, coded labels, domains."""
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = summed(validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32]))
         domain = check_domains(sample_domain, X.shape[0])
         labels = encode_labels(y, domain, self.unlabeled)
         return X, labels, domain

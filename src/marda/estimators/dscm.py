@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from marda._validation import UNLABELED, check_domains, check_number, encode_labels
+from marda._validation import UNLABELED, check_domains, check_number, encode_labels, summed
 from marda.estimators._files import ModelFiles
 from marda.moments import Moments, accumulate
 
@@ -80,7 +80,7 @@ class DSCM(ClassifierMixin, ModelFiles, BaseEstimator):
         -------
         self
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = summed(validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32]))
         if y is None:
             raise ValueError("DSCM requires y to be passed, but the target y is None.")
         domain = check_domains(sample_domain, X.shape[0])
@@ -131,7 +131,9 @@ class DSCM(ClassifierMixin, ModelFiles, BaseEstimator):
 
     def _log_scores(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = summed(
+            validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        )
         distance = euclidean_distances(X, self.means_, squared=True)
         exponent = -0.5 * distance / self.temperature_ + self._log_weights
         scores = np.full((X.shape[0], len(self.classes_)), -np.inf)

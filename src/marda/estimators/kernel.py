@@ -29,6 +29,9 @@ Index = NDArray[np.int64]
 #: of them are faster, but which rows were drawn then moves the accuracy by a point.
 MAX_EXACT = 6500
 LANDMARKS = 2000
+#: Products of float32 rows that are all smaller than this, or of which one exceeds its inverse, may
+#: under- or overflow: they are taken in float64.
+SMALLEST = 1e-15
 #: Rows whose variance is within this many roundings of their lengths have lost three digits or more
 #: in their products: differences are taken first.
 LOST_DIGITS = 1e3
@@ -79,9 +82,18 @@ class RidgeOnRows:
     """
 
     def __init__(self, F: Matrix, *, gaussian: bool, seed: int = 0, inner: Matrix | None = None):
+        largest = float(np.abs(F).max(initial=0))
+        if F.dtype == np.float32 and not SMALLEST < largest < 1 / SMALLEST:
+            F, inner = F.astype(np.float64), None
         self.F, self.gaussian = F, gaussian
         n, d = F.shape
-        self.variance = float(np.maximum(F.var(axis=0, dtype=np.float64).sum(), 1e-30))
+        with np.errstate(over="ignore"):
+            self.variance = float(F.var(axis=0, dtype=np.float64).sum()) or 1.0
+        if not np.isfinite(self.variance):
+            raise ValueError(
+                f"features reach {largest:.1e}: their squares are too large for float64. Divide X "
+                "by its largest entry."
+            )
         self._gram: Matrix | None = None
         self._held: _Held | None = None
         self._explicit: _Explicit | None = None

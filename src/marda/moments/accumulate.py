@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _get_feature_names, check_array
 
 from marda._linalg import add_gram, mirror_lower
-from marda._validation import UNLABELED, check_domains, encode_labels
+from marda._validation import UNLABELED, check_domains, encode_labels, summed
 from marda.moments.stats import Moments
 
 __all__ = ["Accumulator", "accumulate", "batch_rows", "from_arrays"]
 
 Matrix = NDArray[np.float64]
 BATCH_BYTES = 64 * 2**20
+#: Sums of products of larger float32 entries may overflow.
+LARGEST_SINGLE = 1e15
 
 
 def batch_rows(X: Any, batch_size: int | None = None) -> Iterator[slice]:
@@ -62,9 +64,13 @@ class _Part:
         rows = np.arange(X.shape[0])
         member = sp.csr_array((np.ones(X.shape[0]), (group, rows)), (len(keys), X.shape[0]))
         if not sp.issparse(X):
+            X = _wide(X, self.shift)
             X = X - self.shift.astype(X.dtype)
+        else:
+            X = _wide(X)
         squared = X.multiply(X) if sp.issparse(X) else np.square(X, dtype=np.float64)
         sums, squares = _dense(member @ X), _dense(member @ squared)
+        _check_finite(squares)
         counts = np.bincount(group, minlength=len(keys))
         for i, (dom, code) in enumerate(keys.tolist()):
             if (dom, code) in self.groups:
@@ -86,6 +92,8 @@ class _Part:
 
     def result(self, classes: NDArray[Any], feature_names: NDArray[Any] | None) -> Moments:
         keys = sorted(self.groups)
+        for key in keys:
+            _check_finite(self.groups[key][2])
         gram = gram_labelled = class_grams = None
         if self.grams:
             full = [mirror_lower(g) for g in self.grams]
@@ -128,6 +136,7 @@ class Accumulator:
             if part is not None:
                 part.grow(n_classes)
 
+    @np.errstate(over="ignore", invalid="ignore")  # refused with a sentence instead
     def add(self, X: Any, codes: NDArray[np.int64], domain: NDArray[np.int64]) -> None:
         """Add a batch of float32 or float64 rows, dense or CSR."""
         d, n_classes = self._size
@@ -139,7 +148,8 @@ class Accumulator:
         if self._dense is None:
             shift = X.mean(0, dtype=np.float64) if len(X) else np.zeros(d)
             # A float32 number, so that x − shift is the same in either precision.
-            shift = shift.astype(np.float32).astype(np.float64)
+            if np.abs(shift).max(initial=0) < np.finfo(np.float32).max:
+                shift = shift.astype(np.float32).astype(np.float64)
             self._dense = _Part(shift, n_classes, *self._options)
         self._dense.add(X, codes, domain)
 
@@ -174,7 +184,7 @@ def from_arrays(
 ) -> Moments:
     """`Moments.from_arrays`: check, then accumulate."""
     names = _get_feature_names(X)
-    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    X = summed(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32]))
     domain = check_domains(sample_domain, X.shape[0], both=False)
     classes, codes = encode_labels(y, domain, unlabeled)
     return accumulate(
@@ -186,6 +196,23 @@ def from_arrays(
         batch_size=batch_size,
         feature_names=names,
     )
+
+
+def _wide(X: Any, *others: Any) -> Any:
+    """Rows in float64 where products of float32 rows could overflow."""
+    if X.dtype == np.float32:
+        values = X.data if sp.issparse(X) else X
+        if any(np.abs(v).max(initial=0) > LARGEST_SINGLE for v in (values, *others)):
+            return X.astype(np.float64)
+    return X
+
+
+def _check_finite(squares: NDArray[np.float64]) -> None:
+    if not np.isfinite(squares).all():
+        raise ValueError(
+            "the squares of X are too large for float64 (entries above about 1e150): divide X by "
+            "its largest entry."
+        )
 
 
 def _dense(A: Any) -> Matrix:

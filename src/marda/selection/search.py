@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from marda._validation import check_domains, encode_labels
+from marda._validation import check_domains, encode_labels, summed
 from marda.estimators._files import OnnxFiles
 from marda.estimators._score import LabelledScore
 from marda.estimators.transformer import FeatureNames
@@ -145,7 +145,7 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
         if y is None:
             raise ValueError("MDAClassifierCV requires y to be passed, but the target y is None.")
         candidates = self._check_parameters()
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = summed(validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32]))
         domain = check_domains(sample_domain, X.shape[0])
         labels = encode_labels(y, domain, self.unlabeled)
         if len(labels.classes) < 2:
@@ -227,7 +227,7 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
         features into the fifth digit of a score.
         """
         check_is_fitted(self, "_committee")
-        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=dtype)
+        return summed(validate_data(self, X, reset=False, accept_sparse="csr", dtype=dtype))
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of rows; for two classes, those of the second minus those of the first."""
