@@ -263,21 +263,21 @@ class Hung(Exception):
 
 @contextmanager
 def limited(seconds: int) -> Any:
-    """Raise Hung after so many seconds, where the system has alarms."""
+    """Raise Hung after so many seconds of the processor, where the system has alarms."""
 
     def ring(*_: Any) -> None:
         raise Hung
 
-    if not hasattr(signal, "SIGALRM"):
+    if not hasattr(signal, "SIGPROF"):
         yield
         return
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def answers(

@@ -187,3 +187,12 @@ def test_units_do_not_matter(gaussian, dtype, exponent):
 def test_features_too_large_to_square_are_refused():
     with pytest.raises(ValueError, match=r"features reach 1\.0e\+200: .* Divide X"):
         RidgeOnRows(np.diag([1e200, -1e200]), gaussian=True)
+
+
+@pytest.mark.parametrize("shape", [(40, 6), (6, 40)])
+def test_a_ridge_that_is_lost_in_the_rows_is_refused(shape):
+    F = np.ones(shape) * 1e150
+    rows, weights = np.arange(shape[0]), np.ones(shape[0])
+    Y = signs(rows % 2, 2)
+    with pytest.raises(ValueError, match="ridge_class is too small"):
+        RidgeOnRows(F, gaussian=False).fit(rows, Y, weights, 1e-3)
