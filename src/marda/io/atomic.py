@@ -22,5 +22,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temporary
         temporary.replace(path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        if temporary.exists():  # in a folder that cannot be written there is nothing to remove
+            temporary.unlink(missing_ok=True)
         raise
