@@ -27,8 +27,9 @@ def test_a_folder_that_cannot_be_written_raises_its_own_error(tmp_path, monkeypa
 def test_a_failure_leaves_the_old_file(tmp_path):
     path = tmp_path / "p.csv"
     path.write_text("old")
-    with pytest.raises(ValueError, match="half"), replacing(path) as temporary:
-        temporary.write_text("new")
-        raise ValueError("half")
+    half = replacing(path)
+    half.__enter__().write_text("new")
+    error = ValueError("half")
+    assert not half.__exit__(ValueError, error, None)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
