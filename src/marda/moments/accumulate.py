@@ -1,8 +1,7 @@
 """Batches of rows → `Moments`.
 
 Dense batches are summed about the mean of the first one, sparse batches about zero (a shift would
-densify them); the two parts merge exactly at the end. Products of float32 rows stay in float32
-within a batch and are added up in float64.
+densify them); the two parts merge exactly at the end. All sums and products are of float64 numbers.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ __all__ = ["Accumulator", "accumulate", "batch_rows", "from_arrays"]
 
 Matrix = NDArray[np.float64]
 BATCH_BYTES = 64 * 2**20
-#: Sums of products of larger float32 entries may overflow.
-LARGEST_SINGLE = 1e15
 
 
 def batch_rows(X: Any, batch_size: int | None = None) -> Iterator[slice]:
@@ -63,12 +60,10 @@ class _Part:
         group = group.ravel()
         rows = np.arange(X.shape[0])
         member = sp.csr_array((np.ones(X.shape[0]), (group, rows)), (len(keys), X.shape[0]))
+        X = X.astype(np.float64, copy=False)
         if not sp.issparse(X):
-            X = _wide(X, self.shift)
-            X = X - self.shift.astype(X.dtype)
-        else:
-            X = _wide(X)
-        squared = X.multiply(X) if sp.issparse(X) else np.square(X, dtype=np.float64)
+            X = X - self.shift
+        squared = X.multiply(X) if sp.issparse(X) else np.square(X)
         sums, squares = _dense(member @ X), _dense(member @ squared)
         _check_finite(squares)
         counts = np.bincount(group, minlength=len(keys))
@@ -147,9 +142,6 @@ class Accumulator:
             return
         if self._dense is None:
             shift = X.mean(0, dtype=np.float64) if len(X) else np.zeros(d)
-            # A float32 number, so that x − shift is the same in either precision.
-            if np.abs(shift).max(initial=0) < np.finfo(np.float32).max:
-                shift = shift.astype(np.float32).astype(np.float64)
             self._dense = _Part(shift, n_classes, *self._options)
         self._dense.add(X, codes, domain)
 
@@ -196,15 +188,6 @@ def from_arrays(
         batch_size=batch_size,
         feature_names=names,
     )
-
-
-def _wide(X: Any, *others: Any) -> Any:
-    """Rows in float64 where products of float32 rows could overflow."""
-    if X.dtype == np.float32:
-        values = X.data if sp.issparse(X) else X
-        if any(np.abs(v).max(initial=0) > LARGEST_SINGLE for v in (values, *others)):
-            return X.astype(np.float64)
-    return X
 
 
 def _check_finite(squares: NDArray[np.float64]) -> None:
