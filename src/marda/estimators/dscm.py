@@ -94,9 +94,12 @@ class DSCM(ClassifierMixin, ModelFiles, BaseEstimator):
         labelled = moments.labels != UNLABELED
         n, sums = moments.counts[labelled], moments.sums[labelled]
         # Σ‖x − μ‖² = Σ‖x − shift‖² − n‖μ − shift‖² a group: near the data, nothing cancels
-        within = moments.squares[labelled].sum() - ((sums**2).sum(1) / n).sum()
+        squares = moments.squares[labelled]
+        within = squares - sums**2 / n[:, None]
+        # A column that is constant in its group leaves rounding: that is no distance.
+        within[within <= np.finfo(float).eps * np.maximum(n, 64)[:, None] * squares] = 0
         self.n_features_in_ = moments.n_features
-        return self._set_means(moments, moments.means()[labelled], within / n.sum())
+        return self._set_means(moments, moments.means()[labelled], within.sum() / n.sum())
 
     def _set_means(self, moments: Moments, means: NDArray[Any], spread: float) -> Self:
         """Take class means, and the mean squared distance of rows to their own mean."""
