@@ -105,7 +105,7 @@ def test_order_of_rows_and_marks():
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1 / 3, 1e6 + 0.1])
-def test_rows_on_their_means_have_no_scale_of_their_own(value):
+def test_rounding_is_no_temperature(value):
     """Sums about the mean of all rows leave rounding, which is no temperature."""
     X = np.full((40, 1), value)
     X[20:] += np.linspace(0.1, 3, 20)[:, None]
