@@ -16,9 +16,9 @@ from repository_scripts import SCRIPTS, script
 
 @pytest.fixture(scope="module")
 def torture():
-    folder = str(SCRIPTS / "torture")
+    folder = str(SCRIPTS.parent)
     if folder not in sys.path:
-        sys.path.append(folder)  # its files share one
+        sys.path.append(folder)  # its files import each other
     return script("torture/estimators.py")
 
 
@@ -87,7 +87,7 @@ def test_the_table(torture):
     rows = torture.run(cases=6)
     assert sum(row.tried for row in rows) == 6
     assert all(row.tried == sum(row[2:6]) for row in rows)
-    assert torture.table(rows).splitlines()[0].split()[:3] == ["what", "tried", "right"]
+    assert torture.table(2).lines()[0].split("|")[1].strip() == "what"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell script")

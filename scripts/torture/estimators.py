@@ -27,14 +27,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scripts.torture.outcome import Outcome
+from scripts.torture.rows import Row, Tally
 from sklearn.exceptions import ConvergenceWarning
 
 from marda import DSCM, MDA, MDAClassifier, MDAClassifierCV, Moments
-
-try:
-    from scripts.torture.rows import Row, Tally, table
-except ImportError:  # run from the folder itself
-    from rows import Row, Tally, table
 
 METHODS = ("BL", "MCF", "S1", "S1M", "S1C", "S1D", "J12", "J12M", "J12C", "J12D", "J12CD", "S1MD")
 SOLVERS = ("auto", "primal", "dual", "cg")
@@ -46,6 +43,7 @@ SPARSE = ("csr", "csc", "coo", "bsr", "csr zeros", "csr unsorted", "csr duplicat
 EXPONENTS = (-150, -100, -50, -20, -9, -3, 0, 3, 9, 20, 50, 100, 150)
 DEFECTS = ("empty column", "empty in source", "constant column", "twin columns", "far from 0")
 SECONDS = 60
+UNIT, LONG, SHORT = "cases", 4000, 250
 
 
 @dataclass
@@ -484,6 +482,13 @@ def run(cases: int = 400, only: int | None = None, tally: Tally | None = None) -
     return tally.rows()
 
 
+def table(n: int) -> Outcome:
+    """The section of `python -m scripts.torture`."""
+    tally = Tally()
+    run(n, tally=tally)
+    return tally.outcome()
+
+
 def main(argv: list[str] | None = None) -> int:
     """Print the table and the causes; 1 if anything was wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -492,8 +497,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     tally = Tally()
     rows = run(args.cases, args.only, tally)
-    print(table(rows))
-    print("\n".join(tally.causes()))
+    print("\n".join([*tally.outcome().lines(), *tally.causes()]))
     return int(any(row.wrong or row.crashed for row in rows))
 
 

@@ -27,12 +27,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scripts.torture.outcome import Outcome
+from scripts.torture.rows import Row, Tally
 
-try:
-    from scripts.torture.rows import Row, Tally, table
-except ImportError:  # run from the folder itself
-    from rows import Row, Tally, table
-
+UNIT, LONG, SHORT = "moments per signal and command", 10, 1
 LIMIT = 300  # seconds that a command may take
 FREE = 96 * 1024  # bytes of the full disk
 
@@ -380,6 +378,13 @@ def _disturb(command: Command, base: Path, moments: int, rng: random.Random, tal
         shutil.rmtree(folder)
 
 
+def table(n: int) -> Outcome:
+    """The section of `python -m scripts.torture`."""
+    tally = Tally()
+    run(n, tally=tally)
+    return tally.outcome()
+
+
 def main(argv: list[str] | None = None) -> int:
     """Print the table and the causes; 1 if anything was wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -388,8 +393,7 @@ def main(argv: list[str] | None = None) -> int:
     args: Any = parser.parse_args(argv)
     tally = Tally()
     rows = run(args.moments, args.seed, tally)
-    print(table(rows))
-    print("\n".join(tally.causes()))
+    print("\n".join([*tally.outcome().lines(), *tally.causes()]))
     return int(any(row.wrong or row.crashed for row in rows))
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["Row", "Tally", "table"]
+from scripts.torture.outcome import Outcome
+
+__all__ = ["Row", "Tally"]
 
 
 class Row(NamedTuple):
@@ -18,7 +19,6 @@ class Row(NamedTuple):
     refused: int
     wrong: int
     crashed: int
-    note: str = ""
 
 
 class Tally:
@@ -38,7 +38,7 @@ class Tally:
             self._causes.setdefault((outcome, cause), []).append(example)
 
     def rows(self) -> list[Row]:
-        """One row a name, in the order of their names."""
+        """One row per name, in the order of their names."""
         return [
             Row(what, sum(count.values()), *(count[name] for name in self.OUTCOMES))
             for what, count in sorted(self._counts.items())
@@ -52,14 +52,6 @@ class Tally:
             for (outcome, cause), examples in ordered
         ]
 
-
-def table(rows: Iterable[Row]) -> str:
-    """The rows as text."""
-    lines = [("what", "tried", "right", "refused", "wrong", "crashed", "note")]
-    lines += [tuple(str(value) for value in row) for row in rows]
-    widths = [max(len(line[k]) for line in lines) for k in range(7)]
-    cells = [
-        [line[0].ljust(widths[0]), *(line[k].rjust(widths[k]) for k in range(1, 6)), line[6]]
-        for line in lines
-    ]
-    return "\n".join("  ".join(line).rstrip() for line in cells)
+    def outcome(self) -> Outcome:
+        """The table, and what must not be."""
+        return Outcome(Row._fields, self.rows(), failures=self.causes())
