@@ -44,6 +44,7 @@ _SOLVED = frozenset(
         "domains_",
         "loss_curve_",
         "n_iter_",
+        "residual_",
         "setting_",
         "solver_",
     }

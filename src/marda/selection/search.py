@@ -193,6 +193,7 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
             self.candidates_ = best.table
             self.best_params_, self.best_index_ = best.parameters, best.index
         self.setting_ = members[0].model.setting_
+        self.residual_ = max(member.model.residual_ for member in members)
         known = left_out if self.calibrate else []
         self._committee, self.calibration_ = calibrated(members, known, X, domain, seed, expected)
         self.fit_seconds_ = time.perf_counter() - began
