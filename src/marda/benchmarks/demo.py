@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from marda import datasets
 from marda.benchmarks.render import align
 from marda.datasets import Dataset, Task
-from marda.diagnostics import Diagnosis, Evidence, Interval, confusion, diagnose, gather
+from marda.diagnostics import Diagnosis, Evidence, Interval, diagnose, gather
+from marda.diagnostics.bootstrap import percentile_interval, row_counts
 from marda.diagnostics.numbers import seconds_text
 from marda.diagnostics.verdict import gain_text
 
@@ -162,6 +163,8 @@ def _run_pair(
     closely: bool,
 ) -> PairResult:
     with clock.time("import marda"):
+        from sklearn.metrics import confusion_matrix
+
         from marda import MDAClassifier, pack
     with clock.time("prepare rows"):
         X_source, X_target = task.X_source[:, kept], task.X_target[:, kept]
@@ -177,7 +180,7 @@ def _run_pair(
         with clock.time("predict"):
             predicted = np.asarray(model.predict(X_target))
             hits.append(predicted == task.y_target)
-            confusions.append(confusion(model.classes_, task.y_target, predicted))
+            confusions.append(confusion_matrix(task.y_target, predicted, labels=model.classes_))
         if closely and method is methods[1]:
             with clock.time("look at both domains"):
                 look = _look(X_source, X_target, model, task.y_source, [names[j] for j in kept])
@@ -228,7 +231,7 @@ def _scores(
 ) -> tuple[Score, ...]:
     """Bootstrap over target rows, the same resamples for all methods, so that gains are paired."""
     n = len(y)
-    counts = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=N_BOOTSTRAP)
+    counts = row_counts(n, N_BOOTSTRAP, np.random.default_rng(0))
     classes = [y == label for label in np.unique(y)]
 
     def balanced(hit: NDArray[np.bool_], counts: NDArray[Any]) -> NDArray[np.float64]:
@@ -240,18 +243,17 @@ def _scores(
     return tuple(
         Score(
             method,
-            _interval(float(hit.mean()), accuracy[i]),
-            _interval(even[i], recalls[i]),
-            _interval(even[i] - even[0], recalls[i] - recalls[0]) if i else None,
+            _percent(float(hit.mean()), accuracy[i]),
+            _percent(even[i], recalls[i]),
+            _percent(even[i] - even[0], recalls[i] - recalls[0]) if i else None,
             seconds[i],
         )
         for i, (method, hit) in enumerate(zip(methods, hits, strict=True))
     )
 
 
-def _interval(value: float, resampled: NDArray[np.float64]) -> Interval:
-    low, high = np.quantile(resampled, (0.025, 0.975))
-    return Interval(100 * value, 100 * float(low), 100 * float(high))
+def _percent(value: float, resampled: NDArray[np.float64]) -> Interval:
+    return percentile_interval(100 * value, 100 * resampled)
 
 
 # As lines for the terminal, and the sentences that the page says too ------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marda.diagnostics.distances import Interval
+from marda.diagnostics.bootstrap import Interval
 
 __all__ = [
     "counted",
