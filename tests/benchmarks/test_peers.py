@@ -133,7 +133,7 @@ def test_wide_rows_are_cut_and_few_rows_lose_nothing(task, monkeypatch):
     monkeypatch.setattr(peers, "MAX_DIRECTIONS", 5)
     assert peers.narrow_rows(rows).X.shape == (140, 5)
     monkeypatch.setattr(peers, "MAX_DIRECTIONS", 29)
-    few = rows._replace(X=X[:20], y=y[:20], domain=domain[:20])
+    few = replace(rows, X=X[:20], y=y[:20], domain=domain[:20])
     narrow = peers.narrow_rows(few)
     assert narrow.X.shape == (20, 20)
     np.testing.assert_allclose(narrow.X @ narrow.X.T, X[:20] @ X[:20].T, atol=1e-8)

@@ -1,3 +1,4 @@
+import argparse
 import os
 import signal
 import subprocess
@@ -135,6 +136,25 @@ def test_errors_inside_a_command(error, code, words, capsys, monkeypatch):
     err = capsys.readouterr().err
     assert words in err
     assert err.strip().count("\n") == 0
+
+
+def test_an_error_is_told_where_nothing_can_be_imported(capsys, monkeypatch):
+    """Short of memory, the modules that name errors may not load any more."""
+
+    def run(args):
+        raise MemoryError("12 GB are not there")
+
+    monkeypatch.setitem(sys.modules, "marda.benchmarks.plan", None)
+    monkeypatch.setattr(cli, "parser", lambda: _parser_of(run))
+    assert cli.main(["x"]) == 1
+    assert capsys.readouterr().err.startswith("marda x: MemoryError: 12 GB are not there")
+
+
+def _parser_of(run):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("command")
+    parser.set_defaults(run=run, version=False)
+    return parser
 
 
 def test_debug_shows_the_traceback(monkeypatch):

@@ -6,7 +6,8 @@ Nothing but an adapter is shared, so that a method's time and memory are its own
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -44,7 +45,8 @@ NOTES = (
 )
 
 
-class Rows(NamedTuple):
+@dataclass(frozen=True)
+class Rows:
     """Rows of both domains as `fit` takes them, and the rows to predict."""
 
     X: Any
@@ -114,9 +116,9 @@ def narrow_rows(rows: Rows) -> Rows:
         from sklearn.decomposition import TruncatedSVD
 
         cut = TruncatedSVD(width, n_iter=2, random_state=0).fit(X)
-        return rows._replace(X=cut.transform(X), X_test=cut.transform(X_test))
+        return replace(rows, X=cut.transform(X), X_test=cut.transform(X_test))
     if sp.issparse(X):
-        return rows._replace(X=X.toarray(), X_test=X_test.toarray())
+        return replace(rows, X=X.toarray(), X_test=X_test.toarray())
     return rows
 
 
@@ -130,4 +132,4 @@ def draw_rows(rows: Rows) -> Rows:
             index = np.sort(rng.choice(index, MAX_TRANSPORT_ROWS, replace=False))
         kept.append(index)
     chosen = np.concatenate(kept)
-    return rows._replace(X=rows.X[chosen], y=rows.y[chosen], domain=rows.domain[chosen])
+    return replace(rows, X=rows.X[chosen], y=rows.y[chosen], domain=rows.domain[chosen])

@@ -75,9 +75,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _is_input_error(error: Exception) -> bool:
     """Whether the caller can mend it: wrong names, missing data, unwritable folders."""
-    from marda.benchmarks.plan import PlanError
-    from marda.benchmarks.store import StoreError
-
+    try:
+        from marda.benchmarks.plan import PlanError
+        from marda.benchmarks.store import StoreError
+    except Exception:  # out of memory, nothing can be imported any more: tell the first error
+        return isinstance(error, OSError)
     if isinstance(error, PlanError | StoreError | OSError):
         return True
     known = ("marda.datasets", "DataError"), ("marda.io", "InputError")
