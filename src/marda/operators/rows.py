@@ -38,7 +38,7 @@ class Rows:
     """
 
     def __init__(self, X: Any, center: Vector | None = None, origin: Rows | None = None):
-        self.origin = origin or self
+        self.origin = origin
         self.X = X
         self.center = center if center is None or center.any() else None
         self.shape: tuple[int, int] = X.shape
