@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from marda import MDAClassifier
-from marda.bench.data import sparse_problem
+from marda.benchmarks.speed.cases import sparse_problem
 from problems import relative
 
 CODE = """
 import json, sys, time
 from marda import MDAClassifier
-from marda.bench.data import sparse_problem
-from marda.experiments.memory import peak_mb
+from marda.benchmarks.speed.cases import sparse_problem
+from marda._memory import peak_mb
 X, y, domain = sparse_problem(9000, 10_000, 20)
 started = time.process_time()
 model = MDAClassifier(sys.argv[1]).fit(X, y, sample_domain=domain)

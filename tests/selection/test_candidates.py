@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from marda import MDAClassifier
 from marda._validation import Labels
-from marda.bench.data import dense_problem
+from marda.benchmarks.speed.cases import dense_problem
 from marda.noise import Gaussian
 from marda.selection import _bases, candidates, path
 from marda.selection._path_maps import TOLERANCE
