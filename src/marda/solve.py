@@ -26,7 +26,7 @@ from marda.operators.primal import PrimalDenoiser
 from marda.problem import Problem
 from marda.terms import Model, PredictionTerm
 
-__all__ = ["Solution", "solve"]
+__all__ = ["Solution", "checked", "solve"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -307,11 +307,11 @@ def solve(
     Z = z0 = WZ = None
     if z_step is not None:
         Z, z0, WZ = z_step(delta, U)
-    checked = _checked(problem, denoiser, domain, delta, U, z_step, Z, WZ)
-    return Solution(problem, model, denoiser, delta, U, Z, z0, curve, 1, True, *checked)
+    residual, error = checked(problem, denoiser, domain, delta, U, z_step, Z, WZ)
+    return Solution(problem, model, denoiser, delta, U, Z, z0, curve, 1, True, residual, error)
 
 
-def _checked(
+def checked(
     problem: Problem,
     denoiser: Denoiser,
     terms: Sequence[PredictionTerm],
@@ -405,7 +405,7 @@ def _alternate(
     more = z_step.correction(delta, U, Z, WZ)
     off = max(off, _size(more, denoiser) / max(_size(Z, denoiser), TINY))
     Z, z0, WZ = z_step.finished(delta, U, Z + more)
-    residual, error = _checked(problem, denoiser, terms, delta, U, z_step, Z, WZ)
+    residual, error = checked(problem, denoiser, terms, delta, U, z_step, Z, WZ)
     error = max(error, GROWTH * off)
     return Solution(
         problem, model, denoiser, delta, U, Z, z0, curve, n_iter, converged, residual, error

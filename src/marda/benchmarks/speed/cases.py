@@ -30,10 +30,12 @@ from marda.benchmarks.plan import MODELS_US, Spec, TaskSpec
 from marda.benchmarks.store import ResultRow, Store, now, stamp
 from marda.datasets import Dataset, make_task
 from marda.operators.cost import Workload, costs
+from marda.solve import checked
 
 __all__ = [
     "alternation",
     "blas_share",
+    "checking",
     "dual",
     "floor",
     "joint",
@@ -205,6 +207,21 @@ def blas_share(d: int = 4000) -> Figures:
     whole = sum(entry.inlinetime for entry in entries)
     shares = {f"{label} %": 100 * seconds / whole for label, seconds in spent.items()}
     return {"features": d, "fit_s": whole, "ratio": sum(spent.values()) / whole, **shares}
+
+
+def checking(method: str = "S1", d: int = 2000) -> Figures:
+    """Share of a fit that `residual_` and its condition numbers take (ratio: the share)."""
+    X, y, domain = dense_problem(3 * d // 2, d)
+    model = MDAClassifier(method, solver="primal")
+    model.fit(X, y, sample_domain=domain)  # libraries warm up
+    profile = cProfile.Profile()
+    profile.enable()
+    model.fit(X, y, sample_domain=domain)
+    profile.disable()
+    entries = [e for e in profile.getstats() if not isinstance(e.code, str)]
+    whole = max(entry.totaltime for entry in entries)
+    check = next(e.totaltime for e in entries if e.code is checked.__code__)
+    return {"features": d, "fit_s": whole, "check_s": check, "ratio": check / whole}
 
 
 def floor(d: int = 4000) -> Figures:
