@@ -1,0 +1,59 @@
+"""Draw docs/images/benchmarks.svg from the figures of docs/benchmarks.md.
+
+python scripts/make_figures.py
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+DOCS = Path(__file__).parent.parent / "docs"
+TASK = re.compile(r"(\w+ → \w+) ([\d.]+) \(([\d.]+)\)")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7")
+MARKERS = "osD^v"
+
+
+def figures(page: str) -> dict[str, list[tuple[str, float, float]]]:
+    """Task by task: (name, MDAClassifierCV, source-only ridge) of every data set of the page."""
+    found = {}
+    for line in page.splitlines():
+        tasks = TASK.findall(line) if line.startswith("- ") else []
+        if tasks:
+            found[line[2:].partition(":")[0]] = [(n, float(a), float(b)) for n, a, b in tasks]
+    return found
+
+
+def main() -> None:
+    """Read, draw, write."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams.update({"svg.hashsalt": "marda", "font.size": 10})
+    import matplotlib.pyplot as plt
+
+    found = figures((DOCS / "benchmarks.md").read_text(encoding="utf-8"))
+    fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
+    left.plot([30, 100], [30, 100], color="#888888", linewidth=1)
+    for k, (name, tasks) in enumerate(found.items()):
+        ours, plain = np.array([t[1:] for t in tasks]).T
+        left.plot(plain, ours, MARKERS[k], color=COLOURS[k], alpha=0.8, label=name, markersize=5)
+        right.barh(k, plain.mean(), 0.36, color="#888888", label=None if k else "source-only ridge")
+        right.barh(k + 0.38, ours.mean(), 0.36, color=COLOURS[k])
+        right.annotate(f" {plain.mean():.1f}", (plain.mean(), k), va="center", fontsize=9)
+        right.annotate(f" {ours.mean():.1f}", (ours.mean(), k + 0.38), va="center", fontsize=9)
+    left.set(xlabel="source-only ridge (%)", ylabel="MDAClassifierCV (%)", title="every task")
+    left.legend(frameon=False, fontsize=9)
+    right.set_yticks(np.arange(len(found)) + 0.19, [name.replace(", ", ",\n", 1) for name in found])
+    right.invert_yaxis()
+    right.set(xlabel="accuracy on the target (%)", title="mean over tasks (grey: source only)")
+    right.set_xlim(0, 105)
+    for ax in (left, right):
+        ax.spines[["top", "right"]].set_visible(False)
+    fig.savefig(DOCS / "images" / "benchmarks.svg", metadata={"Date": None, "Creator": None})
+
+
+if __name__ == "__main__":
+    main()
