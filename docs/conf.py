@@ -38,7 +38,7 @@ numpydoc_xref_param_type = False
 autodoc_typehints = "none"
 autosummary_generate = True
 autosummary_ignore_module_all = False
-suppress_warnings = ["myst.xref_missing", "config.cache"]
+
 
 sphinx_gallery_conf = {
     "examples_dirs": [str(HERE.parent / "examples")],
