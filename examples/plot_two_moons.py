@@ -65,11 +65,11 @@ axes[1, 0].set_ylabel("10 rounds of self-labelling")
 plt.show()
 
 # %%
-# Accuracy by angle, as a mean over five draws. Self-labelling carries the border some ten degrees
-# further. Beyond that the first labels are wrong for a part of the moons, and rounds make nothing
-# better: no method without labels can know which moon is which after half a turn. Where a round
-# tears neighbours apart, marda undoes it, stops and says so with a warning; the numbers beside
-# the points count these warnings.
+# Accuracy by angle, as a mean over five draws. Self-labelling carries the border some fifteen
+# degrees further. Beyond that the first labels are wrong for a part of the moons, and rounds make
+# nothing better: no method without labels can know which moon is which after half a turn. Where a
+# round tears neighbours apart, marda undoes it, stops and says so with a warning; the numbers
+# beside the points count these warnings.
 
 degrees = np.arange(0, 61, 10)
 curves, stopped = np.zeros((2, len(degrees))), np.zeros(len(degrees), dtype=int)
@@ -94,5 +94,5 @@ for angle, value, count in zip(degrees, curves[1], stopped, strict=True):
 ax.axhline(0.5, color="k", linewidth=0.8, linestyle=":")
 ax.annotate("guessing", (0, 0.515), fontsize=9)
 ax.set(xlabel="turn of the target (degrees)", ylabel="accuracy on the target", ylim=(0.25, 1.03))
-ax.legend(frameon=False, loc="upper right")
+ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 0.3))
 plt.show()

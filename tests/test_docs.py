@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import re
 from importlib import import_module
@@ -100,3 +101,13 @@ def test_figures_of_the_readme_are_those_of_the_benchmarks():
         plain, ours = means[name]
         assert abs(sum(t[1] for t in tasks) / len(tasks) - ours) < 0.1
         assert abs(sum(t[2] for t in tasks) / len(tasks) - plain) < 0.1
+
+
+@pages
+@pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda p: p.stem)
+def test_python_of_the_pages_compiles_and_imports_what_exists(path):
+    for block in re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
+        tree = ast.parse(block, str(path))
+        imports = [n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
+        ours = [n for n in imports if "skada" not in ast.unparse(n)]
+        exec(compile(ast.Module(ours, []), str(path), "exec"), {})
