@@ -46,6 +46,10 @@ for arguments in settings.values():
 
 # %%
 # Points are estimates, lines their 95 % bootstrap intervals.
+#
+# S1 gains ten points of accuracy while the MMD grows. S1M with a large weight makes the domains
+# indistinguishable for a linear classifier, and gains nothing more. Distances warn, and labels
+# decide.
 
 fig, axes = plt.subplots(1, 3, figsize=(10, 3), sharey=True, layout="constrained")
 places = np.arange(len(names))

@@ -40,9 +40,9 @@ print(
 )
 
 # %%
-# What the level does. Little noise changes little; noise near 1 leaves only the direction that
-# all words share. In between, words of the target that the source never uses lend their meaning
-# to those it does.
+# What the level does. The more noise, the fewer directions are left, and the more each word
+# borrows from those around it. Here accuracy grows with it, and passes what is possible without
+# the words that only the target uses: their meaning came through words of both.
 
 accuracy, variation = [], []
 for Hs, Ht in rows:
