@@ -1,5 +1,9 @@
 # Every target creates and uses .venv by itself; nothing else is needed than Python 3.11+.
-PYTHON ?= python3
+# PYTHON=/path/to/python chooses one; otherwise one that works is looked for.
+PYTHON ?= $(shell scripts/find_python.sh)
+# The newest that marda supports, and one for which the oldest dependencies were built.
+NEW_PYTHON ?= $(shell scripts/find_python.sh 3.13 3.12)
+OLD_PYTHON ?= $(shell scripts/find_python.sh 3.11 3.12)
 VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
@@ -9,10 +13,15 @@ export MARDA_DATA
 # One BLAS thread a test process: two processes on two cores do not fight.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: demo test lint types imports slow test-min bench torture torture-short docs clean
+.PHONY: demo test lint slow test-min test-new test-pre bench torture torture-short docs clean
+
+# A Python that is not there was reported when it was looked for: then there is nothing to run.
+make_venv = @python='$(1)'; test -n "$$python" && "$$python" -c 'import sys; sys.version_info >= \
+	(3, 11) or sys.exit("marda needs Python 3.11 or newer, got " + sys.version.split()[0])' \
+	&& echo "$$python -m venv $(2)" && "$$python" -m venv $(2)
 
 $(VENV)/.core: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
+	$(call make_venv,$(PYTHON),$(VENV))
 	$(BIN)/python -m pip install --quiet -e '.[cli,report]'
 	touch $@
 
@@ -35,15 +44,36 @@ slow: $(VENV)/.test  ## the slow, data and browser tests
 	# scikit-learn's checks of other arrays run only where SciPy was told of them when it was loaded.
 	SCIPY_ARRAY_API=1 $(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) -k array_api
 
-test-min:  ## the default suite against the oldest supported dependencies
-	$(MAKE) VENV=.venv-min .venv-min/.oldest
+test-min: .venv-min/.oldest  ## the default suite against the oldest supported dependencies
 	$(TEST_ENV) .venv-min/bin/python -m pytest -n $(WORKERS)
 
 .venv-min/.oldest: pyproject.toml constraints-min.txt
-	$(PYTHON) -m venv .venv-min
+	$(call make_venv,$(OLD_PYTHON),.venv-min)
 	.venv-min/bin/python -m pip install --quiet -c constraints-min.txt -e '.[cli,report]' \
 		pytest pytest-xdist hypothesis pandas threadpoolctl python-flint
 	touch $@
+
+NEWEST := numpy scipy scikit-learn
+
+test-new: .venv-new/.newest  ## the default suite on the newest Python and dependencies at hand
+	$(TEST_ENV) .venv-new/bin/python -m pytest -n $(WORKERS)
+
+.venv-new/.newest: pyproject.toml
+	$(MAKE) VENV=.venv-new PYTHON='$(NEW_PYTHON)' .venv-new/.test
+	.venv-new/bin/python -m pip install --quiet --upgrade $(NEWEST)
+	touch $@
+
+test-pre: .venv-new/.newest  ## the same with release candidates, where the index has any
+	@found=$$(.venv-new/bin/python -m pip install --pre --upgrade --dry-run $(NEWEST) \
+		| sed -n 's/^Would install //p'); \
+	if [ -z "$$found" ]; then \
+		echo "No release candidate of $(NEWEST) is newer than what test-new runs."; \
+	else \
+		echo "Release candidates: $$found"; \
+		$(MAKE) VENV=.venv-pre PYTHON='$(NEW_PYTHON)' .venv-pre/.test \
+		&& .venv-pre/bin/python -m pip install --quiet --pre --upgrade $(NEWEST) \
+		&& $(TEST_ENV) .venv-pre/bin/python -m pytest -n $(WORKERS); \
+	fi
 
 lint: $(VENV)/.dev  ## ruff, strict types, layer order
 	$(BIN)/ruff check .
@@ -52,7 +82,7 @@ lint: $(VENV)/.dev  ## ruff, strict types, layer order
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.test  ## speed ratios in one run; writes docs/performance.md
-	$(BIN)/python -m marda.bench
+	$(BIN)/marda bench --json docs/performance.json --page docs/performance.md
 
 torture: $(VENV)/.test  ## everything that was tried to break it, and what happened (minutes)
 	$(TEST_ENV) $(BIN)/python -m scripts.torture
@@ -64,4 +94,4 @@ docs: $(VENV)/.dev  ## the documentation, into docs/_build/html
 	$(TEST_ENV) $(BIN)/sphinx-build -W -q -b html docs docs/_build/html
 
 clean:
-	rm -rf $(VENV) .venv-min build dist docs/_build docs/auto_examples docs/reference/generated
+	rm -rf $(VENV) .venv-312 .venv-min .venv-new .venv-pre build dist docs/_build docs/auto_examples docs/reference/generated

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from marda.experiments import demo, findings, standings
-from marda.experiments.contest import plan_contest
-from marda.experiments.plan import plan_table
-from marda.experiments.rows import ResultRow, failed, stamp
-from marda.experiments.specs import spec_hash
-from marda.experiments.stored import Stored
-from marda.experiments.tables import build
+from marda.benchmarks import demo, leaderboard
+from marda.benchmarks.plan import plan_leaderboard, plan_table, spec_hash
+from marda.benchmarks.reproduce import Results
+from marda.benchmarks.store import ResultRow, failed, stamp
+from marda.benchmarks.tables import build_table, check_findings
 from marda.workflow import ReadOptions, adapt, compare
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -87,18 +85,18 @@ def _reproduced() -> str:
     }
     rows = [made(spec) for specs in plans.values() for spec in specs]
     rows[0] = made(rows[0].spec, message=f"a warning with {HOSTILE}")
-    tables = tuple(build(name, specs, rows) for name, specs in plans.items())
+    tables = tuple(build_table(name, specs, rows) for name, specs in plans.items())
     failures = tuple(failed(plans["us"][:2], f"no luck {HOSTILE}"))
-    return reproduced_page(Stored(tables, (), findings.check(rows), tuple(rows), failures))
+    return reproduced_page(Results(tables, (), check_findings(rows), tuple(rows), failures))
 
 
 def _auto() -> str:
     from marda.report.reproduced import reproduced_page
 
-    specs = plan_contest("us", benchmarks=["amt"], draws=1)
+    specs = plan_leaderboard("us", benchmarks=["amt"], draws=1)
     rows = tuple(made(spec) for spec in specs)
-    boards = standings.boards(specs, rows)
-    return reproduced_page(Stored((), boards, (), rows, (), tuple(standings.notes(specs))))
+    boards = leaderboard.leaderboards(specs, rows)
+    return reproduced_page(Results((), boards, (), rows, (), tuple(leaderboard.notes(specs))))
 
 
 KINDS = {

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from marda import MDAClassifier, pack
-from marda.diagnostics import confusion, denoise, gather
+from marda.diagnostics import denoise, gather
 from marda.diagnostics.evidence import GAPS, POINTS
 
 RNG = np.random.default_rng(3)
@@ -141,12 +141,6 @@ def test_shares_and_losses():
     np.testing.assert_allclose(seen.shares.sum(1), 1)
     assert len(seen.losses) > 1
     assert look().losses == ()
-
-
-def test_confusion():
-    classes = np.array(["a", "b"])
-    truth, predicted = np.array(["a", "a", "b"]), np.array(["a", "b", "b"])
-    np.testing.assert_array_equal(confusion(classes, truth, predicted), [[1, 1], [0, 1]])
 
 
 def test_a_model_that_centres_is_told_which_rows_are_the_sources():

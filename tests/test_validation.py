@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 
-from marda._validation import check_domains, check_number, encode_labels, is_marked
+from marda._validation import check_domains, check_number, encode_labels, is_marked, summed
 
 DOMAIN = np.array([0, 0, 0, -1, -1])
 
@@ -128,3 +129,15 @@ def test_the_mark_among_source_labels():
 def test_bad_labels(y, message):
     with pytest.raises(ValueError, match=message):
         encode_labels(y, DOMAIN, -1)
+
+
+def test_sparse_entries_of_one_place_are_summed_in_a_copy():
+    X = sp.csr_array(([1.0, 2.0, 3.0], [1, 0, 1], [0, 3]), shape=(1, 2))
+    got = summed(X)
+    assert got.toarray().tolist() == [[2.0, 4.0]]
+    assert got.data.tolist() == [2.0, 4.0]
+    assert X.data.tolist() == [1.0, 2.0, 3.0]
+    assert X.indices.tolist() == [1, 0, 1]
+    assert summed(got) is got
+    dense = np.ones((2, 2))
+    assert summed(dense) is dense

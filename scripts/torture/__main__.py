@@ -16,7 +16,7 @@ from importlib import import_module
 
 from scripts.torture.outcome import Outcome
 
-SECTIONS = ("files",)
+SECTIONS = ("files", "estimators", "processes")
 
 
 def main(argv: list[str] | None = None) -> int:

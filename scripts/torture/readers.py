@@ -16,11 +16,11 @@ import scipy.io
 import scipy.sparse as sp
 
 import marda
+from marda.benchmarks import store as stores
+from marda.benchmarks.plan import plan_table
+from marda.benchmarks.store import ResultRow, failed
 from marda.datasets import DataError
 from marda.datasets._readers import csv_domain, mat_domain, npz_domain
-from marda.experiments import store as stores
-from marda.experiments.plan import plan_table
-from marda.experiments.rows import ResultRow, failed
 from marda.io import InputError, read_table
 from marda.moments.files import MomentsFileError
 from marda.moments.parquet import ParquetError, ParquetRows

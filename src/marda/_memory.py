@@ -1,12 +1,20 @@
-"""How much memory there is, so that a large allocation can be refused before it is made."""
+"""How much memory there is, so that a large allocation can be refused; how much was taken."""
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 
-__all__ = ["DEFLATE_RATIO", "available_memory", "format_bytes"]
+__all__ = [
+    "DEFLATE_RATIO",
+    "available_memory",
+    "format_bytes",
+    "parse_bytes",
+    "peak_mb",
+    "reset_peak",
+]
 
 #: Deflate cannot make more bytes of one than this (zlib's own figure): what a compressed file
 #: declares is compared with it before memory is taken.
@@ -65,3 +73,27 @@ def _machine_memory() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows: no cheap answer without a dependency
         return 8 * 10**9
+
+
+def reset_peak() -> None:
+    """Start a new high-water mark where the system can (Linux); elsewhere it only grows."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return
+
+
+def peak_mb() -> float | None:
+    """High-water mark of resident memory in MB, or None where it cannot be asked for."""
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    except OSError:
+        pass
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 1024

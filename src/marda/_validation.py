@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
@@ -23,6 +24,7 @@ __all__ = [
     "encode_labels",
     "is_class",
     "is_marked",
+    "summed",
 ]
 
 UNLABELED = -1  # code of a row without a label
@@ -45,6 +47,18 @@ def check_number(name: str, value: Any, *, low: float = 0.0, strict: bool = Fals
         bound = "above" if strict else "at least"
         raise ValueError(f"{name} must be {bound} {low:g}, got {value!r}.")
     return number
+
+
+def summed(X: Any) -> Any:
+    """Checked rows; sparse ones with every entry stored once, in order.
+
+    The entries of one place are its sum: a square root or a count must not see its parts. SciPy
+    would also bring them together in the caller's own array.
+    """
+    if sp.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def check_domains(sample_domain: Any, n_rows: int, *, both: bool = True) -> NDArray[np.int64]:

@@ -59,6 +59,31 @@ class Settings:
     fit_intercept: bool = True
 
 
+COPY_BYTES = 2**27  # of float32 rows that are held as float64 ones, too: products then need no cast
+#: Sums of squares outside these are refused: products of them leave the range of float64.
+SMALLEST, LARGEST = 1e-140, 1e140
+
+
+def _check_size(squares: float) -> None:
+    if squares and not SMALLEST <= squares <= LARGEST:
+        raise ValueError(
+            f"the entries of X are too {'small' if squares < 1 else 'large'} (their squares add up "
+            f"to {squares:.1e}; {SMALLEST:.0e} to {LARGEST:.0e} is possible): rescale X, for "
+            "example with sklearn.preprocessing.MaxAbsScaler."
+        )
+
+
+def _centred(X: Any, center: Vector) -> Rows:
+    """Rows about a centre; dense ones are moved there in place, float32 ones in a copy if small."""
+    if sp.issparse(X):
+        return Rows(X, center)
+    if X.dtype == np.float64:
+        X -= center
+        return Rows(X)
+    given = Rows(X, center)
+    return Rows(X - center, origin=given) if 8 * X.size <= COPY_BYTES else given
+
+
 class Problem:
     """The operators of (★) for one data set and one setting.
 
@@ -101,6 +126,7 @@ class Problem:
         self.count, moved, _ = moments.about(moments.shift)
         self.center = moments.shift + moved / self.count if self.bias else np.zeros(d)
         self._squares = moments.about(np.zeros(d))[2]
+        _check_size(float(self._squares.sum()))
         self._group_weights = moments.group_weights(class_weights)
         self._denoisers: dict[str, Denoiser] = {}
         self._rows = None
@@ -111,11 +137,7 @@ class Problem:
             self.row_labels = labels[labels != UNLABELED]
             weights = class_weights[self.row_labels]
             self._row_weights = None if np.all(weights == 1) else weights
-            if self.bias and not sp.issparse(X) and X.dtype == np.float64:
-                X -= self.center
-                self._rows = Rows(X)
-            else:
-                self._rows = Rows(X, self.center)
+            self._rows = _centred(X, self.center)
 
     # Ridges and weights -----------------------------------------------------------------------
     # With scaling="relative" each is a fraction of what it competes with, so that features times

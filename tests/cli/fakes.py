@@ -1,16 +1,12 @@
-"""Executors for tests of the command: found by name inside real worker processes."""
+"""Executors for tests of the command: real worker processes import them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from marda.experiments.rows import ResultRow, stamp
-from marda.experiments.specs import Unit, spec_hash
-
-
-def name_of(function: str) -> str:
-    return f"{__name__}:{function}"
+from marda.benchmarks.plan import Unit, spec_hash
+from marda.benchmarks.store import ResultRow, stamp
 
 
 def good(unit: Unit, data_dir: Path | None) -> Iterator[ResultRow]:

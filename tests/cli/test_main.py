@@ -1,3 +1,4 @@
+import argparse
 import os
 import signal
 import subprocess
@@ -107,7 +108,7 @@ def test_wrong_calls(call, words, refused, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("out", ["file/page.html", "none/page.html", "."])
 def test_unwritable_page_is_refused_before_the_work(out, capsys, tmp_path):
-    from marda.experiments import demo
+    from marda.benchmarks import demo
 
     (tmp_path / "file").touch()
     with pytest.MonkeyPatch.context() as patch:
@@ -125,7 +126,7 @@ def test_unwritable_page_is_refused_before_the_work(out, capsys, tmp_path):
     ],
 )
 def test_errors_inside_a_command(error, code, words, capsys, monkeypatch):
-    from marda.experiments import demo
+    from marda.benchmarks import demo
 
     def fail():
         raise error
@@ -137,8 +138,27 @@ def test_errors_inside_a_command(error, code, words, capsys, monkeypatch):
     assert err.strip().count("\n") == 0
 
 
+def test_an_error_is_told_where_nothing_can_be_imported(capsys, monkeypatch):
+    """Short of memory, the modules that name errors may not load any more."""
+
+    def run(args):
+        raise MemoryError("12 GB are not there")
+
+    monkeypatch.setitem(sys.modules, "marda.benchmarks.plan", None)
+    monkeypatch.setattr(cli, "parser", lambda: _parser_of(run))
+    assert cli.main(["x"]) == 1
+    assert capsys.readouterr().err.startswith("marda x: MemoryError: 12 GB are not there")
+
+
+def _parser_of(run):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("command")
+    parser.set_defaults(run=run, version=False)
+    return parser
+
+
 def test_debug_shows_the_traceback(monkeypatch):
-    from marda.experiments import demo
+    from marda.benchmarks import demo
 
     monkeypatch.setenv("MARDA_DEBUG", "1")
     monkeypatch.setattr(demo, "run_demo", lambda: 1 / 0)
@@ -154,7 +174,7 @@ def test_wrong_call_from_a_shell():
 
 def test_ctrl_c_from_a_shell(tmp_path):
     code = (
-        "import sys, time; from marda import cli; from marda.experiments import demo\n"
+        "import sys, time; from marda import cli; from marda.benchmarks import demo\n"
         "demo.run_demo = lambda: (print('ready', flush=True), time.sleep(30))\n"
         "sys.exit(cli.main(['demo']))"
     )

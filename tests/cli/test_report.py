@@ -7,9 +7,8 @@ import sys
 import pytest
 
 from marda import cli
-from marda.experiments.plan import plan_table
-from marda.experiments.specs import Unit
-from marda.experiments.store import Store
+from marda.benchmarks.plan import Unit, plan_table
+from marda.benchmarks.store import Store
 
 from .fakes import good
 

@@ -4,9 +4,9 @@ import sys
 import pytest
 
 from marda import cli
-from marda.experiments import runner, tasks
-from marda.experiments.plan import BENCHMARKS
-from marda.experiments.reproduce import Request, reproduce
+from marda.benchmarks import execute, runner
+from marda.benchmarks.plan import BENCHMARKS, Request
+from marda.benchmarks.reproduce import reproduce
 
 from . import fakes
 
@@ -18,10 +18,10 @@ def faked(monkeypatch):
     """Real processes and a real store; only the fitting is faked."""
 
     def with_executor(name):
-        monkeypatch.setitem(runner.run.__kwdefaults__, "executor", fakes.name_of(name))
+        monkeypatch.setitem(runner.run.__kwdefaults__, "executor", getattr(fakes, name))
 
     monkeypatch.setattr(
-        tasks, "present_domains", lambda names, folder: {n: BENCHMARKS[n].domains for n in names}
+        execute, "present_domains", lambda names, folder: {n: BENCHMARKS[n].domains for n in names}
     )
     with_executor("good")
     return with_executor
@@ -88,7 +88,7 @@ def test_foreign_store(faked, tmp_path, capsys):
 def test_missing_domains_are_left_out(faked, tmp_path):
     present = {"oc10-decaf6": ("dslr", "webcam")}
     request = Request(table="us", datasets=("oc10-decaf6",))
-    outcome = reproduce(request, tmp_path, jobs=1, executor=fakes.name_of("good"), present=present)
+    outcome = reproduce(request, tmp_path, jobs=1, executor=fakes.good, present=present)
     assert {row.spec.task.pair for row in outcome.rows} == {"dslr-webcam", "webcam-dslr"}
     cell = outcome.tables[0].blocks[0].rows[0].cells[0]
     assert cell.paper is not None
@@ -102,7 +102,6 @@ def test_auto_next_to_the_alternatives(faked, tmp_path, capsys):
     for words in (
         "OFF31 (SqueezeNet features), US, 6 tasks, accuracy in percent",
         "auto next to the alternatives, means over tasks",
-        "goal 75.0",
         "no harm",
         "CORAL logistic",
         "108 rows computed, 0 from the store, 0 failed",
@@ -118,7 +117,7 @@ def test_auto_next_to_the_alternatives(faked, tmp_path, capsys):
     assert "0 rows computed, 108 from the store" in capsys.readouterr().out
 
 
-def test_failures_of_the_contest_are_told_with_their_reason(faked, tmp_path, capsys):
+def test_failures_of_the_leaderboard_are_told_with_their_reason(faked, tmp_path, capsys):
     faked("always_raises")
     call = ["reproduce", "--settings", "auto", "--datasets", "amt", "--tasks", "books-dvd"]
     call += ["--models", "auto", "OT", "--jobs", "1", "--out", str(tmp_path)]

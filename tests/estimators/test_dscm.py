@@ -102,3 +102,13 @@ def test_order_of_rows_and_marks():
     marked = np.where(case.codes < 0, 77, case.codes)
     c = DSCM(unlabeled=77).fit(case.X, marked, sample_domain=case.domain)
     np.testing.assert_array_equal(c.means_, a.means_)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1 / 3, 1e6 + 0.1])
+def test_rounding_is_no_temperature(value):
+    """Sums about the mean of all rows leave rounding, which is no temperature."""
+    X = np.full((40, 1), value)
+    X[20:] += np.linspace(0.1, 3, 20)[:, None]
+    y = np.where(np.arange(40) < 20, np.arange(40) % 2, -1)
+    model = DSCM().fit(X, y, sample_domain=np.repeat([1, -1], 20))
+    assert model.temperature_ == 1.0

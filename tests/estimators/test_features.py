@@ -7,6 +7,7 @@ import pytest
 
 from estimators.helpers import classifier, fitted, scores
 from marda import MDA, MDAClassifier
+from marda.estimators._denoised import row_lengths
 from problems import make_case, relative
 
 METHODS = ("BL", "MCF", "S1", "S1M", "S1D", "J12", "J12D")
@@ -105,3 +106,23 @@ def test_relative_scaling_is_the_same_by_every_route(method, solver):
         fitted(classifier(method, scaling="relative", solver=s), case) for s in ("primal", solver)
     )
     assert relative(scores(other, case.X), scores(one, case.X)) < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_lengths_of_rows_in_any_unit(dtype):
+    X = np.array([[3, 4], [0, 0], [0, 5]], dtype=dtype)
+    for scale in (1e-30, 1.0, 1e30) if dtype is np.float32 else (1e-300, 1.0, 1e300):
+        got = row_lengths((X * scale).astype(dtype))
+        np.testing.assert_allclose(got / scale, [5, 0, 5], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_domain_of_one_row_is_its_own_centre(dtype):
+    """Centred, it is nothing: its rounding must not be scaled to unit length."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(5, 1, (41, 30)).astype(dtype)
+    y, domain = np.arange(41) % 2, np.repeat([1, 2, -1], [20, 1, 20])
+    model = MDA("S1", center=True, normalize=True).fit(X, y, sample_domain=domain)
+    H = model.transform(X, sample_domain=domain)
+    np.testing.assert_array_equal(H[20], 0)
+    np.testing.assert_allclose(np.linalg.norm(np.delete(H, 20, axis=0), axis=1), 1, rtol=1e-5)

@@ -167,3 +167,32 @@ def test_held_rows_change_nothing_but_the_time(rows, gaussian, explicit, monkeyp
     ):
         assert not holding._held.starts(*given)
         np.testing.assert_allclose(holding.fit(*given)[1], plain.fit(*given)[1], atol=1e-10)
+
+
+@pytest.mark.parametrize("gaussian", [True, False])
+@pytest.mark.parametrize(("dtype", "exponent"), [(np.float64, -300), (np.float32, 70)])
+def test_units_do_not_matter(gaussian, dtype, exponent):
+    """A variance below 1e-30 is a variance; squares of large float32 rows do not overflow."""
+    rng = np.random.default_rng(3)
+    F = rng.normal(size=(30, 4)).astype(dtype)
+    Y = signs(rng.integers(0, 2, 30), 2)
+    rows, weights = np.arange(30), np.ones(30)
+    scaled = np.ldexp(F, exponent)
+    ridge = 0.5 if gaussian else float(np.ldexp(0.5, 2 * exponent))
+    expected = RidgeOnRows(F, gaussian=gaussian).fit(rows, Y, weights, 0.5)[1]
+    got = RidgeOnRows(scaled, gaussian=gaussian).fit(rows, Y, weights, ridge)[1]
+    np.testing.assert_allclose(got, expected, atol=1e-4 if dtype is np.float32 else 1e-8)
+
+
+def test_features_too_large_to_square_are_refused():
+    with pytest.raises(ValueError, match=r"features reach 1\.0e\+200: .* Divide X"):
+        RidgeOnRows(np.diag([1e200, -1e200]), gaussian=True)
+
+
+@pytest.mark.parametrize("shape", [(40, 6), (6, 40)])
+def test_a_ridge_that_is_lost_in_the_rows_is_refused(shape):
+    F = np.ones(shape) * 1e150
+    rows, weights = np.arange(shape[0]), np.ones(shape[0])
+    Y = signs(rows % 2, 2)
+    with pytest.raises(ValueError, match="ridge_class is too small"):
+        RidgeOnRows(F, gaussian=False).fit(rows, Y, weights, 1e-3)

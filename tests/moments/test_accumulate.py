@@ -214,3 +214,31 @@ def test_without_grams():
     with pytest.raises(ValueError, match="built without Grams"):
         moments.scatter(np.zeros(3), np.ones(2))
     assert moments.shifted(np.ones(3)).gram is None
+
+
+@pytest.mark.parametrize("scale", [1e-140, 1e20, 1e39, 1e100, 1e140])
+def test_units_of_any_size(scale):
+    """A mean above float32's largest number is kept in float64."""
+    X = np.random.default_rng(0).normal(3, 1, (20, 4))
+    power = round(np.log2(scale))
+    plain, scaled = Moments.from_arrays(X), Moments.from_arrays(np.ldexp(X, power))
+    np.testing.assert_allclose(np.ldexp(scaled.means(), -power), plain.means(), rtol=1e-12)
+    center = plain.means()[0]
+    got = np.ldexp(scaled.scatter(np.ldexp(center, power)), -2 * power)
+    np.testing.assert_allclose(got, plain.scatter(center), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_large_float32_rows_are_summed_in_float64(make):
+    X = (1e20 * np.random.default_rng(0).normal(size=(20, 4))).astype(np.float32)
+    got = Moments.from_arrays(make(X))
+    wanted = Moments.from_arrays(X.astype(np.float64))
+    zero = np.zeros(4)
+    np.testing.assert_allclose(got.scatter(zero), wanted.scatter(zero), rtol=1e-12)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_rows_too_large_to_square_are_refused(make):
+    X = np.diag([1e200, 2e200, 3e200])
+    with pytest.raises(ValueError, match=r"squares of X are too large .* divide X"):
+        Moments.from_arrays(make(X))

@@ -81,6 +81,20 @@ def test_cg_joins_only_with_pivots():
     assert choose(work(3000, 400, r=100), limit=64 * GB)[0] != "cg"
 
 
+def test_cg_joins_for_a_plain_ridge_of_sparse_rows():
+    """W = I has no W₀: 13,500 × 14,400 words are products of the rows, not d×d or n×n."""
+    wide = work(13_500, 14_400, density=20 / 14_400, plain=True, n_classes=2)
+    chosen, cost = choose(wide, limit=100 * GB)
+    assert chosen == "cg"
+    assert cost.bytes < GB < costs(wide)["primal"].bytes
+    nothing = work(13_500, 14_400, density=20 / 14_400, plain=True, predictor=False)
+    assert choose(nothing, limit=100 * GB)[1].flops == 0
+    # dense rows, a singular matrix and small fits are factorised
+    assert choose(work(13_500, 14_400, plain=True), limit=100 * GB)[0] != "cg"
+    assert choose(wide, limit=100 * GB, dual=False)[0] == "primal"
+    assert choose(work(400, 300, density=0.1, plain=True), limit=100 * GB)[0] != "cg"
+
+
 def test_forced_solver():
     for solver in ("primal", "dual", "cg"):
         chosen, cost = choose(work(300, 300), solver, limit=100 * GB)

@@ -115,7 +115,7 @@ WANTED = {
     "compare-unlabelled": ["Labels are needed to choose", "Convergence of J12M"],
     "demo": ["Pairs and methods", "editorials → tweets", "Confusion matrix", "two dimensions"],
     "reproduce": ["Paper against ours", "Task by task: AMT, US", "findings", "2 runs failed"],
-    "reproduce-auto": ["AMT, US, 12 tasks", "Goals, harm and notes", "auto"],
+    "reproduce-auto": ["AMT, US, 12 tasks", "Checks and notes", "auto"],
 }
 
 

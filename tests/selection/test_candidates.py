@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from marda import MDAClassifier
 from marda._validation import Labels
-from marda.bench.data import dense_problem
+from marda.benchmarks.speed.cases import dense_problem
 from marda.noise import Gaussian
 from marda.selection import _bases, candidates, path
 from marda.selection._path_maps import TOLERANCE
@@ -197,8 +197,9 @@ def test_without_target_rows_the_domain_terms_vanish():
     one_source = np.ones(len(data.X), dtype=np.int64)
     many = [{"method": m, "ridge": 0} for m in ("S1", "S1M", "S1D")]
     S1, S1M, S1D = PathCandidates(data.X, data.labels, one_source).scores(many)
-    np.testing.assert_array_equal(S1, S1M)
-    np.testing.assert_allclose(S1, S1D, rtol=1e-12)
+    # BLAS does not promise the same last bit for every column of a product.
+    assert relative(S1, S1M) < 1e-13
+    assert relative(S1, S1D) < 1e-13
     assert relative(S1, fitted_scores(data._replace(domain=None), many[0])) < 1e-9
 
 

@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as end:  # argparse ends by itself after --help and wrong calls
         return int(end.code or 0)
     if args.version:
-        from marda.experiments.rows import versions
+        from marda._machine import versions
 
         print(f"marda {versions()['marda']}")
         return DONE
@@ -75,9 +75,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _is_input_error(error: Exception) -> bool:
     """Whether the caller can mend it: wrong names, missing data, unwritable folders."""
-    from marda.experiments.plan import PlanError
-    from marda.experiments.store import StoreError
-
+    try:
+        from marda.benchmarks.plan import PlanError
+        from marda.benchmarks.store import StoreError
+    except Exception:  # out of memory, nothing can be imported any more: tell the first error
+        return isinstance(error, OSError)
     if isinstance(error, PlanError | StoreError | OSError):
         return True
     known = ("marda.datasets", "DataError"), ("marda.io", "InputError")

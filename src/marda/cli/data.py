@@ -31,7 +31,7 @@ def register(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print what was asked for; 1 if a checksum is wrong."""
-    from marda.experiments.inventory import check_lines, list_lines, path_lines
+    from marda.benchmarks.render import check_lines, list_lines, path_lines
 
     lines, ok = {"list": list_lines, "check": check_lines, "path": path_lines}[args.what](
         args.names, args.data

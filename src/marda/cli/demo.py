@@ -26,9 +26,8 @@ def register(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the demo and print it."""
-    from marda.experiments.demo import run_demo
-    from marda.experiments.demo_text import text_lines
-    from marda.experiments.files import write_text
+    from marda.benchmarks.demo import run_demo, text_lines
+    from marda.benchmarks.render import write_text
     from marda.report import require
     from marda.workflow.outputs import check_names
 

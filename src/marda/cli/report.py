@@ -26,9 +26,8 @@ def register(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, write, and say where."""
-    from marda.experiments.files import write_text
-    from marda.experiments.folder import STORE
-    from marda.experiments.stored import read_stored
+    from marda.benchmarks.render import write_text
+    from marda.benchmarks.reproduce import STORE, read_results
     from marda.report import require
     from marda.workflow.outputs import check_names
 
@@ -36,6 +35,6 @@ def run(args: argparse.Namespace) -> int:
     from marda.report.reproduced import reproduced_page
 
     check_names((args.folder / STORE,), {"--out": args.out})
-    results = read_stored(args.folder)
+    results = read_results(args.folder)
     print(f"{len(results.rows)} rows; written: {write_text(args.out, reproduced_page(results))}")
     return 0

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from marda.cli._common import add_command, positive
+
+if TYPE_CHECKING:
+    from marda.benchmarks.reproduce import Results
 
 
 def register(commands: Any) -> None:
@@ -53,94 +57,78 @@ def register(commands: Any) -> None:
     add("--data", type=Path, metavar="DIR", help="folder of the data (default: MARDA_DATA)")
     add("--out", type=Path, default=Path("marda-results"), metavar="DIR", help="marda-results")
     add("--force", action="store_true", help="compute stored rows again")
-    add("--jobs", type=positive, metavar="N", help="processes (default: one a core)")
+    add("--jobs", type=positive, metavar="N", help="processes (default: one per core)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Reproduce and print; 1 if a row failed."""
-    from marda.experiments.folder import time_text
-    from marda.experiments.terminal import print_section
-
-    outcome, reasons = _contest(args) if args.settings == "auto" else _tables(args)
-    print_section("Where the time went", time_text(outcome.rows, outcome.report))
-    written = [*outcome.files, *_report(args.out, outcome)]
-    if outcome.failures:
-        print_section(f"{len(outcome.failures)} rows failed (run again to retry)", reasons)
-    print_section("Written", [str(line) for line in written])
-    return 1 if outcome.failures else 0
-
-
-def _tables(args: argparse.Namespace) -> tuple[Any, list[str]]:
-    """Run and print the paper's tables; also why rows failed."""
-    from marda.experiments.render import findings_lines
-    from marda.experiments.reproduce import Request, reproduce
-    from marda.experiments.terminal import print_section, print_table
+    from marda.benchmarks.plan import Request
+    from marda.benchmarks.render import print_section, time_text
+    from marda.benchmarks.reproduce import reproduce
+    from marda.benchmarks.runner import progress_for
 
     request = Request(
-        **_selected(args),
+        table=args.table,
+        datasets=_tuple(args.datasets),
         models=_tuple(args.models),
-        preprocessing=args.preprocessing or "paper",
+        classifiers=_tuple(args.classifiers),
+        tasks=_tuple(args.tasks),
+        preprocessing=args.preprocessing,
         settings=args.settings,
+        overrides=tuple(_setting(text) for text in args.set),
+        draws=args.draws,
     )
-    outcome = reproduce(request, args.out, **_options(args))
-    for table in outcome.tables:
+    results = reproduce(
+        request,
+        args.out,
+        data_dir=args.data,
+        jobs=args.jobs,
+        force=args.force,
+        progress=progress_for(sys.stderr),
+    )
+    reasons = _print_leaderboards(results) if args.settings == "auto" else _print_tables(results)
+    assert results.report is not None
+    print_section("Where the time went", time_text(results.rows, results.report))
+    written = [*results.files, *_report(args.out, results)]
+    if results.failures:
+        print_section(f"{len(results.failures)} rows failed (run again to retry)", reasons)
+    print_section("Written", [str(line) for line in written])
+    return 1 if results.failures else 0
+
+
+def _print_tables(results: Results) -> list[str]:
+    """Print the paper's tables; also why rows failed."""
+    from marda.benchmarks.render import findings_lines, print_section, print_table
+
+    for table in results.tables:
         print_table(table)
-    print_section("The paper's findings, checked on our rows", findings_lines(outcome.findings))
-    return outcome, sorted({f.message for f in outcome.failures})
+    print_section("The paper's findings, checked on our rows", findings_lines(results.findings))
+    return sorted({f.message for f in results.failures})
 
 
-def _contest(args: argparse.Namespace) -> tuple[Any, list[str]]:
-    """Run and print marda's own choice next to the alternatives; also why rows failed."""
-    from marda.experiments import standings
-    from marda.experiments.terminal import print_section
-    from marda.experiments.versus import ContestRequest, contest, failure_lines
+def _print_leaderboards(results: Results) -> list[str]:
+    """Print marda's own choice next to the alternatives; also why rows failed."""
+    from marda.benchmarks.leaderboard import leaderboard_grid, summary_grid
+    from marda.benchmarks.render import align, print_section
+    from marda.benchmarks.reproduce import failure_lines
 
-    request = ContestRequest(
-        **_selected(args), methods=_tuple(args.models), preprocessing=args.preprocessing
-    )
-    outcome = contest(request, args.out, **_options(args))
-    for board in outcome.boards:
-        print_section(board.heading, standings.to_plain(standings.board_grid(board)))
-    summary = standings.to_plain(standings.summary_grid(outcome.boards))
+    for board in results.leaderboards:
+        print_section(board.heading, align(leaderboard_grid(board), rule=True))
+    summary = align(summary_grid(results.leaderboards), rule=True)
     print_section("auto next to the alternatives, means over tasks", summary)
-    if outcome.checks:
-        print_section("Goals and harm", outcome.checks)
-    print_section("Notes", outcome.notes)
-    return outcome, failure_lines(outcome.failures)
+    if results.checks:
+        print_section("Checks", results.checks)
+    print_section("Notes", results.notes)
+    return failure_lines(results.failures)
 
 
-def _selected(args: argparse.Namespace) -> dict[str, Any]:
-    """What both requests choose by."""
-    return {
-        "table": args.table,
-        "datasets": _tuple(args.datasets),
-        "classifiers": _tuple(args.classifiers),
-        "tasks": _tuple(args.tasks),
-        "overrides": tuple(_setting(text) for text in args.set),
-        "draws": args.draws,
-    }
-
-
-def _options(args: argparse.Namespace) -> Any:
-    """`RunOptions` of the arguments."""
-    from marda.experiments.progress import for_terminal
-
-    return {
-        "data_dir": args.data,
-        "jobs": args.jobs,
-        "force": args.force,
-        "progress": for_terminal(),
-    }
-
-
-def _report(folder: Path, outcome: Any) -> list[str | Path]:
+def _report(folder: Path, results: Results) -> list[str | Path]:
     """Write the page beside the tables; without its extra, say how to get it."""
-    from marda.experiments.files import write_text
-    from marda.experiments.stored import from_outcome
+    from marda.benchmarks.render import write_text
     from marda.io import InputError
     from marda.report import require
 
-    if not outcome.rows:
+    if not results.rows:
         return []
     try:
         require()
@@ -148,7 +136,7 @@ def _report(folder: Path, outcome: Any) -> list[str | Path]:
         return [f"no report.html: {error} Then: marda report {folder} --out report.html"]
     from marda.report.reproduced import reproduced_page
 
-    return [write_text(folder / "report.html", reproduced_page(from_outcome(outcome)))]
+    return [write_text(folder / "report.html", reproduced_page(results))]
 
 
 def _tuple(values: list[str] | None) -> tuple[str, ...] | None:
@@ -160,7 +148,7 @@ def _tuple(values: list[str] | None) -> tuple[str, ...] | None:
 
 def _setting(text: str) -> tuple[str, Any]:
     """``ridge_class=10`` → a name and a JSON value, else a string."""
-    from marda.experiments.plan import PlanError
+    from marda.benchmarks.plan import PlanError
 
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda.criteria.rows import places
-from marda.diagnostics.distances import Interval, a_distance, domain_accuracy, mmd
-from marda.diagnostics.evidence import Evidence, Gap, Picture, confusion, denoise, gather
+from marda.diagnostics.bootstrap import Interval
+from marda.diagnostics.distances import a_distance, domain_accuracy, mmd
+from marda.diagnostics.evidence import Evidence, Gap, Picture, denoise, gather
 from marda.diagnostics.findings import Finding, checks_of, data_findings, prediction_findings
 from marda.diagnostics.verdict import Change, Facts, Outcome, diagnosis_text, outcome_of
 
@@ -29,7 +30,6 @@ __all__ = [
     "Picture",
     "a_distance",
     "checks_of",
-    "confusion",
     "data_findings",
     "denoise",
     "diagnose",

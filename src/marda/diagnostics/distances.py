@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,22 +9,16 @@ from numpy.typing import NDArray
 
 from marda.criteria import domain_hits
 from marda.criteria.rows import sample, stack
+from marda.diagnostics.bootstrap import (
+    Interval,
+    bootstrap_mean,
+    percentile_interval,
+    row_counts,
+)
 
-__all__ = ["Interval", "a_distance", "domain_accuracy", "mmd"]
+__all__ = ["a_distance", "domain_accuracy", "mmd"]
 
 DRAWS = 200
-
-
-@dataclass(frozen=True)
-class Interval:
-    """An estimate with its 95 % bootstrap interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
 def domain_accuracy(Xs: Any, Xt: Any, *, seed: int = 0) -> Interval:
@@ -33,10 +26,7 @@ def domain_accuracy(Xs: Any, Xt: Any, *, seed: int = 0) -> Interval:
 
     Both domains have the same number of rows here; the proxy A-distance is 4 · accuracy − 2.
     """
-    right = domain_hits(Xs, Xt, seed=seed)
-    rng = np.random.default_rng(seed)
-    draws = right[rng.integers(len(right), size=(DRAWS, len(right)))].mean(1)
-    return _interval(float(right.mean()), draws)
+    return bootstrap_mean(domain_hits(Xs, Xt, seed=seed), seed=seed)
 
 
 def a_distance(accuracy: Interval) -> Interval:
@@ -64,17 +54,12 @@ def mmd(Xs: Any, Xt: Any, *, seed: int = 0, max_rows: int = 500) -> Interval:
         return float(within - 2 * (ws @ K[:n, n:] @ wt) / (ws.sum() * wt.sum()))
 
     value = estimate(np.ones(n), np.ones(m))
-    counts = [rng.multinomial(k, np.full(k, 1 / k), DRAWS).astype(float) for k in (n, m)]
+    counts = [row_counts(k, DRAWS, rng).astype(float) for k in (n, m)]
     drawn = np.array([estimate(a, b) for a, b in zip(*counts, strict=True)])
     # Centred on the estimate: a bootstrap of a U-statistic is shifted upwards.
     drawn += value - drawn.mean()
-    return _interval(np.sqrt(max(0.0, value)), np.sqrt(np.maximum(0.0, drawn)))
+    return percentile_interval(np.sqrt(max(0.0, value)), np.sqrt(np.maximum(0.0, drawn)))
 
 
 def _values(interval: Interval) -> tuple[float, float, float]:
     return interval.value, interval.low, interval.high
-
-
-def _interval(value: float, draws: NDArray[np.float64]) -> Interval:
-    low, high = np.quantile(draws, [0.025, 0.975])
-    return Interval(float(value), float(min(low, value)), float(max(high, value)))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from marda._order import row_order
 
-__all__ = ["Evidence", "Gap", "Picture", "confusion", "denoise", "gather"]
+__all__ = ["Evidence", "Gap", "Picture", "denoise", "gather"]
 
 POINTS = 500  # a domain: more dots hide each other, and every dot is part of the page
 GAPS = 15
@@ -138,15 +138,6 @@ def gather(
         edges=edges,
         losses=tuple(float(v) for v in losses) if len(losses) > 1 else (),
     )
-
-
-def confusion(
-    classes: NDArray[Any], truth: NDArray[Any], predicted: NDArray[Any]
-) -> NDArray[np.int64]:
-    """Counts by true class (rows) and predicted class (columns)."""
-    counts = np.zeros((len(classes), len(classes)), np.int64)
-    np.add.at(counts, (np.searchsorted(classes, truth), np.searchsorted(classes, predicted)), 1)
-    return counts
 
 
 def _picture(rows: list[Any], seed: int) -> Picture:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from marda.diagnostics.distances import Interval
+from marda.diagnostics.bootstrap import Interval
 
-__all__ = ["counted", "percent", "points_text", "scaled", "share_text", "signed", "step_text"]
+__all__ = [
+    "counted",
+    "percent",
+    "points_text",
+    "scaled",
+    "seconds_text",
+    "share_text",
+    "signed",
+    "step_text",
+]
 
 
 def counted(n: int, what: str) -> str:
@@ -47,3 +56,15 @@ def step_text(before: float, after: float, form: str = "f") -> str:
         if before == after or texts[0] != texts[1]:
             break
     return " → ".join(texts)
+
+
+def seconds_text(seconds: float) -> str:
+    """``0.4 s``, ``12 s``, ``3 min 05 s``, ``2 h 03 min``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -16,7 +16,7 @@ from typing import Literal
 
 from scipy.stats import binomtest
 
-from marda.diagnostics.distances import Interval
+from marda.diagnostics.bootstrap import Interval
 from marda.diagnostics.numbers import (
     counted,
     percent,

@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from marda._linalg import InaccurateError, SingularError
 from marda._memory import format_bytes
 from marda._order import row_order
-from marda._validation import UNLABELED, Labels, check_domains, check_number, encode_labels
+from marda._validation import UNLABELED, Labels, check_domains, check_number, encode_labels, summed
 from marda.estimators._callers import check_callers
 from marda.estimators._denoised import ACTIVATIONS, DenoisedRows, Layer
 from marda.estimators._files import ModelFiles
@@ -151,7 +151,7 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
         self, X: Any, y: Any, sample_domain: Any
     ) -> tuple[Any, Labels, NDArray[np.int64]]:
         """Rows, coded labels, domains."""
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = summed(validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32]))
         domain = check_domains(sample_domain, X.shape[0])
         labels = encode_labels(y, domain, self.unlabeled, given=sample_domain is not None)
         if y is not None:
@@ -321,6 +321,7 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
             coupled=model.joint and model.domain,
             domain=model.domain,
             predictor=predictor,
+            plain=not model.denoise,
         )
         # The dual route divides by the diagonal of G: noise or a ridge must fill it.
         ridge = settings.ridge if model.denoise else settings.ridge_class

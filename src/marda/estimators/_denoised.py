@@ -11,14 +11,17 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from marda._validation import Labels
+from marda._validation import Labels, summed
 from marda.operators.maps import DenoisingMap
 
-__all__ = ["ACTIVATIONS", "DenoisedRows", "Layer"]
+__all__ = ["ACTIVATIONS", "DenoisedRows", "Layer", "row_lengths"]
 
 Matrix = NDArray[Any]
 #: Domain → its classes (None: all rows are one group), and the mean of each.
 GroupMeans = dict[int, tuple[NDArray[np.int64] | None, Matrix]]
+
+#: What is left of a row after centring is rounding below this many units of its last place.
+ROUNDINGS = 32
 
 ACTIVATIONS: dict[str, Callable[[Matrix], Matrix]] = {
     "tanh": np.tanh,
@@ -34,6 +37,19 @@ class Layer:
     map: DenoisingMap
     solver: str
     outputs: NDArray[np.int64] | None
+
+
+def row_lengths(H: Matrix) -> NDArray[np.float64]:
+    """Euclidean lengths of rows, whatever their units: squares must not over- or underflow."""
+    with np.errstate(over="ignore", under="ignore"):
+        squares = np.einsum("ij,ij->i", H, H, dtype=np.float64)
+    odd = np.flatnonzero(~((squares > 1e-290) & (squares < np.inf)))
+    lengths = np.sqrt(squares)
+    if odd.size:
+        top = np.abs(H[odd]).max(axis=1, initial=0).astype(np.float64)
+        unit = np.where(top > 0, top, 1)
+        lengths[odd] = unit * np.sqrt(((H[odd] / unit[:, None]) ** 2).sum(1))
+    return np.asarray(lengths)
 
 
 class DenoisedRows:
@@ -99,6 +115,7 @@ class DenoisedRows:
 
     def _placed(self, H: Matrix, domain: NDArray[np.int64] | None) -> Matrix:
         """Denoised rows, centred and normalised in place."""
+        before = row_lengths(H) if self.center and self.normalize else None
         if self.center and domain is None:
             H -= self._center_of_new_rows().astype(H.dtype)
         elif self.center and domain is not None:
@@ -111,8 +128,11 @@ class DenoisedRows:
                     )
                 H[side == d] -= self._centers[d].astype(H.dtype)
         if self.normalize:
-            norms = np.sqrt(np.einsum("ij,ij->i", H, H))[:, None]
-            H /= np.where(norms > 0, norms, 1).astype(H.dtype)
+            norms = row_lengths(H)
+            if before is not None:  # rows that are their own centre but for rounding
+                norms[nothing := norms <= ROUNDINGS * np.finfo(H.dtype).eps * before] = 0
+                H[nothing] = 0
+            H /= np.where(norms > 0, norms, 1)[:, None].astype(H.dtype)
         return H
 
     def _denoised(self, X: Any) -> Matrix:
@@ -126,8 +146,8 @@ class DenoisedRows:
         return np.hstack(blocks) if self.concatenate else blocks[-1]
 
     def _check_transform(self, X: Any) -> Any:
-        return validate_data(
-            self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32]
+        return summed(
+            validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
         )
 
     @property

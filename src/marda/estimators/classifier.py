@@ -91,7 +91,7 @@ class MDAClassifier(
         labels: κ times how much less models of thirds of the source agree there.
     target_shares_ : array of shape (n_classes,)
         With refine="auto": class shares of the target for which sources were centred.
-    W_, offset_, loss_curve_, n_iter_, setting_, solver_, domains_
+    W_, offset_, loss_curve_, n_iter_, residual_, setting_, solver_, domains_
         As in `MDA`.
 
     Examples

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from marda._validation import UNLABELED, check_domains, check_number, encode_labels
+from marda._validation import UNLABELED, check_domains, check_number, encode_labels, summed
 from marda.estimators._callers import check_callers
 from marda.estimators._files import ModelFiles
 from marda.moments import Moments, accumulate
@@ -81,7 +81,7 @@ class DSCM(ClassifierMixin, ModelFiles, BaseEstimator):
         -------
         self
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = summed(validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32]))
         if y is None:
             raise ValueError("DSCM requires y to be passed, but the target y is None.")
         domain = check_domains(sample_domain, X.shape[0])
@@ -97,9 +97,12 @@ class DSCM(ClassifierMixin, ModelFiles, BaseEstimator):
         labelled = moments.labels != UNLABELED
         n, sums = moments.counts[labelled], moments.sums[labelled]
         # Σ‖x − μ‖² = Σ‖x − shift‖² − n‖μ − shift‖² a group: near the data, nothing cancels
-        within = moments.squares[labelled].sum() - ((sums**2).sum(1) / n).sum()
+        squares = moments.squares[labelled]
+        within = squares - sums**2 / n[:, None]
+        # A column that is constant in its group leaves rounding: that is no distance.
+        within[within <= np.finfo(float).eps * np.maximum(n, 64)[:, None] * squares] = 0
         self.n_features_in_ = moments.n_features
-        return self._set_means(moments, moments.means()[labelled], within / n.sum())
+        return self._set_means(moments, moments.means()[labelled], within.sum() / n.sum())
 
     def _set_means(self, moments: Moments, means: NDArray[Any], spread: float) -> Self:
         """Take class means, and the mean squared distance of rows to their own mean."""
@@ -134,7 +137,9 @@ class DSCM(ClassifierMixin, ModelFiles, BaseEstimator):
 
     def _log_scores(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = summed(
+            validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        )
         distance = euclidean_distances(X, self.means_, squared=True)
         exponent = -0.5 * distance / self.temperature_ + self._log_weights
         scores = np.full((X.shape[0], len(self.classes_)), -np.inf)

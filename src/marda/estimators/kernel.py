@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, eigh, inv, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh, inv, solve_triangular
 from scipy.linalg.blas import dsyrk, ssyrk
 from scipy.special import softmax
 
@@ -29,9 +29,16 @@ Index = NDArray[np.int64]
 #: of them are faster, but which rows were drawn then moves the accuracy by a point.
 MAX_EXACT = 6500
 LANDMARKS = 2000
+#: Products of float32 rows that are all smaller than this, or of which one exceeds its inverse, may
+#: under- or overflow: they are taken in float64.
+SMALLEST = 1e-15
 #: Rows whose variance is within this many roundings of their lengths have lost three digits or more
 #: in their products: differences are taken first.
 LOST_DIGITS = 1e3
+SINGULAR = (
+    "the ridge on features is singular to working precision: ridge_class is too small for features "
+    "of this size. Raise it, or scale X."
+)
 #: Directions of the landmarks' kernel below this share of its diagonal are noise in float32.
 EIGENVALUE_FLOOR = 1e-4
 
@@ -79,9 +86,18 @@ class RidgeOnRows:
     """
 
     def __init__(self, F: Matrix, *, gaussian: bool, seed: int = 0, inner: Matrix | None = None):
+        largest = float(np.abs(F).max(initial=0))
+        if F.dtype == np.float32 and not SMALLEST < largest < 1 / SMALLEST:
+            F, inner = F.astype(np.float64), None
         self.F, self.gaussian = F, gaussian
         n, d = F.shape
-        self.variance = float(np.maximum(F.var(axis=0, dtype=np.float64).sum(), 1e-30))
+        with np.errstate(over="ignore"):
+            self.variance = float(F.var(axis=0, dtype=np.float64).sum()) or 1.0
+        if not np.isfinite(self.variance):
+            raise ValueError(
+                f"features reach {largest:.1e}: their squares are too large for float64. Divide X "
+                "by its largest entry."
+            )
         self._gram: Matrix | None = None
         self._held: _Held | None = None
         self._explicit: _Explicit | None = None
@@ -155,14 +171,17 @@ class RidgeOnRows:
         """Scores of every fitted row by the solution without it, exactly."""
         if self._gram is not None:
             M = _ridged(self._gram, rows, ridge / weights)
-            Mi = inv(M, overwrite_a=True, check_finite=False)
+            try:
+                Mi = inv(M, overwrite_a=True, check_finite=False)
+            except LinAlgError:
+                raise ValueError(SINGULAR) from None
             s = Mi.sum(1)
             B = Mi - np.outer(s, s) / s.sum()
             return np.asarray(Y - (B @ Y) / np.diag(B)[:, None])
         assert self._explicit is not None
         P, v = self._explicit.P[rows], self._explicit.strengths(rows, weights, ridge)
         sums = self._explicit.sums(rows, Y, weights, ridge)
-        factor = cho_factor(sums.system(), overwrite_a=True, check_finite=False)
+        factor = _cholesky(sums.system())
         residual = Y - P @ cho_solve(factor, sums.right, check_finite=False)
         leverage = v * np.einsum("ij,ji->i", P, cho_solve(factor, P.T, check_finite=False))
         return np.asarray(Y - residual / np.maximum(1 - leverage, 1e-6)[:, None])
@@ -269,7 +288,7 @@ class _HeldFactor(_Held):
     def __init__(self, gram: Matrix, rows: Index, Y: Matrix, weights: Vector, ridge: float):
         super().__init__(rows, Y, weights, ridge)
         M = _ridged(gram, rows, ridge / weights)
-        self._R = cho_factor(M, overwrite_a=True, check_finite=False)[0]
+        self._R = _cholesky(M)[0]
         others = np.ones(len(gram), dtype=bool)
         others[rows] = False
         chosen = np.flatnonzero(others)
@@ -314,8 +333,16 @@ def syrk(A: Matrix, *, transposed: bool) -> Matrix:
     return np.asarray(np.tril(G) + np.tril(G, -1).T)
 
 
+def _cholesky(M: Matrix) -> tuple[Matrix, bool]:
+    """The factor of M (overwritten), of which only the upper triangle is defined."""
+    try:
+        return cho_factor(M, overwrite_a=True, check_finite=False)  # type: ignore[no-any-return]
+    except LinAlgError:
+        raise ValueError(SINGULAR) from None
+
+
 def _posdef_solve(M: Matrix, B: Matrix) -> Matrix:
-    factor = cho_factor(M, overwrite_a=True, check_finite=False)
+    factor = _cholesky(M)
     return np.asarray(cho_solve(factor, B.astype(M.dtype), check_finite=False))
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from marda._validation import UNLABELED, check_domains, is_class, is_marked
+from marda._validation import UNLABELED, check_domains, is_class, is_marked, summed
 from marda.estimators._base import moments_layer
 from marda.moments import Moments
 from marda.moments._optional import is_dask
@@ -44,6 +44,7 @@ _SOLVED = frozenset(
         "domains_",
         "loss_curve_",
         "n_iter_",
+        "residual_",
         "setting_",
         "solver_",
     }
@@ -129,7 +130,9 @@ class Streaming(_Host):
         """
         first = self.__dict__.get("_stream") is None
         model = parse_method(self.method)
-        X = validate_data(self, X, reset=first, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = summed(
+            validate_data(self, X, reset=first, accept_sparse="csr", dtype=[np.float64, np.float32])
+        )
         domain = check_domains(sample_domain, X.shape[0], both=False)
         y = self._stream_labels(model, y, domain)
         if isinstance(as_noise(self.noise), Poisson) and X.min() < 0:

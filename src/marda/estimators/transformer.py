@@ -107,6 +107,9 @@ class MDA(Streaming, FeatureNames, BaseMDA):
         The loss after every alternation (one value for sequential methods); never rises.
     n_iter_ : int
         Alternations; 1 for sequential methods.
+    residual_ : float
+        Largest relative residual of (★) and of the class predictor on random probes. `fit` raises
+        where it, or the error estimated from it, is above 1e-6.
     setting_ : {"US", "SUP", "SS"}
         No labelled target rows; no unlabelled rows; both kinds.
     solver_ : {"primal", "dual", "cg"}

@@ -31,7 +31,8 @@ def replacing(path: str | os.PathLike[str], *, make_folder: bool = True) -> Iter
         yield temporary
         temporary.replace(path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        if temporary.exists():  # in a folder that cannot be written there is nothing to remove
+            temporary.unlink(missing_ok=True)
         raise
 
 

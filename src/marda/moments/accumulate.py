@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _get_feature_names, check_array
 
 from marda._linalg import add_gram, mirror_lower
-from marda._validation import UNLABELED, check_domains, encode_labels
+from marda._validation import UNLABELED, check_domains, encode_labels, summed
 from marda.moments.stats import Moments
 
 __all__ = ["Accumulator", "accumulate", "batch_rows", "from_arrays"]
@@ -65,6 +65,7 @@ class _Part:
             X = X - self.shift
         squared = X.multiply(X) if sp.issparse(X) else np.square(X)
         sums, squares = _dense(member @ X), _dense(member @ squared)
+        _check_finite(squares)
         counts = np.bincount(group, minlength=len(keys))
         for i, (dom, code) in enumerate(keys.tolist()):
             if (dom, code) in self.groups:
@@ -86,6 +87,8 @@ class _Part:
 
     def result(self, classes: NDArray[Any], feature_names: NDArray[Any] | None) -> Moments:
         keys = sorted(self.groups)
+        for key in keys:
+            _check_finite(self.groups[key][2])
         gram = gram_labelled = class_grams = None
         if self.grams:
             full = [mirror_lower(g) for g in self.grams]
@@ -128,6 +131,7 @@ class Accumulator:
             if part is not None:
                 part.grow(n_classes)
 
+    @np.errstate(over="ignore", invalid="ignore")  # refused with a sentence instead
     def add(self, X: Any, codes: NDArray[np.int64], domain: NDArray[np.int64]) -> None:
         """Add a batch of float32 or float64 rows, dense or CSR."""
         d, n_classes = self._size
@@ -172,7 +176,7 @@ def from_arrays(
 ) -> Moments:
     """`Moments.from_arrays`: check, then accumulate."""
     names = _get_feature_names(X)
-    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    X = summed(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32]))
     domain = check_domains(sample_domain, X.shape[0], both=False)
     given = sample_domain is not None
     classes, codes = encode_labels(y, domain, unlabeled, given=given, whole=False)
@@ -187,6 +191,14 @@ def from_arrays(
     )
 
 
+def _check_finite(squares: NDArray[np.float64]) -> None:
+    if not np.isfinite(squares).all():
+        raise ValueError(
+            "the squares of X are too large for float64 (entries above about 1e150): divide X by "
+            "its largest entry."
+        )
+
+
 def _dense(A: Any) -> Matrix:
     return np.asarray(A.toarray() if sp.issparse(A) else A, dtype=np.float64)
 
@@ -194,7 +206,8 @@ def _dense(A: Any) -> Matrix:
 def _add_gram(gram: Matrix, X: Any) -> Matrix:
     """Gram += XᵀX, in its lower triangle."""
     if sp.issparse(X):
-        product = sp.coo_array(sp.tril(X.T @ X))
-        gram[product.row, product.col] += product.data  # a product of CSR arrays has no duplicates
+        # Stored as columns, entries of one place are summed: none is lost below.
+        product = sp.tril(X.T @ X, format="csc").tocoo()
+        gram[product.row, product.col] += product.data
         return gram
     return add_gram(gram, X.T)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _get_feature_names, check_array
 
-from marda._validation import UNLABELED, Labels, check_domains, encode_labels, is_marked
+from marda._validation import UNLABELED, Labels, check_domains, encode_labels, is_marked, summed
 from marda.moments.accumulate import Accumulator, batch_rows
 from marda.moments.stats import Moments, _merge_classes
 
@@ -59,7 +59,7 @@ class Collector:
     def add(self, X: Any, y: Any = None, sample_domain: Any = None) -> None:
         """Check a batch and add it; y and sample_domain as in `Moments.from_arrays`."""
         names = _get_feature_names(X)
-        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = summed(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32]))
         domain = check_domains(sample_domain, X.shape[0], both=False)
         self._check_columns(X, names)
         self.add_checked(X, y, domain, given=sample_domain is not None)

@@ -20,6 +20,7 @@ THIN_FACTOR = 3.0  # products with few columns are bound by memory, not by arith
 ALTERNATIONS = 25.0  # of a joint model on normalised rows
 INNER_STEPS = 12.0  # conjugate gradients in one alternation, warm-started
 CG_STEPS = 60.0  # conjugate gradients for one right-hand side without a factorisation
+PLAIN_CG_STEPS = 200.0  # the same for W = I: pessimistic, so that small fits are factorised
 WORKSPACE = 96 * 2**20  # chunks, and what BLAS takes
 
 
@@ -39,6 +40,7 @@ class Workload:
     coupled: bool = False  # several prediction terms: no pencil
     domain: bool = False
     predictor: bool = True
+    plain: bool = False  # W = I (BL, MCF): one ridge of the labelled rows, or nothing to solve
 
     @property
     def bytes_rows(self) -> float:
@@ -99,12 +101,14 @@ def _iterative(w: Workload) -> Cost:
     d, r, C = w.n_features, w.n_outputs, w.n_classes
     product = THIN_FACTOR * (SPARSE_FACTOR if w.sparse else 1) * w.n_stored
     pivots = r < d
-    if pivots:
+    memory = 0.0
+    if w.plain:  # one more column where there is an intercept
+        flops = 2 * PLAIN_CG_STEPS * product * (C + 1) if w.predictor else 0.0
+    elif pivots:
         flops = 2 * CG_STEPS * product * r + d * r**2 + r**3 / 6
         memory = 8 * (3.0 * d * r + 2 * r * r)
     else:  # every product with K₀ solves twice
         flops = 4 * CG_STEPS**2 * product * C
-        memory = 0.0
     if w.joint:
         flops += ALTERNATIONS * CG_STEPS * 4 * product * C
         if not pivots:
@@ -129,9 +133,9 @@ def routes(
         The fit.
     solver : {"auto", "primal", "dual", "cg"}
         "auto" takes the least work among the routes that fit in memory; "cg" only joins where
-        pivots make it direct.
+        pivots make it direct, and for a plain ridge of sparse rows, which has no W₀.
     dual : bool
-        Whether the diagonal of G is positive, which the dual route needs.
+        Whether the diagonal of G is positive, which the dual route needs (and "cg" of a ridge).
     limit : int, default=None
         Bytes at most; None asks the machine.
 
@@ -147,7 +151,7 @@ def routes(
             raise MemoryError(_refusal(f"solver={solver!r}", table[solver], limit, work))
         return [(solver, table[solver])]
     names = ["primal", "dual"] if dual else ["primal"]
-    if work.n_outputs < work.n_features:
+    if work.n_outputs < work.n_features or (work.plain and work.sparse and dual):
         names.append("cg")
     fitting = [name for name in names if table[name].bytes <= limit]
     if not fitting:

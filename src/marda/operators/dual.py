@@ -107,7 +107,7 @@ class DualDenoiser(Denoiser):
         """W₀ as a map of rows."""
         system = self.system
         return RowMap(
-            self.rows,
+            self.rows if self.rows.origin is None else self.rows.origin,
             self.outputs,
             system.scale / system.diagonal,
             np.zeros((self.n_features, 0)),

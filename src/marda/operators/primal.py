@@ -39,15 +39,15 @@ class PrimalDenoiser(ExplicitMap):
     def _plain_map(self) -> Matrix:
         """(D + ASA)⁻¹AS. As ASA = G − D, it is (I − G⁻¹D)A⁻¹: an inverse, not a solve.
 
-        Only the diagonal of I − G⁻¹D subtracts. Where less than half is left of it, the diagonal of
-        G⁻¹ASA is summed instead: its largest term is then nearly all of it.
+        Only the diagonal of I − G⁻¹D subtracts. Where little is left of it, the diagonal of G⁻¹ASA
+        is summed instead: its largest term is then nearly all of it.
         """
         D, a, S = self.system.diagonal, self.system.scale, self.system.gram.dense()
         if self.outputs is not None:
             return self.plain.solve(a[:, None] * S[:, self.outputs])
         W = self.plain.inverse()
         rest = 1 - W.diagonal() * D
-        small = np.flatnonzero(rest < 0.5)
+        small = np.flatnonzero(rest < 1e-2)
         if len(small):
             rest[small] = a[small] * np.einsum("ij,ij->i", W[small], S[small] * a)
         W *= -D

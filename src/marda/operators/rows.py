@@ -33,9 +33,12 @@ class Rows:
         Rows.
     center : array of shape (d,), default=None
         m, subtracted from every row.
+    origin : Rows, default=None
+        The same rows as they were given, in half the memory: what a fitted map keeps.
     """
 
-    def __init__(self, X: Any, center: Vector | None = None):
+    def __init__(self, X: Any, center: Vector | None = None, origin: Rows | None = None):
+        self.origin = origin
         self.X = X
         self.center = center if center is None or center.any() else None
         self.shape: tuple[int, int] = X.shape

@@ -84,6 +84,7 @@ def encode_model(estimator: Any, out: Writer) -> dict[str, Any]:
         "layers": [encode_layer(x, out, f"layer{k}") for k, x in enumerate(estimator._layers)],
         "loss_curve": out.put("loss_curve", estimator.loss_curve_),
         "n_iter": int(estimator.n_iter_),
+        "residual": getattr(estimator, "residual_", None),
         "setting": estimator.setting_,
         "solver": estimator.solver_,
         "domains": out.put("domains", estimator.domains_),
@@ -138,6 +139,8 @@ def decode_model(state: dict[str, Any], reader: Reader) -> Any:
     features = total if len(layers) > 1 and estimator.concatenate else width
     estimator.loss_curve_ = reader.get(state["loss_curve"], None)
     estimator.n_iter_ = count(state["n_iter"])
+    if state.get("residual") is not None:  # files of before fits were checked have none
+        estimator.residual_ = number(state["residual"], 0)
     estimator.setting_ = one_of(state["setting"], SETTINGS)
     estimator.solver_ = one_of(state["solver"], SOLVERS)
     estimator.domains_ = reader.get(state["domains"], None, kind="i")

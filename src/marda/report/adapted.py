@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from marda._memory import peak_mb
 from marda.diagnostics.verdict import FEW_LABELS, Verdict, adapted_verdict
-from marda.experiments.memory import peak_mb
 from marda.report import charts
 from marda.report.html import Cells, Chart, Number, Section, facts, paragraph, points, table
 from marda.report.numbers import counted, percent

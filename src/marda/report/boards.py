@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from marda.benchmarks.leaderboard import Entry, Leaderboard, checks
 from marda.diagnostics.verdict import Verdict, benchmark_verdict
-from marda.experiments.standings import Board, Line, checks
 from marda.report import charts
 from marda.report.html import Cells, Chart, Number, Section, points, table
 from marda.report.numbers import number
@@ -15,7 +15,7 @@ __all__ = ["auto_verdict", "board_sections"]
 NONE = Number("–", float("nan"))
 
 
-def auto_verdict(boards: Sequence[Board]) -> Verdict | None:
+def auto_verdict(boards: Sequence[Leaderboard]) -> Verdict | None:
     """Does marda's own choice help, against the same classifier without adaptation?"""
     gains = [
         (f"{board.heading.partition(',')[0]}, {board.setting}", [gap for _, gap in found])
@@ -29,25 +29,25 @@ def auto_verdict(boards: Sequence[Board]) -> Verdict | None:
     )
 
 
-def board_sections(boards: Sequence[Board], notes: Sequence[str]) -> list[Section]:
-    """A section a data set; then goals and notes."""
+def board_sections(boards: Sequence[Leaderboard], notes: Sequence[str]) -> list[Section]:
+    """A section per data set; then checks and notes."""
     sections = [_board(board) for board in boards]
     if boards:
         told = [line.partition("] ")[2] for line in checks(boards)]
-        sections.append(Section("Goals, harm and notes", (points([*told, *notes], "note"),)))
+        sections.append(Section("Checks and notes", (points([*told, *notes], "note"),)))
     return sections
 
 
-def _board(board: Board) -> Section:
+def _board(board: Leaderboard) -> Section:
     heads = [pair.replace("-", " → ") for pair in board.pairs]
     cells = [
-        (line.label, _short(pair), value, f"{value:.1f}")
-        for line in board.lines
-        for pair, value in zip(board.pairs, line.values, strict=True)
+        (entry.label, _short(pair), value, f"{value:.1f}")
+        for entry in board.entries
+        for pair, value in zip(board.pairs, entry.values, strict=True)
         if value is not None
     ]
     name = f"{board.heading}, by method and task."
-    rows: list[Cells] = [_line(line) for line in board.lines]
+    rows: list[Cells] = [_line(entry) for entry in board.entries]
     header = ("method", "kind", "mean", *heads, "fit", "memory")
     whole = table("The same with means, times and memory; a click sorts.", header, rows)
     if not cells:
@@ -60,16 +60,16 @@ def _short(pair: str) -> str:
     return "→".join(end[0].upper() for end in pair.split("-"))
 
 
-def _line(line: Line) -> Cells:
+def _line(entry: Entry) -> Cells:
     def figure(value: float | None) -> Number:
         return NONE if value is None else number(value, ".1f")
 
-    seconds, memory = line.fit_seconds, line.peak_mb
+    seconds, memory = entry.fit_seconds, entry.peak_mb
     return [
-        line.label,
-        line.role,
-        figure(line.mean),
-        *(figure(value) for value in line.values),
+        entry.label,
+        entry.role,
+        figure(entry.mean),
+        *(figure(value) for value in entry.values),
         NONE if seconds is None else Number(f"{seconds:.2f} s", seconds),
         NONE if memory is None else Number(f"{memory:.0f} MB", memory),
     ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from marda._memory import peak_mb
 from marda.diagnostics.verdict import compared_verdict
-from marda.experiments.memory import peak_mb
 from marda.report import charts
 from marda.report.html import Cells, Chart, Number, Section, paragraph, points, table
 from marda.report.numbers import (

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from marda._memory import peak_mb
+from marda.benchmarks.demo import (
+    INTRO,
+    LEGEND,
+    DemoResult,
+    Look,
+    PairResult,
+    heading,
+    unseen,
+    verdict,
+    word_lists,
+)
 from marda.diagnostics import Interval
 from marda.diagnostics.verdict import Verdict, pairs_verdict
-from marda.experiments.demo import DemoResult, Look, PairResult
-from marda.experiments.demo_text import INTRO, LEGEND, heading, unseen, verdict, word_lists
-from marda.experiments.memory import peak_mb
 from marda.report import charts
 from marda.report.html import Cells, Chart, Number, Section, facts, paragraph, table
 from marda.report.numbers import counted, interval_cells, number

@@ -11,8 +11,8 @@ from html import escape
 from importlib import import_module, resources
 from typing import Any
 
+from marda._machine import versions
 from marda.diagnostics.verdict import Verdict
-from marda.experiments.rows import versions
 from marda.io import InputError
 from marda.report.html import Chart, Section, facts
 

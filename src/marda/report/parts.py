@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from marda._memory import format_bytes
 from marda.diagnostics import Diagnosis, Evidence, Facts, Finding, Gap, Interval, Picture
+from marda.diagnostics.numbers import seconds_text
 from marda.diagnostics.verdict import (
     checks_text,
     gaps_text,
@@ -16,7 +17,6 @@ from marda.diagnostics.verdict import (
     probabilities_text,
     sampled_text,
 )
-from marda.experiments.timing import seconds_text
 from marda.report import charts, looks
 from marda.report.html import Cells, Chart, Number, Section, paragraph, points, table
 from marda.report.numbers import interval_cells, number, percent

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from marda.benchmarks.plan import BENCHMARKS, CLASSIFIERS, MODELS
+from marda.benchmarks.render import time_lines
+from marda.benchmarks.reproduce import Results
+from marda.benchmarks.store import ResultRow
+from marda.benchmarks.tables import Block, Cell, Column, Finding, Table
 from marda.diagnostics.verdict import Verdict, benchmark_verdict
-from marda.experiments.aggregate import Column
-from marda.experiments.findings import Finding
-from marda.experiments.plan import BENCHMARKS, CLASSIFIERS, MODELS
-from marda.experiments.rows import ResultRow
-from marda.experiments.stored import Stored
-from marda.experiments.tables import Block, Cell, Table
-from marda.experiments.timing import time_lines
 from marda.report import charts
 from marda.report.boards import auto_verdict, board_sections
 from marda.report.html import Cells, Chart, Number, Section, points, table
@@ -27,14 +25,14 @@ BASE, ADAPTED = "BL", "S1D"
 NONE = Number("–", float("nan"))
 
 
-def reproduced_page(results: Stored) -> str:
+def reproduced_page(results: Results) -> str:
     """One page: the paper's tables next to ours, task by task, and what marda chooses itself."""
     sections = [*_paper(results.tables)]
     if results.findings:
         sections.append(_findings(results.findings))
     if results.tables:
         sections += _tasks(results.rows)
-    sections += board_sections(results.boards, results.notes)
+    sections += board_sections(results.leaderboards, results.notes)
     problems = _problems(results)
     if problems:
         sections.insert(0, Section("Warnings", (points(problems, "warnings"),)))
@@ -60,7 +58,7 @@ def reproduced_page(results: Stored) -> str:
 
 
 def _gains(rows: Sequence[ResultRow]) -> list[tuple[Column, list[float]]]:
-    """S1D minus BL, a figure a task (a mean over draws), by column of the tables."""
+    """S1D minus BL, a figure per task (a mean over draws), by column of the tables."""
     found: dict[Column, dict[str, dict[str, list[float]]]] = {}
     for row in rows:
         if row.spec.model in (BASE, ADAPTED) and row.accuracy is not None:
@@ -75,9 +73,9 @@ def _gains(rows: Sequence[ResultRow]) -> list[tuple[Column, list[float]]]:
     return gains
 
 
-def _verdict(results: Stored) -> Verdict | None:
-    if results.boards:
-        return auto_verdict(results.boards)
+def _verdict(results: Results) -> Verdict | None:
+    if results.leaderboards:
+        return auto_verdict(results.leaderboards)
     gains = [
         (f"{BENCHMARKS[column.benchmark].label}, {column.setting}", found)
         for column, found in _gains(results.rows)
@@ -93,7 +91,7 @@ def _verdict(results: Stored) -> Verdict | None:
     )
 
 
-def _figures(results: Stored, n_tasks: int) -> list[tuple[str, str]]:
+def _figures(results: Results, n_tasks: int) -> list[tuple[str, str]]:
     shown = [("runs", f"{len(results.rows):,}"), ("tasks", f"{n_tasks:,}")]
     differences = [
         c.difference
@@ -110,7 +108,7 @@ def _figures(results: Stored, n_tasks: int) -> list[tuple[str, str]]:
     return shown
 
 
-def _problems(results: Stored) -> list[str]:
+def _problems(results: Results) -> list[str]:
     """Failures by reason, and what single runs warned of."""
     reasons: dict[str, int] = {}
     for row in results.failures:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 from sklearn.utils.validation import check_array
 
-from marda._validation import check_number
+from marda._validation import check_number, summed
 from marda.moments import Moments, accumulate
 from marda.noise import Dropout
 from marda.operators.rows import Rows
@@ -75,7 +75,7 @@ def noise_path(
         if moments.gram is None:
             raise ValueError("the noise path needs moments with Grams, or the rows themselves.")
     else:
-        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = summed(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32]))
         everyone = np.full(X.shape[0], -1), np.zeros(X.shape[0], dtype=np.int64)
         thin = X.shape[0] < X.shape[1]
         moments = accumulate(X, np.empty(0), *everyone, grams=not thin)

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from marda._order import row_order, seed_of
-from marda._validation import UNLABELED, check_domains, encode_labels
+from marda._validation import UNLABELED, check_domains, encode_labels, summed
 from marda.estimators._callers import check_callers
 from marda.estimators._files import OnnxFiles
 from marda.estimators._score import LabelledScore
@@ -148,7 +148,7 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
         if y is None:
             raise ValueError("MDAClassifierCV requires y to be passed, but the target y is None.")
         candidates = self._check_parameters()
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = summed(validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32]))
         domain = check_domains(sample_domain, X.shape[0])
         labels = encode_labels(y, domain, self.unlabeled, given=sample_domain is not None)
         check_callers(labels.codes == UNLABELED, self.unlabeled)
@@ -194,6 +194,7 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
             self.candidates_ = best.table
             self.best_params_, self.best_index_ = best.parameters, best.index
         self.setting_ = members[0].model.setting_
+        self.residual_ = max(member.model.residual_ for member in members)
         known = left_out if self.calibrate else []
         self._committee, self.calibration_ = calibrated(members, known, X, domain, seed, expected)
         self.fit_seconds_ = time.perf_counter() - began
@@ -233,7 +234,7 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
         features into the fifth digit of a score.
         """
         check_is_fitted(self, "_committee")
-        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=dtype)
+        return summed(validate_data(self, X, reset=False, accept_sparse="csr", dtype=dtype))
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of rows; for two classes, those of the second minus those of the first."""

@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda.estimators._denoised import row_lengths
+
 __all__ = ["KINDS", "View", "column_energy", "make_view", "share_of_zeros"]
 
 Vector = NDArray[Any]
@@ -89,8 +91,9 @@ def _signed_root(X: Any) -> Any:
 def _unit(X: Any) -> Any:
     """Rows of unit length; empty rows stay empty."""
     if sp.issparse(X):
-        norms = np.sqrt(np.asarray(X.multiply(X).sum(1)).ravel())
+        squares = sp.csr_array((X.data.astype(np.float64) ** 2, X.indices, X.indptr), X.shape)
+        norms = np.sqrt(np.asarray(squares.sum(1)).ravel())
         scale = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0).astype(X.dtype)
         return (sp.diags_array(scale) @ X).tocsr()
-    norms = np.sqrt(np.einsum("ij,ij->i", X, X))[:, None]
+    norms = row_lengths(X)[:, None]
     return X / np.where(norms > 0, norms, 1).astype(X.dtype)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import confusion_matrix
 
 from marda.criteria.rows import places
 from marda.diagnostics import (
@@ -19,7 +20,6 @@ from marda.diagnostics import (
     Interval,
     a_distance,
     checks_of,
-    confusion,
     data_findings,
     denoise,
     domain_accuracy,
@@ -28,6 +28,7 @@ from marda.diagnostics import (
     mmd,
     prediction_findings,
 )
+from marda.diagnostics.bootstrap import bootstrap_mean
 from marda.diagnostics.verdict import Comparison, compared_text
 from marda.io import InputError
 from marda.io.atomic import replacing
@@ -44,7 +45,7 @@ from marda.workflow.data import (
     silent,
     sources_of,
 )
-from marda.workflow.judging import Pair, bootstrap, pairs_of
+from marda.workflow.judging import Pair, pairs_of
 from marda.workflow.methods import AUTO, make_classifier
 from marda.workflow.outputs import check_names
 
@@ -219,7 +220,7 @@ def _result(
     accuracy = None
     if known.any():
         right = np.asarray(predicted[known] == data.yt[known], dtype=float)
-        accuracy = bootstrap(right)
+        accuracy = bootstrap_mean(right)
     after = mmd(*_denoised(data, model))
     agreement = float(np.mean(predicted == predictions[0]))
     return MethodResult(method, accuracy, agreement, after, seconds)
@@ -248,7 +249,9 @@ def _a_distance(Xs: Any, Xt: Any) -> Interval | None:
 def _details(data: Data, model: Any, predicted: NDArray[Any]) -> Details:
     known, classes = data.known, model.classes_
     names = data.preprocessing.features
-    counts = confusion(classes, data.yt[known], predicted[known]) if known.any() else None
+    counts = (
+        confusion_matrix(data.yt[known], predicted[known], labels=classes) if known.any() else None
+    )
     evidence = gather(
         data.Xs,
         data.Xt,

@@ -11,17 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 from sklearn.base import clone
+from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import KFold
 
 from marda._order import row_order
-from marda.diagnostics import Interval, confusion
+from marda.diagnostics import Interval
+from marda.diagnostics.bootstrap import bootstrap_mean
 from marda.diagnostics.verdict import FEW_LABELS, Judged, Verdict, judged_verdict
 from marda.estimators import MDAClassifier
 from marda.workflow.data import Data
 
-__all__ = ["FEW_LABELS", "Judgement", "Pair", "bootstrap", "judge", "mcnemar", "pairs_of"]
+__all__ = ["FEW_LABELS", "Judgement", "Pair", "judge", "mcnemar", "pairs_of"]
 
-DRAWS = 2000
 LEVEL = 0.05
 FOLDS = 5
 DEAR = 1e10  # operations of one fit from which on a fifth of the labels judges alone
@@ -105,21 +106,12 @@ def judge(data: Data, model: Any, *, seed: int = 0) -> Judgement | None:
     adapted, unadapted = (np.concatenate(part) for part in zip(*guesses, strict=True))
     right = [np.asarray(guess == truth) for guess in (adapted, unadapted)]
     return Judgement(
-        confusion(model.classes_, truth, adapted),
-        bootstrap(right[0].astype(float)),
-        bootstrap(right[1].astype(float)),
-        bootstrap(right[0].astype(float) - right[1]),
+        confusion_matrix(truth, adapted, labels=model.classes_),
+        bootstrap_mean(right[0]),
+        bootstrap_mean(right[1]),
+        bootstrap_mean(right[0].astype(float) - right[1]),
         mcnemar(*right),
     )
-
-
-def bootstrap(values: NDArray[np.float64]) -> Interval:
-    """The mean with its 95 % percentile interval over rows."""
-    # Rows of one value are alike, so that drawing their numbers draws the rows: any number fits.
-    levels, counts = np.unique(values, return_counts=True)
-    drawn = np.random.default_rng(0).multinomial(len(values), counts / len(values), DRAWS)
-    low, high = np.quantile(drawn @ levels / len(values), [0.025, 0.975])
-    return Interval(float(values.mean()), float(low), float(high))
 
 
 def mcnemar(a: NDArray[np.bool_], b: NDArray[np.bool_]) -> float:
@@ -143,7 +135,7 @@ def pairs_of(methods: Sequence[str], right: list[NDArray[np.bool_]]) -> tuple[Pa
         Pair(
             methods[i],
             methods[j],
-            bootstrap(right[i].astype(float) - right[j]),
+            bootstrap_mean(right[i].astype(float) - right[j]),
             float(p),
             bool(p < LEVEL),
         )

@@ -1,0 +1,21 @@
+"""Benchmarks: plan runs, execute them, store rows, render tables from rows.
+
+Each module does one of these steps and knows nothing of the next:
+
+====================  ==================================================================
+``plan``              what can be run: specs with stable keys, the planner, `Request`
+``execute``           one unit → result rows (the only module that fits models)
+``peers``             the systems marda is compared with
+``runner``            plan + store + worker processes, and their progress
+``store``             result rows in SQLite: resume, claims, failures
+``paper``             the paper's figures and claims as data
+``tables``            rows → the paper's tables next to ours, and its findings
+``leaderboard``       rows → marda's own choice next to the alternatives
+``render``            tables, rows and times → terminal, Markdown, CSV, LaTeX
+``reproduce``         a folder of results: run, write, read back; `Results`
+``demo``              the newcomer's minute on embedded data
+``speed``             speed and memory against reference implementations
+====================  ==================================================================
+
+Nothing is imported here, so that planning and rendering never pay for scikit-learn.
+"""

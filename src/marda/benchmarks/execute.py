@@ -1,0 +1,337 @@
+"""One unit → result rows: its rows are loaded, its models are fitted and judged.
+
+The only module of the benchmarks that fits models. Specs of one task share what they can: rows,
+factorisations, an adapter. A fit that fails is a failed row and takes no other with it.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marda import datasets
+from marda._memory import peak_mb, reset_peak
+from marda.benchmarks import peers
+from marda.benchmarks.plan import AUTO, BENCHMARKS, SOURCE, Spec, TaskSpec, Unit
+from marda.benchmarks.store import ResultRow, describe, failed, stamp
+from marda.datasets import Dataset, Task
+from marda.terms import parse_method
+
+CHANGE_ROWS = {"center", "normalize", "n_layers", "refine"}
+"""Settings that make features other than the rows, even where nothing is denoised."""
+ROW_CLASSIFIERS = ("nn", "dscm", "ridge10")
+"""Classifiers that are fitted on features: they take sparse rows, too."""
+
+# Rows of a task -----------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=2)
+def _load(loader: str, data_dir: Path | None) -> Dataset:
+    """Keep the last data sets: the units of one worker mostly share theirs."""
+    return datasets.load(loader, data_dir)
+
+
+def present_domains(names: Sequence[str], data_dir: Path | None) -> dict[str, tuple[str, ...]]:
+    """Domains of each benchmark that there are; `MissingData` says what is not there.
+
+    Asked before anything is started, so that a missing file is one sentence and not a thousand
+    failed rows.
+    """
+    found = {}
+    for name in names:
+        held = datasets.load(BENCHMARKS[name].loader, data_dir).domains
+        found[name] = tuple(domain for domain in BENCHMARKS[name].domains if domain in held)
+    return found
+
+
+def load_task(spec: TaskSpec, data_dir: Path | None) -> Task:
+    """Prepare the rows of one task and draw; the number of the draw is its seed."""
+    dataset = _load(BENCHMARKS[spec.benchmark].loader, data_dir)
+    if spec.protocol == "sampled":
+        return datasets.sampled_task(
+            dataset, spec.source, spec.target, spec.setting, seed=spec.draw
+        )
+    return datasets.make_task(
+        dataset,
+        spec.source,
+        spec.target,
+        spec.setting,
+        seed=spec.draw,
+        log_tf=spec.preprocessing == "log-tf",
+    )
+
+
+# Fits ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Predictions for one spec, or the error that came instead."""
+
+    spec: Spec
+    predicted: NDArray[Any] | None = None
+    fit_seconds: float = 0.0
+    predict_seconds: float = 0.0
+    n_iter: int | None = None
+    params: dict[str, Any] = field(default_factory=dict)
+    message: str = ""
+
+
+def attempt(specs: Sequence[Spec], fits: Iterator[Fitted]) -> Iterator[Fitted]:
+    """What ``fits`` gives for ``specs``, with its warnings; specs that an error cut off fail."""
+    found: list[Fitted] = []
+    error_text = ""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            for fitted in fits:
+                found.append(fitted)  # one by one: what came before an error counts
+        except Exception as error:
+            error_text = describe(error)
+    told = "; ".join(dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in caught))
+    yield from (replace(item, message=told) for item in found)
+    have = {item.spec for item in found}
+    yield from (Fitted(spec, message=error_text) for spec in specs if spec not in have)
+
+
+def run_unit(unit: Unit, data_dir: Path | None) -> Iterator[ResultRow]:
+    """Load the task once, then yield a row as soon as each spec is finished."""
+    reset_peak()
+    started = time.perf_counter()
+    task = load_task(unit.task, data_dir)
+    load_seconds = (time.perf_counter() - started) / len(unit.specs)
+    known: dict[str, Any] = {"load_seconds": load_seconds, "data_checksum": task.checksum}
+    for fitted in fit_unit(task, unit.specs):
+        if fitted.predicted is None:
+            yield failed([fitted.spec], fitted.message, **known)[0]
+            continue
+        predicted = fitted.predicted
+        yield stamp(
+            ResultRow(
+                fitted.spec,
+                "done",
+                accuracy=100 * float(np.mean(predicted == task.y_test)),
+                balanced_accuracy=100 * balanced_accuracy(task.y_test, predicted),
+                n_test=len(predicted),
+                fit_seconds=fitted.fit_seconds,
+                predict_seconds=fitted.predict_seconds,
+                peak_mb=peak_mb(),
+                n_iter=fitted.n_iter,
+                params=fitted.params,
+                message=fitted.message,
+                **known,
+            )
+        )
+
+
+def balanced_accuracy(truth: NDArray[Any], predicted: NDArray[Any]) -> float:
+    """scikit-learn's: the mean over the classes in ``truth`` of the share that was hit."""
+    from sklearn.metrics import balanced_accuracy_score
+
+    with warnings.catch_warnings():
+        # It warns of classes that are predicted only: they are no classes of the mean.
+        warnings.simplefilter("ignore", UserWarning)
+        return float(balanced_accuracy_score(truth, predicted))
+
+
+def settings_of(spec: Spec) -> dict[str, Any]:
+    """Keyword arguments of the estimator for a spec."""
+    from marda import paper_settings
+
+    chosen: dict[str, Any] = {}
+    if spec.settings == "paper":
+        chosen.update(paper_settings(BENCHMARKS[spec.task.benchmark].kind))
+    return {**chosen, **dict(spec.overrides)}
+
+
+def fit_unit(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
+    """Fit and predict every spec of one task.
+
+    This is the one place where specs of the same task share work: W of a model is learned once for
+    all its classifiers, and models share the factorisations that their terms allow. A model that
+    fails must not take the others with it. Methods beyond the paper's models fit on their own.
+    """
+    from marda import pack
+
+    if specs[0].settings == "auto":
+        yield from fit_methods(task, specs)
+        return
+    rows = pack(task.X_source, task.y_source, task.X_target, task.y_visible)
+    problems: dict[Any, Any] = {}  # factorisations that models of this task share
+    models: dict[tuple[str, str], list[Spec]] = {}
+    for spec in specs:
+        models.setdefault((spec.model, spec.variant), []).append(spec)
+    for group in models.values():
+        yield from attempt(group, _fit_model(task, group, problems, *rows))
+
+
+def _fit_model(
+    task: Task,
+    specs: Sequence[Spec],
+    problems: dict[Any, Any],
+    X: Any,
+    y: Any,
+    sample_domain: Any,
+) -> Iterator[Fitted]:
+    """One model with all its classifiers; shared seconds are divided among them."""
+    from marda import MDAClassifier
+
+    # Ridge first: it is part of the joint models anyway, the others only need denoised rows.
+    first, *others = sorted(specs, key=lambda spec: spec.classifier != "ridge")
+    settings = settings_of(first)
+    params = {k: v for k, v in settings.items() if isinstance(v, str | int | float | None)}
+    # W = I: the rows are their own features, and sparse ones stay sparse.
+    plain = not parse_method(first.model).denoise and not CHANGE_ROWS & settings.keys()
+    known = np.flatnonzero(y != -1)  # class numbers start at 0, so pack marks with -1
+    shared: dict[str, Any] = {"fit_seconds": 0.0, "n_iter": 1, "params": params}
+    if plain and first.classifier in ROW_CLASSIFIERS:
+        others = [first, *others]
+    else:
+        started = time.perf_counter()
+        model = MDAClassifier(first.model, classifier=_classifier(first.classifier), **settings)
+        model._problems = problems
+        model.fit(X, y, sample_domain=sample_domain)
+        shared["fit_seconds"] = (time.perf_counter() - started) / len(specs)
+        shared["n_iter"] = int(model.n_iter_)
+        started = time.perf_counter()
+        predicted = np.asarray(model.predict(task.X_test))
+        yield Fitted(first, predicted, predict_seconds=time.perf_counter() - started, **shared)
+    if not others:
+        return
+    started = time.perf_counter()
+    H, H_test = X[known], task.X_test
+    if not plain:
+        H, H_test = model.transform(H), model.transform(H_test)
+    denoising = (time.perf_counter() - started) / len(others)
+    for spec in others:
+        started = time.perf_counter()
+        classifier = _on_rows(spec.classifier, H, y[known], sample_domain[known])
+        predicted = np.asarray(classifier.predict(H_test))
+        seconds = time.perf_counter() - started + denoising
+        yield Fitted(spec, predicted, predict_seconds=seconds, **shared)
+
+
+def _on_rows(name: str, H: Any, y: Any, sample_domain: Any) -> Any:
+    """Fit the classifier that ``MDAClassifier`` would fit on these denoised rows."""
+    from sklearn.neighbors import KNeighborsClassifier
+
+    from marda import DSCM
+
+    if name == "nn":
+        return KNeighborsClassifier(n_neighbors=1).fit(H, y)
+    if name == "dscm":
+        # In US only source rows carry labels, and a single domain is not named.
+        one = len(np.unique(sample_domain)) == 1
+        return DSCM().fit(H, y, sample_domain=None if one else sample_domain)
+    if name == "ridge10":
+        return _classifier(name).fit(H, y)
+    raise ValueError(f"classifier {name!r} on denoised rows: choose nn, dscm or ridge10.")
+
+
+def _classifier(name: str) -> Any:
+    """What ``MDAClassifier`` calls it; an ordinary ridge, without noise, is scikit-learn's."""
+    if name != "ridge10":
+        return name
+    from sklearn.linear_model import RidgeClassifier
+
+    return RidgeClassifier(alpha=10.0, fit_intercept=False, tol=1e-8)
+
+
+# Methods beyond the paper's models ----------------------------------------------------------------
+
+
+def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
+    """Fit and predict one method after the other, an adapter once for all its classifiers."""
+    from marda import pack
+
+    packed = pack(task.X_source, task.y_source, task.X_target, task.y_visible)
+    rows = peers.Rows(*packed, task.X_test)
+    narrow: list[peers.Rows] = []  # made for the first adapter, used by all
+    for method, members in groupby(specs, key=lambda spec: spec.model):
+        group = list(members)
+        gc.collect()
+        reset_peak()
+        if method == AUTO:
+            fits = _fit_auto(group, rows, task.y_test)
+        elif method == SOURCE:
+            fits = _fit_source(group, rows)
+        else:
+            fits = _fit_adapter(method, group, rows, narrow)
+        yield from attempt(group, fits)
+
+
+def _fit_auto(specs: Sequence[Spec], rows: peers.Rows, y_test: Any) -> Iterator[Fitted]:
+    from marda import MDAClassifierCV
+
+    for spec in specs:
+        arguments: dict[str, Any] = {"random_state": 0, **dict(spec.overrides)}
+        started = time.process_time()
+        model = MDAClassifierCV(**arguments).fit(rows.X, rows.y, sample_domain=rows.domain)
+        fitted = _predicted(spec, model.predict, rows.X_test, started)
+        facts = {**_calibration(model, rows.X_test, y_test), **_members(model, rows.X_test, y_test)}
+        yield replace(fitted, params=facts)
+
+
+def _fit_source(specs: Sequence[Spec], rows: peers.Rows) -> Iterator[Fitted]:
+    """Classifiers of labelled rows that know nothing of domains."""
+    known = np.flatnonzero(rows.y != -1)  # class numbers start at 0, so pack marks with -1
+    for spec in specs:
+        started = time.process_time()
+        model = peers.classifier(spec.classifier).fit(rows.X[known], rows.y[known])
+        yield _predicted(spec, model.predict, rows.X_test, started)
+
+
+def _fit_adapter(
+    name: str, specs: Sequence[Spec], rows: peers.Rows, narrow: list[peers.Rows]
+) -> Iterator[Fitted]:
+    """Adapt source rows to the target's once; classifiers learn from them, and count its time."""
+    if not narrow:
+        narrow.append(peers.narrow_rows(rows))
+    X, y, X_test, seconds = peers.adapt_rows(name, narrow[0])
+    for spec in specs:
+        started = time.process_time() - seconds
+        model = peers.classifier(spec.classifier).fit(X, y)
+        yield _predicted(spec, model.predict, X_test, started)
+
+
+def _predicted(spec: Spec, predict: Callable[[Any], Any], X_test: Any, started: float) -> Fitted:
+    """Predictions of a model whose fit began at ``started``.
+
+    Processor time: it can be compared on a machine that has other work, too.
+    """
+    fitted = time.process_time()
+    predicted = np.asarray(predict(X_test))
+    return Fitted(spec, predicted, fitted - started, time.process_time() - fitted)
+
+
+def _calibration(model: Any, X: Any, y: Any) -> dict[str, float]:
+    """Expected calibration error on test rows, in points; classes that `fit` never saw count."""
+    from marda.criteria import expected_calibration_error
+
+    P, place = model.predict_proba(X), np.searchsorted(model.classes_, y)
+    unseen = ~np.isin(y, model.classes_)
+    if unseen.any():
+        P, place = np.column_stack([P, np.zeros(len(P))]), np.where(unseen, P.shape[1], place)
+    facts = {"ece": 100 * expected_calibration_error(P, place)}
+    if "expected_accuracy" in model.calibration_:
+        facts["expected"] = 100 * model.calibration_["expected_accuracy"]
+    return facts
+
+
+def _members(model: Any, X: Any, y: Any) -> dict[str, float]:
+    """The best that a member alone would have reached, in hindsight."""
+    said = [model.classes_[member.scores(X).argmax(1)] for member in model.members_]
+    return {
+        "best_member_accuracy": 100 * max(float(np.mean(one == y)) for one in said),
+        "best_member_balanced_accuracy": 100 * max(balanced_accuracy(y, one) for one in said),
+    }

@@ -1,0 +1,493 @@
+"""What can be run: specs with stable keys, and the planner from a request to its specs.
+
+A spec is one run: a task, a model, a classifier, settings. The paper's tables and the leaderboard
+are sets of specs; a unit groups the specs that one process runs on the same rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import permutations
+from typing import Any, Literal, get_args
+
+Setting = Literal["US", "SUP", "SS"]
+Settings = Literal["paper", "marda", "auto"]
+Scalar = str | int | float | bool | None
+Overrides = tuple[tuple[str, Scalar], ...]
+
+
+@dataclass(frozen=True, order=True)
+class TaskSpec:
+    """One adaptation task: which rows to learn from and which to predict."""
+
+    benchmark: str
+    source: str
+    target: str
+    setting: Setting
+    protocol: Literal["full", "sampled"] = "full"
+    """``"full"``: all source rows. ``"sampled"``: Saenko et al. 2010, Gong et al. 2012."""
+    preprocessing: str = "paper"
+    draw: int = 0
+    """Number of the random draw; it is also its seed. US with all rows has draw 0 only."""
+
+    @property
+    def pair(self) -> str:
+        """``source-target``, as ``--tasks`` spells it."""
+        return f"{self.source}-{self.target}"
+
+    @property
+    def key(self) -> str:
+        """Stable, readable and unique."""
+        return "/".join(
+            (
+                self.benchmark,
+                self.preprocessing,
+                self.pair,
+                self.setting,
+                self.protocol,
+                f"draw{self.draw}",
+            )
+        )
+
+
+@dataclass(frozen=True, order=True)
+class Spec:
+    """One run: a task, a model, a classifier and its settings."""
+
+    task: TaskSpec
+    model: str
+    classifier: str
+    settings: Settings = "paper"
+    overrides: Overrides = ()
+    """Estimator arguments that differ from ``settings``, sorted by name."""
+
+    @property
+    def variant(self) -> str:
+        """Name of the settings with their overrides: ``paper`` or ``paper+ridge_class=10``."""
+        return "+".join((self.settings, *(f"{k}={json.dumps(v)}" for k, v in self.overrides)))
+
+    @property
+    def key(self) -> str:
+        """Stable, readable and unique: what "done" is remembered by."""
+        return f"{self.task.key}/{self.variant}/{self.model}/{self.classifier}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready form."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Spec:
+        """Inverse of ``to_dict``."""
+        return cls(
+            task=TaskSpec(**data["task"]),
+            model=data["model"],
+            classifier=data["classifier"],
+            settings=data["settings"],
+            overrides=tuple((k, v) for k, v in data["overrides"]),
+        )
+
+
+@dataclass(frozen=True)
+class Unit:
+    """All specs of one task, draw and settings: one process loads and factorises once for them."""
+
+    specs: tuple[Spec, ...] = field(default=())
+
+    @property
+    def task(self) -> TaskSpec:
+        """The task that all specs share."""
+        return self.specs[0].task
+
+    @property
+    def key(self) -> str:
+        """What a runner claims. It does not depend on which models are still to do."""
+        return f"{self.task.key}/{self.specs[0].variant}"
+
+    def without(self, done: Iterable[str]) -> Unit:
+        """Return the unit less the specs whose keys are ``done``."""
+        skip = set(done)
+        return replace(self, specs=tuple(s for s in self.specs if s.key not in skip))
+
+    def to_json(self) -> str:
+        """One line of JSON: what travels to a worker."""
+        return json.dumps([s.to_dict() for s in self.specs])
+
+    @classmethod
+    def from_json(cls, text: str) -> Unit:
+        """Inverse of ``to_json``."""
+        return cls(tuple(Spec.from_dict(d) for d in json.loads(text)))
+
+
+def spec_hash(spec: Spec) -> str:
+    """First 16 hex digits of the SHA-256 of the key: a short name for files and logs."""
+    return hashlib.sha256(spec.key.encode()).hexdigest()[:16]
+
+
+def group_units(specs: Iterable[Spec]) -> tuple[Unit, ...]:
+    """Group specs of the same task, draw and settings, in order, without repeats."""
+    groups: dict[str, dict[str, Spec]] = {}
+    for spec in specs:
+        groups.setdefault(f"{spec.task.key}/{spec.variant}", {}).setdefault(spec.key, spec)
+    return tuple(Unit(tuple(found.values())) for found in groups.values())
+
+
+# The paper's tables ------------------------------------------------------------------------------
+
+TableName = Literal["us", "sup", "ss", "off31", "surf"]
+
+CLASSIFIERS = ("nn", "dscm", "ridge")
+# The C term needs labelled target rows, so US has no S1C and no J12C (math.md §3).
+MODELS_US = ("BL", "MCF", "S1", "S1M", "S1D", "J12", "J12M", "J12D")
+MODELS_LABELLED = ("BL", "MCF", "S1", "S1M", "S1D", "S1C", "J12", "J12M", "J12D", "J12C")
+MODELS = MODELS_LABELLED
+TABLES: tuple[TableName, ...] = get_args(TableName)
+DRAWS = 20
+# "paper" is the protocol of the data set; "log-tf" damps the counts of text and leaves images.
+PREPROCESSING = ("paper", "log-tf")
+
+
+class PlanError(ValueError):
+    """A request that names something that does not exist; the message says what does."""
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A data set with one kind of features, as the tables name it."""
+
+    name: str
+    loader: str
+    """Its name in ``marda.datasets``, features included."""
+    features: str
+    domains: tuple[str, ...]
+    kind: Literal["image", "text"]
+    """Which of the paper's settings apply."""
+    label: str
+    printed_as: str | None = None
+    """The data set whose figures in the paper these rows stand next to."""
+
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """All ordered source → target pairs."""
+        return tuple(permutations(self.domains, 2))
+
+
+_OFFICE = ("amazon", "dslr", "webcam")
+_CALTECH = ("amazon", "caltech10", "dslr", "webcam")
+_AMAZON = ("books", "dvd", "electronics", "kitchen")
+_FEATURES = {"squeezenet": "SqueezeNet", "decaf6": "DeCAF6", "surf": "SURF"}
+
+
+def _image(
+    family: str, features: str, domains: tuple[str, ...], printed_as: str | None
+) -> Benchmark:
+    """Name an image benchmark; SqueezeNet features are the ones a bare name stands for."""
+    loader = f"{family}-{features}"
+    label = f"{family.upper()} ({_FEATURES[features]} features)"
+    name = family if features == "squeezenet" else loader
+    return Benchmark(name, loader, features, domains, "image", label, printed_as)
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    b.name: b
+    for b in (
+        _image("oc10", "squeezenet", _CALTECH, "oc10"),
+        _image("oc10", "decaf6", _CALTECH, "oc10"),
+        _image("oc10", "surf", _CALTECH, None),
+        _image("off31", "squeezenet", _OFFICE, "off31"),
+        _image("off31", "decaf6", _OFFICE, "off31"),
+        Benchmark("amt", "amt", "tfidf", _AMAZON, "text", "AMT", "amt"),
+        Benchmark(
+            "sentiment-snippets",
+            "sentiment-snippets",
+            "tfidf",
+            ("editorials", "films", "products", "tweets"),
+            "text",
+            "sentiment-snippets",
+        ),
+    )
+}
+_TABLE_SETTING: dict[str, Setting] = {
+    "us": "US",
+    "sup": "SUP",
+    "ss": "SS",
+    "off31": "US",
+    "surf": "SS",
+}
+_TABLE_BENCHMARKS: dict[str, tuple[str, ...]] = {
+    "us": ("oc10", "off31", "amt"),
+    "sup": ("oc10", "off31", "amt"),
+    "ss": ("oc10", "off31", "amt"),
+    "off31": ("off31",),
+    "surf": ("oc10-surf",),
+}
+
+
+def known_names(
+    what: str, asked: Sequence[str] | None, known: Sequence[str]
+) -> tuple[str, ...] | None:
+    """``asked`` in the order of ``known``; raise for a name that is not there."""
+    if asked is None:
+        return None
+    for name in asked:
+        if name not in known:
+            raise PlanError(f"unknown {what} {name!r}: choose from {', '.join(known)}.")
+    return tuple(k for k in known if k in asked)
+
+
+def table_names(table: str) -> tuple[TableName, ...]:
+    """``"all"`` → every table, else the one asked for."""
+    if table == "all":
+        return TABLES
+    if table not in TABLES:
+        raise PlanError(f"unknown table {table!r}: choose from {', '.join(TABLES)}, all.")
+    return (table,)
+
+
+def belongs(spec: Spec, table: TableName) -> bool:
+    """Whether a row of ``spec`` can stand in ``table``."""
+    task = spec.task
+    tied = table not in ("off31", "surf") or task.benchmark in _TABLE_BENCHMARKS[table]
+    sampled = (task.protocol == "sampled") == (table == "surf")
+    return tied and sampled and task.setting == _TABLE_SETTING[table]
+
+
+def plan_table(
+    table: TableName,
+    *,
+    benchmarks: Sequence[str] | None = None,
+    models: Sequence[str] | None = None,
+    classifiers: Sequence[str] | None = None,
+    tasks: Sequence[str] | None = None,
+    preprocessing: str = "paper",
+    settings: Settings = "paper",
+    overrides: Sequence[tuple[str, Scalar]] = (),
+    draws: int = DRAWS,
+    present: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[Spec, ...]:
+    """Every spec that ``table`` is made of.
+
+    ``benchmarks`` narrows or replaces the table's own data sets (``us`` on ``oc10-surf`` is
+    meaningful); ``off31`` and ``surf`` are tied to theirs and give nothing for others.
+    ``present`` says which domains of a data set there are, where some are missing.
+    """
+    known_names("preprocessing", [preprocessing], PREPROCESSING)
+    if draws < 1:
+        raise PlanError(f"draws must be at least 1, got {draws}.")
+    chosen = known_names("data set", benchmarks, tuple(BENCHMARKS))
+    own = _TABLE_BENCHMARKS[table]
+    if chosen is None:
+        names: tuple[str, ...] = own
+    elif table in ("off31", "surf"):
+        names = tuple(n for n in chosen if n in own)
+    else:
+        names = chosen
+    setting = _TABLE_SETTING[table]
+    wanted = known_names("model", models, MODELS) or MODELS
+    possible = MODELS_US if setting == "US" else MODELS_LABELLED
+    kinds = known_names("classifier", classifiers, CLASSIFIERS) or CLASSIFIERS
+    all_pairs = sorted({f"{s}-{t}" for b in BENCHMARKS.values() for s, t in b.pairs()})
+    kept = known_names("task", tasks, all_pairs)
+    protocol: Literal["full", "sampled"] = "sampled" if table == "surf" else "full"
+    changed = tuple(sorted(overrides, key=lambda item: item[0]))
+    return tuple(
+        Spec(
+            TaskSpec(name, source, target, setting, protocol, preprocessing, draw),
+            model,
+            classifier,
+            settings,
+            changed,
+        )
+        for name in names
+        for draw in range(1 if setting == "US" else draws)
+        for source, target in BENCHMARKS[name].pairs()
+        if kept is None or f"{source}-{target}" in kept
+        if present is None or {source, target} <= set(present.get(name, (source, target)))
+        for model in possible
+        if model in wanted
+        for classifier in kinds
+    )
+
+
+# The leaderboard ----------------------------------------------------------------------------------
+
+Measure = Literal["accuracy", "balanced_accuracy"]
+Role = Literal["auto", "source", "fixed", "peer"]
+
+AUTO, SOURCE = "auto", "source-only"
+PEERS = ("CORAL", "SubspaceAlignment", "LinearOT", "OT")
+BASELINE = "ridge"
+"""Classifier of the source-only rows that auto is compared with."""
+_METHOD_CLASSIFIERS: dict[str, tuple[str, ...]] = {
+    AUTO: ("auto",),
+    SOURCE: (BASELINE, "svm", "logistic"),
+    **dict.fromkeys(PEERS, ("svm", "logistic")),
+}
+_SCALED: Overrides = (("scaling", "balanced"),)
+_FIXED_MODELS = ("S1", "S1M", "S1D")
+METHODS = (AUTO, SOURCE, *_FIXED_MODELS, *PEERS)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How the leaderboard of a data set is measured."""
+
+    measure: Measure = "accuracy"
+    preprocessing: str = "paper"
+    fixed: tuple[tuple[Overrides, tuple[str, ...]], ...] = (((), ("ridge",)),)
+    """Fixed settings of the paper's models: overrides, and classifiers under them."""
+
+
+_IMAGE = Evaluation(fixed=(((), ("ridge",)), (_SCALED, ("ridge",))))
+EVALUATIONS: dict[str, Evaluation] = {
+    "oc10": _IMAGE,
+    "off31": _IMAGE,
+    "oc10-surf": _IMAGE,
+    # ridge10 is an ordinary ridge on denoised rows, the best reading of the paper's text.
+    "amt": Evaluation(preprocessing="log-tf", fixed=(((), ("ridge", "ridge10")),)),
+    "sentiment-snippets": Evaluation("balanced_accuracy"),
+}
+
+
+def role_of(spec: Spec) -> Role:
+    """What a row of the leaderboard stands for."""
+    if spec.settings != "auto":
+        return "fixed"
+    return "auto" if spec.model == AUTO else "source" if spec.model == SOURCE else "peer"
+
+
+def plan_leaderboard(
+    table: str = "us",
+    *,
+    benchmarks: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    classifiers: Sequence[str] | None = None,
+    tasks: Sequence[str] | None = None,
+    preprocessing: str | None = None,
+    overrides: Sequence[tuple[str, Scalar]] = (),
+    draws: int = 1,
+    present: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[Spec, ...]:
+    """Every spec of the leaderboard.
+
+    ``us`` has all methods; ``ss`` auto and the source-only baseline, since the others do not use
+    target labels. ``overrides`` are arguments of ``MDAClassifierCV``.
+    """
+    if table not in ("us", "ss", "all"):
+        raise PlanError(f"--settings auto knows the tables us and ss, got {table!r}.")
+    if preprocessing is not None:
+        known_names("preprocessing", [preprocessing], PREPROCESSING)
+    setting: Setting = "SS" if table == "ss" else "US"
+    names = known_names("data set", benchmarks, tuple(EVALUATIONS)) or tuple(EVALUATIONS)
+    wanted = known_names("method", methods, METHODS) or METHODS
+    every = tuple(dict.fromkeys(c for kinds in _METHOD_CLASSIFIERS.values() for c in kinds))
+    kinds = known_names("classifier", classifiers, (*every, "ridge10")) or (*every, "ridge10")
+    pairs = {name: BENCHMARKS[name].pairs() for name in names}
+    all_pairs = sorted({f"{s}-{t}" for found in pairs.values() for s, t in found})
+    kept = known_names("task", tasks, all_pairs)
+    found = []
+    for name in names:
+        evaluation = EVALUATIONS[name]
+        for draw in range(draws if setting == "SS" else 1):
+            for source, target in pairs[name]:
+                there = (source, target) if present is None else present.get(name, ())
+                if (kept and f"{source}-{target}" not in kept) or not {source, target} <= {*there}:
+                    continue
+                prepared = preprocessing or evaluation.preprocessing
+                task = TaskSpec(name, source, target, setting, "full", prepared, draw)
+                found += [
+                    spec
+                    for spec in _task_specs(task, evaluation, tuple(sorted(overrides)))
+                    if spec.model in wanted and spec.classifier in kinds
+                ]
+    if not found:
+        raise PlanError("nothing to run: no such combination of data sets, methods and tasks.")
+    return tuple(found)
+
+
+def _task_specs(task: TaskSpec, evaluation: Evaluation, overrides: Overrides) -> list[Spec]:
+    """All methods on one task."""
+    specs = [Spec(task, AUTO, "auto", "auto", overrides)]
+    specs += [Spec(task, SOURCE, c, "auto") for c in _METHOD_CLASSIFIERS[SOURCE]]
+    if task.setting == "SS":
+        return specs[:2]
+    specs += [
+        Spec(task, model, classifier, "paper", changed)
+        for changed, classifiers in evaluation.fixed
+        for model in _FIXED_MODELS
+        for classifier in classifiers
+    ]
+    specs += [Spec(task, p, c, "auto") for p in PEERS for c in _METHOD_CLASSIFIERS[p]]
+    return specs
+
+
+# Requests -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run; the defaults are the paper's tables with the paper's settings.
+
+    ``settings="auto"`` asks for the leaderboard, marda's own choice next to the alternatives:
+    ``table`` is then us (or all) or ss, and ``models`` are names of `METHODS`.
+    """
+
+    table: str = "all"
+    datasets: tuple[str, ...] | None = None
+    models: tuple[str, ...] | None = None
+    classifiers: tuple[str, ...] | None = None
+    tasks: tuple[str, ...] | None = None
+    preprocessing: str | None = None
+    """None: the paper's; on the leaderboard, that of the data set's `Evaluation`."""
+    settings: Settings = "paper"
+    overrides: Overrides = ()
+    draws: int = DRAWS
+
+    def specs(self, present: Mapping[str, Sequence[str]] | None = None) -> tuple[Spec, ...]:
+        """Every spec, the ones that several tables share only once."""
+        if self.settings == "auto":
+            return self.leaderboard(present)
+        found = [spec for specs in self.tables(present).values() for spec in specs]
+        return tuple(dict.fromkeys(found))
+
+    def tables(
+        self, present: Mapping[str, Sequence[str]] | None = None
+    ) -> dict[TableName, tuple[Spec, ...]]:
+        """Specs by table; tables that the request leaves nothing of are left out."""
+        plans = {
+            name: plan_table(
+                name,
+                benchmarks=self.datasets,
+                models=self.models,
+                classifiers=self.classifiers,
+                tasks=self.tasks,
+                preprocessing=self.preprocessing or "paper",
+                settings=self.settings,
+                overrides=self.overrides,
+                draws=self.draws,
+                present=present,
+            )
+            for name in table_names(self.table)
+        }
+        kept = {name: specs for name, specs in plans.items() if specs}
+        if not kept:
+            raise PlanError(
+                f"nothing to run: table {self.table} has no such combination of data sets, models "
+                "and tasks (S1C and J12C need sup, ss or surf)."
+            )
+        return kept
+
+    def leaderboard(self, present: Mapping[str, Sequence[str]] | None = None) -> tuple[Spec, ...]:
+        """Specs of the leaderboard."""
+        return plan_leaderboard(
+            self.table,
+            benchmarks=self.datasets,
+            methods=self.models,
+            classifiers=self.classifiers,
+            tasks=self.tasks,
+            preprocessing=self.preprocessing,
+            overrides=self.overrides,
+            draws=self.draws,
+            present=present,
+        )

@@ -1,0 +1,450 @@
+"""Plan, execute in processes, store every row at once. Running again resumes."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from multiprocessing import parent_process
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
+
+from marda._machine import available_cores
+from marda.benchmarks.plan import Spec, Unit, group_units
+from marda.benchmarks.store import STALE_SECONDS, ResultRow, Store, describe, failed, now
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichBar
+    from rich.progress import TaskID
+
+Executor = Callable[[Unit, Path | None], Iterator[ResultRow]]
+
+THREAD_VARIABLES = (
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+_HEARTBEAT = STALE_SECONDS / 6
+_POLL = 0.5
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What one call did."""
+
+    planned: int
+    from_store: int
+    computed: int
+    failed: int
+    wall_seconds: float
+    jobs: int
+
+
+def run(
+    specs: Iterable[Spec],
+    store: Store,
+    *,
+    data_dir: Path | None = None,
+    jobs: int | None = None,
+    force: bool = False,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> RunReport:
+    """Compute every spec that ``store`` does not hold yet.
+
+    Parameters
+    ----------
+    jobs : int, optional
+        Worker processes; the available cores are divided among them. Default: one per core, since
+        independent tasks use two cores better than one BLAS call does.
+    force : bool
+        Compute stored rows again; the old ones stay in the file as superseded.
+    executor : callable, optional
+        Turns a unit into rows, in the worker: a function that it can import. Default:
+        `marda.benchmarks.execute.run_unit`.
+
+    Notes
+    -----
+    Units that another runner has claimed are left to it and waited for, so that both runners end
+    with the whole table. ``KeyboardInterrupt`` ends the workers and leaves the store intact.
+    """
+    cores = available_cores()
+    jobs = cores if jobs is None else jobs
+    if jobs < 1:
+        raise ValueError(f"jobs must be at least 1, got {jobs}.")
+    units = group_units(specs)
+    keys = {spec.key for unit in units for spec in unit.specs}
+    since = now() if force else None
+    started = time.monotonic()
+    done = store.done_keys(since=since)
+    left = deque(rest for unit in units if (rest := unit.without(done)).specs)
+    session = _Session(store, since, progress or Silent(), left)
+    session.progress.start(len(keys), len(keys & done))
+    pool: list[_Worker] = []
+    try:
+        session.loop(pool, jobs, executor, data_dir, max(1, cores // jobs))
+    finally:
+        for worker in pool:
+            worker.stop()
+        store.release()
+        session.progress.stop()
+    return RunReport(
+        planned=len(keys),
+        from_store=len(keys & store.done_keys(since=since)) - session.computed,
+        computed=session.computed,
+        failed=session.failed,
+        wall_seconds=time.monotonic() - started,
+        jobs=jobs,
+    )
+
+
+@dataclass
+class _Worker:
+    """A process and the unit it is busy with."""
+
+    process: SpawnProcess
+    pipe: Connection
+    unit: Unit | None = None
+    finished: set[str] = field(default_factory=set)
+
+    @classmethod
+    def start(cls, executor: Executor | None, data_dir: Path | None, threads: int) -> _Worker:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=serve, args=(theirs, executor, data_dir, threads))
+        # BLAS reads these when it is loaded, hence before the child imports anything.
+        with _environment(dict.fromkeys(THREAD_VARIABLES, str(threads))):
+            process.start()
+        theirs.close()
+        return cls(process, ours)
+
+    def give(self, unit: Unit) -> None:
+        self.unit, self.finished = unit, set()
+        self.pipe.send_bytes(unit.to_json().encode())
+
+    def stop(self) -> None:
+        self.pipe.close()
+        if self.unit is not None and self.process.is_alive():
+            self.process.terminate()
+        self.process.join(5.0)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+
+
+@dataclass
+class _Session:
+    """The state of one call of ``run``."""
+
+    store: Store
+    since: str | None
+    progress: Progress
+    pending: deque[Unit]
+    computed: int = 0
+    failed: int = 0
+    _beat: float = field(default_factory=time.monotonic)
+
+    def loop(
+        self,
+        pool: list[_Worker],
+        jobs: int,
+        executor: Executor | None,
+        data_dir: Path | None,
+        threads: int,
+    ) -> None:
+        while self.pending or any(w.unit for w in pool):
+            idle = [w for w in pool if w.unit is None]
+            while self.pending and (idle or len(pool) < jobs):
+                unit = self.next_unit()
+                if unit is None:
+                    break
+                if idle:
+                    worker = idle.pop()
+                else:
+                    worker = _Worker.start(executor, data_dir, threads)
+                    pool.append(worker)
+                self.give(worker, unit)
+            busy = {w.pipe: w for w in pool if w.unit is not None}
+            if busy:
+                ready = wait(list(busy), timeout=_POLL if self.pending else _HEARTBEAT)
+                for pipe, worker in busy.items():
+                    if pipe in ready and not self.receive(worker):
+                        pool.remove(worker)
+            elif self.pending:
+                time.sleep(_POLL)  # another runner has all that is left
+            if time.monotonic() - self._beat > _HEARTBEAT:
+                self.store.still_alive()
+                self._beat = time.monotonic()
+
+    def next_unit(self) -> Unit | None:
+        """Claim the first unit that nobody else works on; drop what another runner has done."""
+        for _ in range(len(self.pending)):
+            unit = self.pending.popleft()
+            if not self.store.claim(unit.key):
+                self.pending.append(unit)
+                continue
+            # Read after the claim: whoever had it before has stored all it will.
+            rest = unit.without(self.store.done_keys(since=self.since))
+            self.progress.skip(len(unit.specs) - len(rest.specs))
+            if rest.specs:
+                return rest
+            self.store.release(unit.key)
+        return None
+
+    @staticmethod
+    def give(worker: _Worker, unit: Unit) -> None:
+        # A worker that died while idle shows as a closed pipe: the next `receive` reports it.
+        try:
+            worker.give(unit)
+        except (BrokenPipeError, ConnectionResetError):
+            worker.unit = unit
+
+    def receive(self, worker: _Worker) -> bool:
+        """Take one message; False when the process is gone."""
+        unit = worker.unit
+        assert unit is not None
+        try:
+            message = json.loads(worker.pipe.recv_bytes())
+        except (EOFError, ConnectionResetError):
+            worker.process.join()
+            self.fail_rest(worker, unit, how_it_ended(worker.process.exitcode))
+            worker.unit = None
+            worker.stop()
+            return False
+        if "row" in message:
+            self.record(worker, ResultRow.from_json(message["row"]))
+            return True
+        self.fail_rest(worker, unit, message.get("error", "the unit ended without this row"))
+        worker.unit = None
+        return True
+
+    def record(self, worker: _Worker, row: ResultRow) -> None:
+        added = self.store.add(row, replace_before=self.since)
+        worker.finished.add(row.spec.key)
+        if row.status == "failed":
+            self.failed += 1
+        elif added:
+            self.computed += 1
+        self.progress.row(row)
+
+    def fail_rest(self, worker: _Worker, unit: Unit, message: str) -> None:
+        for row in failed(unit.without(worker.finished).specs, message):
+            self.record(worker, row)
+        self.store.release(unit.key)
+
+
+def how_it_ended(code: int | None) -> str:
+    """What the exit code of a process says."""
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name
+        hint = ": out of memory, or ended from outside" if name == "SIGKILL" else ""
+        return f"the worker process was ended by {name}{hint}."
+    return f"the worker process ended with exit code {code}."
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    """Set environment variables for the time of a process start."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+# Inside a worker process: units come in, rows go out, as JSON over one pipe -----------------------
+
+
+def serve(pipe: Connection, executor: Executor | None, data_dir: Path | None, threads: int) -> None:
+    """Execute units from ``pipe`` until it closes."""
+    # Ctrl-C reaches the whole process group; the runner alone decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        run_unit = executor or _default_executor()
+        with _bounded_threads(threads):
+            while True:
+                unit = Unit.from_json(pipe.recv_bytes().decode())
+                try:
+                    for row in run_unit(unit, data_dir):
+                        _send(pipe, {"row": row.to_json()})
+                    _send(pipe, {"end": True})
+                except Exception as error:
+                    _send(pipe, {"error": describe(error)})
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return
+
+
+def _default_executor() -> Executor:
+    """Loaded where it is used: what fits models is slow to load, and planning needs none of it."""
+    from marda.benchmarks.execute import run_unit
+
+    return run_unit
+
+
+def _send(pipe: Connection, message: dict[str, Any]) -> None:
+    pipe.send_bytes(json.dumps(message).encode())
+
+
+def _end_with_parent() -> None:
+    """End with the runner: after its ``kill -9`` nobody would read the rows."""
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def _bounded_threads(threads: int) -> AbstractContextManager[object]:
+    """Bound pools that the environment does not reach; the variables are set before the start."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        return nullcontext()
+    limits: AbstractContextManager[object] = threadpool_limits(limits=threads)
+    return limits
+
+
+# Progress: rich in a terminal, plain lines without rich, silence elsewhere ------------------------
+
+
+class Progress(Protocol):
+    """What the runner tells while it works."""
+
+    def start(self, total: int, done: int) -> None:
+        """``total`` rows are wanted, ``done`` of them are stored already."""
+
+    def row(self, row: ResultRow) -> None:
+        """One row was finished, well or badly."""
+
+    def skip(self, count: int) -> None:
+        """``count`` rows were meanwhile stored by another runner."""
+
+    def stop(self) -> None:
+        """Nothing more comes."""
+
+
+class Silent:
+    """No output: not a terminal."""
+
+    def start(self, total: int, done: int) -> None:
+        """Say nothing."""
+
+    def row(self, row: ResultRow) -> None:
+        """Say nothing."""
+
+    def skip(self, count: int) -> None:
+        """Say nothing."""
+
+    def stop(self) -> None:
+        """Say nothing."""
+
+
+class Plain:
+    """One line every few seconds, for a terminal without rich."""
+
+    def __init__(self, stream: TextIO, every: float = 5.0) -> None:
+        self.stream, self.every = stream, every
+        self.total = self.count = self.fresh = 0
+        self.began = self.last = time.monotonic()
+
+    def start(self, total: int, done: int) -> None:
+        """Remember where the run starts: only new rows tell how fast it is."""
+        self.total, self.count = total, done
+
+    def row(self, row: ResultRow) -> None:
+        """Count, and print if the last line is old."""
+        self.count += 1
+        self.fresh += 1
+        at = time.monotonic()
+        if at - self.last < self.every:
+            return
+        self.last = at
+        left = (at - self.began) / self.fresh * (self.total - self.count)
+        print(
+            f"{self.count}/{self.total} rows, about {left / 60:.1f} min left: {row.spec.task.key}",
+            file=self.stream,
+            flush=True,
+        )
+
+    def skip(self, count: int) -> None:
+        """Rows done elsewhere count, but say nothing about speed."""
+        self.count += count
+
+    def stop(self) -> None:
+        """Nothing to undo."""
+
+
+class Rich:
+    """A bar with the time left and the task at hand."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+        from rich.progress import Progress as Bar
+
+        self.failed = 0
+        self.bar: RichBar = Bar(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            speed_estimate_period=600.0,
+        )
+        self.task: TaskID | None = None
+
+    def start(self, total: int, done: int) -> None:
+        """Show the bar."""
+        self.task = self.bar.add_task("starting", total=total, completed=done)
+        self.bar.start()
+
+    def row(self, row: ResultRow) -> None:
+        """Advance, and say what was finished."""
+        self.failed += row.status == "failed"
+        text = f"{row.spec.task.benchmark} {row.spec.task.pair} {row.spec.task.setting}"
+        if self.failed:
+            text += f" [red]({self.failed} failed)[/red]"
+        assert self.task is not None
+        self.bar.update(self.task, advance=1, description=text)
+
+    def skip(self, count: int) -> None:
+        """Advance without a word."""
+        assert self.task is not None
+        self.bar.update(self.task, advance=count)
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        self.bar.stop()
+
+
+def progress_for(stream: TextIO) -> Progress:
+    """The best progress display for a stream: none unless it is a terminal."""
+    if not stream.isatty():
+        return Silent()
+    try:
+        return Rich()
+    except ImportError:
+        return Plain(stream)

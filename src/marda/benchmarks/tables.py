@@ -1,0 +1,399 @@
+"""From result rows to the paper's tables, ours next to the printed figures, and to its findings.
+
+Means are over tasks, standard errors over draws. A finding is a claim of the paper, checked on our
+rows: yes, no, or not enough rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Literal
+
+from marda.benchmarks import paper
+from marda.benchmarks.plan import BENCHMARKS, CLASSIFIERS, MODELS, Spec, TableName
+from marda.benchmarks.store import ResultRow
+
+Verdict = Literal["yes", "no", "not enough rows"]
+Place = tuple[str, int]
+"""Source-target pair and number of the draw."""
+
+
+TITLES: dict[str, str] = {
+    "us": "Table 2: unsupervised adaptation (US), accuracy in percent, mean over tasks",
+    "sup": "Table 3: supervised adaptation (SUP), accuracy in percent, mean over tasks",
+    "ss": "Table 4: semi-supervised adaptation (SS), accuracy in percent, mean over tasks",
+    "off31": "Table 5: the six tasks of OFF31, unsupervised (US), accuracy in percent",
+    "surf": "SURF experiment: OC10, semi-supervised (SS), sampled rows, accuracy in percent",
+}
+SQUEEZENET = (
+    "Image features are SqueezeNet, not the paper's DeCAF6: "
+    "compare the differences between models, not the level."
+)
+LEGEND = "Bold: the better of ours and the paper's. Underlined: better than S1 in the same column."
+_BASELINES = ("BL", "MCF", "S1")  # as in the paper, these are never underlined
+
+
+# Figures ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Column:
+    """What one figure is made of, but for the model: rows that differ in task and draw only."""
+
+    benchmark: str
+    setting: str
+    protocol: str
+    preprocessing: str
+    variant: str
+    classifier: str
+
+    @classmethod
+    def of(cls, spec: Spec) -> Column:
+        """Return the column a spec belongs to."""
+        task = spec.task
+        return cls(
+            task.benchmark,
+            task.setting,
+            task.protocol,
+            task.preprocessing,
+            spec.variant,
+            spec.classifier,
+        )
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A mean accuracy in percent."""
+
+    mean: float
+    stderr: float | None
+    """Over draws; None with fewer than two of them."""
+    rows: int
+    expected: int
+    whole: bool
+    """At least one draw has every expected task: without that a mean compares with nothing."""
+
+
+class Accuracies:
+    """Accuracies by column, model, task and draw."""
+
+    def __init__(self, rows: Iterable[ResultRow]) -> None:
+        self._accuracy: dict[tuple[Column, str], dict[Place, float]] = {}
+        self._balanced: dict[tuple[Column, str], dict[Place, float]] = {}
+        for row in rows:
+            where = Column.of(row.spec), row.spec.model
+            place = row.spec.task.pair, row.spec.task.draw
+            if row.accuracy is not None:
+                self._accuracy.setdefault(where, {})[place] = row.accuracy
+            if row.balanced_accuracy is not None:
+                self._balanced.setdefault(where, {})[place] = row.balanced_accuracy
+
+    def figure(
+        self,
+        column: Column,
+        model: str,
+        pairs: Sequence[str],
+        draws: int = 1,
+        *,
+        balanced: bool = False,
+    ) -> Figure | None:
+        """Mean over ``pairs``, then over draws; None without any row."""
+        table = self._balanced if balanced else self._accuracy
+        found = {
+            place: value
+            for place, value in table.get((column, model), {}).items()
+            if place[0] in pairs and place[1] < draws
+        }
+        return _summarise(found, pairs, draws)
+
+    def difference(
+        self, column: Column, model: str, other: str, pairs: Sequence[str]
+    ) -> float | None:
+        """Mean of ``model`` minus ``other`` over draws both have in full; None without one."""
+        ours = _draw_means(self._accuracy.get((column, model), {}), pairs)
+        theirs = _draw_means(self._accuracy.get((column, other), {}), pairs)
+        common = ours.keys() & theirs.keys()
+        return fmean(ours[d] - theirs[d] for d in common) if common else None
+
+
+def _draw_means(found: dict[Place, float], pairs: Sequence[str]) -> dict[int, float]:
+    """Mean over tasks of every draw that has them all."""
+    draws = {draw for _, draw in found}
+    return {
+        draw: fmean(found[pair, draw] for pair in pairs)
+        for draw in sorted(draws)
+        if all((pair, draw) in found for pair in pairs)
+    }
+
+
+def _summarise(found: dict[Place, float], pairs: Sequence[str], draws: int) -> Figure | None:
+    if not found:
+        return None
+    means = list(_draw_means(found, pairs).values())
+    if not means:
+        return Figure(fmean(found.values()), None, len(found), len(pairs) * draws, False)
+    stderr = stdev(means) / math.sqrt(len(means)) if len(means) > 1 else None
+    return Figure(fmean(means), stderr, len(found), len(pairs) * draws, True)
+
+
+# Tables -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Ours and the paper's figure for one model in one column; either may be missing."""
+
+    ours: Figure | None = None
+    paper: float | None = None
+    balanced: Figure | None = None
+    comparable: bool = False
+    """Ours covers the tasks that the paper's figure covers."""
+    improves: bool = False
+    paper_improves: bool = False
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's, of the printed digits, so that the eye can check it."""
+        if self.ours is None or self.paper is None or not self.comparable:
+            return None
+        return round(round(self.ours.mean, 1) - self.paper, 1)
+
+    @property
+    def ours_better(self) -> bool:
+        """Whether ours is to be bold."""
+        return self.difference is not None and self.difference > 0
+
+    @property
+    def paper_better(self) -> bool:
+        """Whether the paper's is to be bold."""
+        return self.difference is not None and self.difference < 0
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A label and one cell per column."""
+
+    label: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """One data set of a table. ``stacked``: ours and the paper's below, not beside each other."""
+
+    heading: str
+    benchmark: str
+    columns: tuple[str, ...]
+    rows: tuple[TableRow, ...]
+    stacked: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the paper, with what a reader must know about it."""
+
+    name: TableName
+    title: str
+    blocks: tuple[Block, ...]
+    notes: tuple[str, ...]
+
+
+def build_table(table: TableName, specs: Sequence[Spec], rows: Sequence[ResultRow]) -> Table:
+    """Build a table from the rows of ``specs``, which say what it should hold."""
+    keys = {spec.key for spec in specs}
+    mine = [row for row in rows if row.spec.key in keys]
+    accuracies = Accuracies(mine)
+    names = dict.fromkeys(spec.task.benchmark for spec in specs)
+    make = _off31_block if table == "off31" else _block
+    blocks = tuple(
+        make(table, name, [s for s in specs if s.task.benchmark == name], accuracies)
+        for name in names
+    )
+    return Table(table, TITLES[table], blocks, tuple(_notes(table, specs, mine)))
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """The rows that a figure is the mean of."""
+
+    accuracies: Accuracies
+    pairs: tuple[str, ...]
+    draws: int
+    whole: bool
+    """The tasks are those that the paper averages over."""
+
+    def cell(self, column: Column, model: str, printed: float | None, first: float | None) -> Cell:
+        """Return one cell; ``printed`` and ``first`` are the paper's figures of it and of S1."""
+        ours = self.accuracies.figure(column, model, self.pairs, self.draws)
+        s1 = self.accuracies.figure(column, "S1", self.pairs, self.draws)
+        extends = model not in _BASELINES
+        return Cell(
+            ours=ours,
+            paper=printed,
+            balanced=self.accuracies.figure(column, model, self.pairs, self.draws, balanced=True),
+            comparable=self.whole and ours is not None and ours.whole,
+            improves=extends and _above(ours.mean if ours else None, s1.mean if s1 else None),
+            paper_improves=extends and _above(printed, first),
+        )
+
+
+def _above(value: float | None, other: float | None) -> bool:
+    """Compare printed digits: a mark must agree with what the reader sees."""
+    return value is not None and other is not None and round(value, 1) > round(other, 1)
+
+
+def _block(table: TableName, name: str, specs: Sequence[Spec], accuracies: Accuracies) -> Block:
+    """Models down, classifiers across."""
+    pairs = tuple(dict.fromkeys(spec.task.pair for spec in specs))
+    draws = 1 + max(spec.task.draw for spec in specs)
+    scope = _Scope(accuracies, pairs, draws, len(pairs) == len(BENCHMARKS[name].pairs()))
+    columns = {c: Column.of(s) for c in CLASSIFIERS for s in specs if s.classifier == c}
+
+    printed_as = BENCHMARKS[name].printed_as
+
+    def cell(model: str, classifier: str) -> Cell:
+        printed = paper.paper_figure(table, printed_as, model, classifier)
+        first = paper.paper_figure(table, printed_as, "S1", classifier)
+        return scope.cell(columns[classifier], model, printed, first)
+
+    models = [m for m in MODELS if any(s.model == m for s in specs)]
+    rows = tuple(TableRow(m, tuple(cell(m, c) for c in columns)) for m in models)
+    heading = f"{BENCHMARKS[name].label}, {len(pairs)} tasks"
+    if specs[0].task.setting != "US":
+        heading += f", {draws} draw{'s' if draws > 1 else ''}"
+    return Block(heading, name, tuple(columns), rows)
+
+
+def _off31_block(
+    table: TableName, name: str, specs: Sequence[Spec], accuracies: Accuracies
+) -> Block:
+    """Methods down, tasks across, and the methods that the paper quotes."""
+    planned = {spec.task.pair for spec in specs}
+    pairs = tuple(pair for pair in paper.OFF31_TASKS if pair in planned)
+    rows = [
+        _off31_row(model, classifier, specs, accuracies, pairs)
+        for model in MODELS
+        for classifier in CLASSIFIERS
+        if any(s.model == model and s.classifier == classifier for s in specs)
+    ]
+    for label, figures in paper.OFF31_QUOTED.items():
+        kept = [figures[paper.OFF31_TASKS.index(pair)] for pair in pairs] + [figures[-1]]
+        rows.append(TableRow(f"{label} (quoted)", tuple(Cell(paper=f) for f in kept)))
+    heads = tuple("→".join(end[0].upper() for end in pair.split("-")) for pair in pairs)
+    return Block(BENCHMARKS[name].label, name, (*heads, "mean"), tuple(rows), stacked=True)
+
+
+def _off31_row(
+    model: str, classifier: str, specs: Sequence[Spec], accuracies: Accuracies, pairs: Sequence[str]
+) -> TableRow:
+    """One method on every task, then its mean."""
+    column = next(Column.of(s) for s in specs if s.classifier == classifier)
+    printed = paper.OFF31_OURS.get((model, classifier), (None,) * (len(paper.OFF31_TASKS) + 1))
+    cells = [
+        _Scope(accuracies, (pair,), 1, True).cell(
+            column, model, printed[paper.OFF31_TASKS.index(pair)], None
+        )
+        for pair in pairs
+    ]
+    every = _Scope(accuracies, tuple(pairs), 1, len(pairs) == len(paper.OFF31_TASKS))
+    return TableRow(f"{model}+{classifier}", (*cells, every.cell(column, model, printed[-1], None)))
+
+
+def _notes(table: TableName, specs: Sequence[Spec], rows: Sequence[ResultRow]) -> list[str]:
+    """What the reader must know before comparing."""
+    features = {BENCHMARKS[s.task.benchmark].features for s in specs}
+    variants = ", ".join(dict.fromkeys(s.variant for s in specs))
+    prepared = {s.task.preprocessing for s in specs} - {"paper"}
+    notes = [SQUEEZENET] if "squeezenet" in features else []
+    notes.append(f"Settings: {variants}. {LEGEND}")
+    if prepared:
+        notes.append(f"Preprocessing differs from the paper's: {', '.join(sorted(prepared))}.")
+    if table in ("sup", "ss", "surf"):
+        notes.append("± is the standard error over draws of 3 labelled target rows per class.")
+    if table == "us" and any(s.task.benchmark == "oc10" for s in specs):
+        notes.append(f"The paper's text quotes S1M = {paper.S1M_QUOTED} on OC10; no table has it.")
+    if table == "off31":
+        notes.append("Means of quoted methods as printed; GFK+SVM's six tasks average 52.8.")
+    if table == "surf":
+        quoted = ", ".join(f"{k} {v}" for k, v in paper.SURF_QUOTED.items())
+        notes.append(f"20 source rows per class (8 for dslr). The paper quotes {quoted}.")
+    commits = sorted({row.commit for row in rows if row.commit})
+    if len(commits) > 1:
+        notes.append(f"Rows come from {len(commits)} commits: {', '.join(commits)}.")
+    missing = len(specs) - len(rows)
+    if missing:
+        notes.append(f"{missing} of {len(specs)} rows are missing; (k/n) counts those there are.")
+    return notes
+
+
+# Findings -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One comparison: ``model`` minus ``other`` must be above (or not below) ``threshold``."""
+
+    text: str
+    difference: float | None
+    threshold: float
+    strict: bool
+
+    @property
+    def holds(self) -> bool | None:
+        """None without rows."""
+        if self.difference is None:
+            return None
+        if self.strict:
+            return self.difference > self.threshold
+        return self.difference >= self.threshold
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim of the paper with its evidence."""
+
+    statement: str
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Yes if every comparison that has rows holds."""
+        known = [e.holds for e in self.evidence if e.holds is not None]
+        if not known:
+            return "not enough rows"
+        return "yes" if all(known) else "no"
+
+    @property
+    def summary(self) -> str:
+        """How many comparisons hold, and how many lack rows."""
+        known = [e.holds for e in self.evidence if e.holds is not None]
+        text = f"{sum(known)} of {len(known)} comparisons hold"
+        lacking = len(self.evidence) - len(known)
+        return text + (f", {lacking} lack rows" if lacking else "")
+
+
+def check_findings(
+    rows: Sequence[ResultRow], variant: str = "paper", preprocessing: str = "paper"
+) -> tuple[Finding, ...]:
+    """Check every claim on the rows of one variant of settings and one preprocessing."""
+    accuracies = Accuracies(rows)
+    return tuple(_check_claim(claim, accuracies, variant, preprocessing) for claim in paper.CLAIMS)
+
+
+def _check_claim(
+    claim: paper.Claim, accuracies: Accuracies, variant: str, preprocessing: str
+) -> Finding:
+    evidence = []
+    for setting in claim.settings:
+        for name in claim.benchmarks:
+            for classifier in claim.classifiers:
+                column = Column(name, setting, "full", preprocessing, variant, classifier)
+                pairs = [f"{s}-{t}" for s, t in BENCHMARKS[name].pairs()]
+                for model, other in claim.comparisons:
+                    difference = accuracies.difference(column, model, other, pairs)
+                    text = f"{name} {setting} {classifier}: {model} − {other}"
+                    evidence.append(Evidence(text, difference, claim.threshold, claim.strict))
+    return Finding(claim.statement, tuple(evidence))

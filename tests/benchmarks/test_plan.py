@@ -1,0 +1,208 @@
+import json
+from collections import Counter
+
+import pytest
+
+from marda.benchmarks.plan import (
+    BENCHMARKS,
+    EVALUATIONS,
+    METHODS,
+    MODELS_US,
+    PEERS,
+    PlanError,
+    Spec,
+    TaskSpec,
+    Unit,
+    group_units,
+    plan_leaderboard,
+    plan_table,
+    role_of,
+    spec_hash,
+    table_names,
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "specs", "units"),
+    [
+        ("us", 30 * 8 * 3, 30),
+        ("sup", 30 * 20 * 10 * 3, 30 * 20),
+        ("ss", 30 * 20 * 10 * 3, 30 * 20),
+        ("off31", 6 * 8 * 3, 6),
+        ("surf", 12 * 20 * 10 * 3, 12 * 20),
+    ],
+)
+def test_number_of_runs(table, specs, units):
+    planned = plan_table(table)
+    assert len(planned) == len({s.key for s in planned}) == specs
+    assert len(group_units(planned)) == units
+
+
+def test_the_run_of_the_time_limit():
+    planned = plan_table("us", benchmarks=["oc10", "amt"])
+    assert len(planned) == 24 * 8 * 3
+    assert tuple(dict.fromkeys(s.model for s in planned)) == MODELS_US
+
+
+def test_off31_table_is_made_of_rows_of_the_us_table():
+    assert {s.key for s in plan_table("off31")} < {s.key for s in plan_table("us")}
+
+
+def test_narrowing():
+    planned = plan_table(
+        "sup",
+        benchmarks=["amt"],
+        models=["S1C", "BL"],
+        classifiers=["ridge"],
+        tasks=["books-dvd"],
+        draws=2,
+        settings="marda",
+    )
+    assert [(s.model, s.task.draw) for s in planned] == [
+        ("BL", 0),
+        ("S1C", 0),
+        ("BL", 1),
+        ("S1C", 1),
+    ]
+    assert all(s.settings == "marda" for s in planned)
+
+
+def test_us_has_no_class_term_and_one_draw():
+    assert plan_table("us", models=["S1C"]) == ()
+    assert {s.task.draw for s in plan_table("us", draws=5)} == {0}
+
+
+def test_tables_tied_to_their_data():
+    assert plan_table("surf", benchmarks=["amt"]) == ()
+    assert {s.task.protocol for s in plan_table("surf")} == {"sampled"}
+    assert plan_table("us", benchmarks=["oc10-surf"])[0].task.protocol == "full"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"benchmarks": ["mnist"]}, "unknown data set 'mnist': choose from oc10"),
+        ({"models": ["S3"]}, "unknown model 'S3': choose from BL"),
+        ({"classifiers": ["svm"]}, "unknown classifier 'svm'"),
+        ({"tasks": ["a-b"]}, "unknown task 'a-b': choose from amazon-caltech"),
+        ({"draws": 0}, "draws must be at least 1, got 0"),
+    ],
+)
+def test_wrong_names(arguments, words):
+    with pytest.raises(PlanError, match=words):
+        plan_table("us", **arguments)
+
+
+def test_table_names():
+    assert table_names("all") == ("us", "sup", "ss", "off31", "surf")
+    assert table_names("ss") == ("ss",)
+    with pytest.raises(PlanError, match="unknown table"):
+        table_names("6")
+
+
+def test_keys_are_stable():
+    # Stored rows are found by these strings: changing them orphans every store.
+    spec = Spec(TaskSpec("amt", "books", "dvd", "SS", draw=3), "S1D", "ridge")
+    assert spec.key == "amt/paper/books-dvd/SS/full/draw3/paper/S1D/ridge"
+    assert spec_hash(spec) == "e4000cc37c98aa4d"
+    changed = Spec(spec.task, "S1D", "ridge", "paper", (("ridge_class", 10),))
+    assert changed.key == "amt/paper/books-dvd/SS/full/draw3/paper+ridge_class=10/S1D/ridge"
+
+
+def test_unit_survives_json_and_keeps_its_key_when_shortened():
+    unit = group_units(plan_table("us", overrides=[("noise", 0.9), ("fit_intercept", False)]))[0]
+    assert Unit.from_json(unit.to_json()) == unit
+    assert json.loads(unit.to_json())[0]["overrides"] == [["fit_intercept", False], ["noise", 0.9]]
+    assert unit.without([unit.specs[0].key]).key == unit.key
+    assert len(unit.without([unit.specs[0].key]).specs) == len(unit.specs) - 1
+
+
+def test_variants_do_not_share_a_unit():
+    specs = plan_table("us", tasks=["books-dvd"]) + plan_table(
+        "us", tasks=["books-dvd"], settings="marda"
+    )
+    assert len(group_units(specs)) == 2
+    assert len(group_units(specs + specs)) == 2
+
+
+# The leaderboard ----------------------------------------------------------------------------------
+
+
+def test_every_task_of_every_data_set_meets_every_method():
+    specs = plan_leaderboard()
+    assert len({s.key for s in specs}) == len(specs)
+    tasks = {(s.task.benchmark, s.task.pair) for s in specs}
+    assert len(tasks) == 12 + 6 + 12 + 12 + 12
+    for name in EVALUATIONS:
+        pair = "-".join(BENCHMARKS[name].pairs()[0])
+        one = [s for s in specs if (s.task.benchmark, s.task.pair) == (name, pair)]
+        assert {s.model for s in one} == set(METHODS)
+        roles = Counter(role_of(s) for s in one)
+        assert (roles["auto"], roles["source"], roles["peer"]) == (1, 3, 2 * len(PEERS))
+        assert roles["fixed"] >= 3
+    assert {s.task.preprocessing for s in specs if s.task.benchmark == "amt"} == {"log-tf"}
+
+
+def test_fixed_rows_are_those_of_the_paper_settings():
+    # A store that has them from `--settings paper` need not compute them again.
+    task = TaskSpec("oc10", "dslr", "webcam", "US")
+    assert Spec(task, "S1D", "ridge", "paper") in plan_leaderboard(benchmarks=["oc10"])
+
+
+def test_keys_of_the_leaderboard_are_stable():
+    # Stored rows are found by these strings: changing them orphans every store.
+    keys = {s.key for s in plan_leaderboard(benchmarks=["oc10"], tasks=["dslr-webcam"])}
+    start = "oc10/paper/dslr-webcam/US/full/draw0/"
+    for end in ("auto/auto/auto", "auto/source-only/ridge", "auto/CORAL/svm", "paper/S1M/ridge"):
+        assert start + end in keys
+
+
+def test_semi_supervised_rows_are_drawn_and_have_a_baseline():
+    specs = plan_leaderboard("ss", benchmarks=["off31"], tasks=["amazon-dslr"], draws=2)
+    assert [(s.model, s.task.setting, s.task.draw) for s in specs] == [
+        ("auto", "SS", 0),
+        ("source-only", "SS", 0),
+        ("auto", "SS", 1),
+        ("source-only", "SS", 1),
+    ]
+
+
+def test_narrowing_and_overrides_of_the_leaderboard():
+    specs = plan_leaderboard(
+        benchmarks=["amt"],
+        methods=["auto", "OT"],
+        classifiers=["auto", "svm"],
+        tasks=["books-dvd"],
+        preprocessing="paper",
+        overrides=[("scoring", "entropy")],
+    )
+    assert [(s.model, s.classifier, s.variant) for s in specs] == [
+        ("auto", "auto", 'auto+scoring="entropy"'),
+        ("OT", "svm", "auto"),
+    ]
+    assert {s.task.preprocessing for s in specs} == {"paper"}
+    units = group_units(specs)
+    assert len(units) == 2
+    assert Unit.from_json(units[0].to_json()) == units[0]
+
+
+def test_missing_domains_are_left_out_of_the_leaderboard():
+    specs = plan_leaderboard(benchmarks=["oc10"], present={"oc10": ("dslr", "webcam")})
+    assert {s.task.pair for s in specs} == {"dslr-webcam", "webcam-dslr"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"table": "sup"}, "knows the tables us and ss, got 'sup'"),
+        ({"benchmarks": ["mnist"]}, "unknown data set 'mnist': choose from oc10"),
+        ({"methods": ["J12"]}, "unknown method 'J12': choose from auto"),
+        ({"classifiers": ["nn"]}, "unknown classifier 'nn'"),
+        ({"preprocessing": "x"}, "unknown preprocessing 'x'"),
+        ({"tasks": ["a-b"]}, "unknown task 'a-b'"),
+        ({"benchmarks": ["amt"], "methods": ["OT"], "classifiers": ["auto"]}, "nothing to run"),
+    ],
+)
+def test_wrong_requests_of_the_leaderboard(arguments, words):
+    with pytest.raises(PlanError, match=words):
+        plan_leaderboard(**arguments)

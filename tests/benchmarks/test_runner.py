@@ -1,0 +1,208 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from marda.benchmarks.plan import plan_table
+from marda.benchmarks.runner import run
+from marda.benchmarks.store import Store
+
+from . import fakes
+from .fakes import child_environment, made_row
+
+SPECS = plan_table("us", benchmarks=["off31"], models=["BL", "S1"], classifiers=["ridge", "nn"])
+
+
+class Recorder:
+    """Progress that remembers."""
+
+    def __init__(self):
+        self.events = []
+
+    def start(self, total, done):
+        self.events.append(("start", total, done))
+
+    def row(self, row):
+        self.events.append(("row", row.status))
+
+    def skip(self, count):
+        if count:
+            self.events.append(("skip", count))
+
+    def stop(self):
+        self.events.append(("stop",))
+
+
+def expected(specs=SPECS):
+    return {s.key: made_row(s).accuracy for s in specs}
+
+
+def found(store):
+    rows = store.rows()
+    assert len(rows) == len({r.spec.key for r in rows})
+    return {r.spec.key: r.accuracy for r in rows}
+
+
+def test_computes_stores_and_resumes(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        seen = Recorder()
+        report = run(SPECS, store, jobs=2, executor=fakes.good, progress=seen)
+        assert found(store) == expected()
+        assert (report.planned, report.computed, report.from_store) == (24, 24, 0)
+        assert seen.events[0] == ("start", 24, 0)
+        assert seen.events.count(("row", "done")) == 24
+        assert seen.events[-1] == ("stop",)
+        again = Recorder()
+        report = run(SPECS, store, jobs=2, executor=fakes.always_raises, progress=again)
+        assert (report.computed, report.from_store) == (0, 24)
+        assert again.events == [("start", 24, 24), ("stop",)]
+
+
+def test_partly_done_unit_runs_only_the_rest(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        for spec in SPECS[:2]:
+            store.add(made_row(spec))
+        run(SPECS[:4], store, data_dir=tmp_path, jobs=1, executor=fakes.logged)
+        assert (tmp_path / "log").read_text().split() == [s.key for s in SPECS[2:4]]
+
+
+def test_force_computes_again(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        store.add(made_row(SPECS[0], accuracy=1.0))
+        report = run(SPECS[:1], store, jobs=1, force=True, executor=fakes.good)
+        assert report.computed == 1
+        assert found(store) == expected(SPECS[:1])
+
+
+def test_failure_is_not_cached(tmp_path):
+    specs = SPECS[:4]
+    with Store(tmp_path / "s.sqlite") as store:
+        report = run(specs, store, data_dir=tmp_path, jobs=1, executor=fakes.raises_once)
+        assert (report.computed, report.failed) == (1, 3)
+        assert {f.message for f in store.failures()} == {
+            f"RuntimeError: the disk is on fire (fakes.py:{_line_of('on fire')})"
+        }
+        (tmp_path / "repaired").touch()
+        report = run(specs, store, data_dir=tmp_path, jobs=1, executor=fakes.raises_once)
+        assert (report.computed, report.failed) == (3, 0)
+        assert found(store) == expected(specs)
+
+
+def _line_of(text):
+    lines = Path(fakes.__file__).read_text().splitlines()
+    return next(i for i, line in enumerate(lines, 1) if text in line)
+
+
+def test_killed_worker_fails_its_unit_and_the_others_go_on(tmp_path):
+    with Store(tmp_path / "s.sqlite") as store:
+        report = run(SPECS, store, jobs=1, executor=fakes.killed_on_webcam)
+        assert (report.computed, report.failed) == (16, 8)
+        assert {f.spec.task.target for f in store.failures()} == {"webcam"}
+        assert {f.message for f in store.failures()} == {
+            "the worker process was ended by SIGKILL: out of memory, or ended from outside."
+        }
+
+
+def test_missing_executor_is_a_failure_not_a_hang(tmp_path, capfd, monkeypatch):
+    here_only = ModuleType("here_only")  # a module that no worker can import
+    exec("def executor(unit, data_dir): yield", vars(here_only))
+    monkeypatch.setitem(sys.modules, "here_only", here_only)
+    with Store(tmp_path / "s.sqlite") as store:
+        report = run(SPECS[:2], store, jobs=1, executor=here_only.executor)
+        assert report.failed == 2
+        assert "exit code 1" in store.failures()[0].message
+
+
+def test_threads_are_bounded_before_the_worker_imports_anything(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "17")
+    with Store(tmp_path / "s.sqlite") as store:
+        run(SPECS[:1], store, jobs=64, executor=fakes.threads)
+        assert [r.message for r in store.rows()] == ["1"]
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "17"
+
+
+def test_jobs_must_be_positive(tmp_path):
+    with (
+        Store(tmp_path / "s.sqlite") as store,
+        pytest.raises(ValueError, match="at least 1, got 0"),
+    ):
+        run(SPECS, store, jobs=0)
+
+
+RUNNER = """
+import importlib, sys, json
+from pathlib import Path
+from marda.benchmarks.plan import plan_table
+from marda.benchmarks.runner import run
+from marda.benchmarks.store import Store
+specs = plan_table("us", benchmarks=["off31"], models=["BL", "S1"], classifiers=["ridge", "nn"])
+folder = Path(sys.argv[1])
+with Store(folder / "s.sqlite") as store:
+    executor = getattr(importlib.import_module(sys.argv[2]), sys.argv[3])
+    report = run(specs, store, data_dir=folder, jobs=1, executor=executor)
+print(json.dumps([report.computed, report.from_store]))
+"""
+
+
+def start_runner(folder, executor):
+    return subprocess.Popen(
+        [sys.executable, "-c", RUNNER, str(folder), fakes.__name__, executor],
+        env=child_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_rows(path, count):
+    for _ in range(1000):
+        if path.exists():
+            with Store(path) as store:
+                if len(store.done_keys()) >= count:
+                    return
+        time.sleep(0.01)
+    raise AssertionError("no rows came")
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_killed_runner_resumes(tmp_path, how):
+    runner = start_runner(tmp_path, "slow")
+    wait_for_rows(tmp_path / "s.sqlite", 3)
+    runner.send_signal(how)
+    _, errors = runner.communicate(timeout=20)
+    assert runner.returncode != 0
+    if how == signal.SIGINT:
+        assert "KeyboardInterrupt" in errors
+    with Store(tmp_path / "s.sqlite") as store:
+        before = {r.spec.key: r.finished for r in store.rows()}
+        assert 3 <= len(before) < len(SPECS)
+        assert store._db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        report = run(SPECS, store, jobs=2, executor=fakes.slow)
+        assert report.from_store == len(before)
+        assert found(store) == expected()
+        after = {r.spec.key: r.finished for r in store.rows()}
+        assert before.items() <= after.items()
+
+
+def test_two_runners_share_the_work(tmp_path):
+    runners = [start_runner(tmp_path, "logged") for _ in range(2)]
+    reports = []
+    for runner in runners:
+        out, errors = runner.communicate(timeout=60)
+        assert runner.returncode == 0, errors
+        reports.append(json.loads(out))
+    # Each ends with the whole table, and no row was computed twice.
+    assert [sum(r) for r in reports] == [24, 24]
+    assert sum(r[0] for r in reports) == 24
+    computed = Counter((tmp_path / "log").read_text().split())
+    assert computed == Counter(s.key for s in SPECS)
+    with Store(tmp_path / "s.sqlite") as store:
+        assert found(store) == expected()
+        assert store._db.execute("SELECT count(*) FROM claims").fetchone() == (0,)
