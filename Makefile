@@ -91,7 +91,7 @@ torture-short: $(VENV)/.test  ## the same, as much as CI has time for
 	$(TEST_ENV) $(BIN)/python -m scripts.torture --short
 
 docs: $(VENV)/.dev  ## the documentation, into docs/_build/html
-	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
+	$(TEST_ENV) $(BIN)/sphinx-build -W -q -b html docs docs/_build/html
 
 clean:
-	rm -rf $(VENV) .venv-312 .venv-min .venv-new .venv-pre build dist docs/_build
+	rm -rf $(VENV) .venv-312 .venv-min .venv-new .venv-pre build dist docs/_build docs/auto_examples docs/reference/generated

@@ -1,4 +1,4 @@
-"""Measure marda on rows that do not fit into memory: the figures of docs/scale.md.
+"""Measure marda on rows that do not fit into memory: the figures of docs/scale-measured.md.
 
     python scripts/make_parquet.py DIR --rows 3000000 --features 512
     python scripts/measure_scale.py parquet DIR  # peak memory, throughput against a bare loop

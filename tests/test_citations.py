@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "math.md"
-PLACES = ("src/**/*.py", "tests/**/*.py", "scripts/**/*.py", "docs/*.md", "*.md")
+PLACES = ("src/**/*.py", "tests/**/*.py", "scripts/**/*.py", "docs/**/*.md", "*.md")
 #: "math.md §5.2", "math.md §2, §3 and §9" (over a line break, too) and "§5.4 of math.md".
 GAP = r"[\s#]*"
 NUMBER = r"§\d+(?:\.\d+)*"

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import inspect
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import marda
+from repository_scripts import script
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+DOCS = ROOT / "docs"
+pages = pytest.mark.skipif(not DOCS.exists(), reason="no pages in this copy")
 
 
 @pytest.mark.parametrize("name", ["MDA", "MDAClassifier", "MDAClassifierCV", "pack"])
@@ -48,3 +54,60 @@ def test_readme_example_runs_as_written(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(compile(code[1], str(README), "exec"), {"__name__": "__main__"})
     assert "marda" in code[1]
+
+
+def listed(module: str) -> set[str]:
+    """Names of a module that docs/reference/index.md lists."""
+    text = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"currentmodule:: (\S+)\n\n.*?:nosignatures:\n\n(.*?)```", text, re.DOTALL)
+    return {name for home, names in blocks if home == module for name in names.split()}
+
+
+@pages
+def test_every_public_name_has_a_page():
+    assert listed("marda") == set(marda.__all__) - {"__version__", "datasets"}
+    for name in ("marda.noise", "marda.selection", "marda.datasets"):
+        module = import_module(name)
+        names = listed(name)
+        assert names <= set(module.__all__)
+        assert all(getattr(module, n).__doc__ for n in names)
+
+
+@pages
+def test_python_of_the_front_page_is_that_of_the_readme():
+    blocks = [
+        re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+        for path in (README, DOCS / "index.md")
+    ]
+    assert blocks[0] == blocks[1]
+
+
+def test_figures_beside_the_readme_example_are_what_it_prints(capsys):
+    code = re.search(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)[1]
+    exec(compile(code, str(README), "exec"), {"__name__": "__main__"})
+    printed = [line.split()[-1] for line in capsys.readouterr().out.splitlines()]
+    for shown, value in zip(re.findall(r"# (0\.\d+)", code), printed, strict=True):
+        assert abs(float(shown) - float(value)) <= 0.01  # another BLAS may move a row or two
+
+
+@pages
+def test_figures_of_the_readme_are_those_of_the_benchmarks():
+    figures = script("make_figures.py")
+    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    means = figures.means(page)
+    assert len(means) == 5
+    assert figures.means(README.read_text(encoding="utf-8")) == means
+    for name, tasks in figures.figures(page).items():
+        plain, ours = means[name]
+        assert abs(sum(t[1] for t in tasks) / len(tasks) - ours) < 0.1
+        assert abs(sum(t[2] for t in tasks) / len(tasks) - plain) < 0.1
+
+
+@pages
+@pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda p: p.stem)
+def test_python_of_the_pages_compiles_and_imports_what_exists(path):
+    for block in re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
+        tree = ast.parse(block, str(path))
+        imports = [n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
+        ours = [n for n in imports if "skada" not in ast.unparse(n)]
+        exec(compile(ast.Module(ours, []), str(path), "exec"), {})

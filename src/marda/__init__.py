@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from marda import datasets
     from marda._pack import pack, paper_settings
     from marda.estimators import DSCM, MDA, MDAClassifier
     from marda.moments import Moments
@@ -17,13 +18,14 @@ __all__ = [
     "MDAClassifierCV",
     "Moments",
     "__version__",
+    "datasets",
     "load",
     "noise_path",
     "pack",
     "paper_settings",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Public names load when they are first used: `marda --help` and worker processes that only read
 # results do not wait for scikit-learn.
@@ -45,8 +47,10 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_HOMES[name]), name)
         globals()[name] = value
         return value
+    if name == "datasets":
+        return import_module("marda.datasets")
     raise AttributeError(f"module 'marda' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted({*globals(), *__all__})

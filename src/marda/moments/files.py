@@ -1,4 +1,4 @@
-"""Moments files: versioned, checksummed, no pickle (docs/moments-files.md describes the format).
+"""Moments files: versioned, checksummed, no pickle; the format is in docs/learn/moments-files.md.
 
     magic, format version, length of the header, length of the file     24 bytes, little-endian
     header                                                              JSON, UTF-8

@@ -132,7 +132,7 @@ class Moments:
         return from_batches(batches, unlabeled=unlabeled, class_grams=class_grams)
 
     def save(self, path: str | PathLike[str], *, min_group: int = 1) -> None:
-        """Write a moments file: versioned, checksummed, no pickle (docs/moments-files.md).
+        """Write a moments file: versioned, checksummed, no pickle (docs/learn/moments-files.md).
 
         Parameters
         ----------

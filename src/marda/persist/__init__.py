@@ -1,4 +1,4 @@
-"""Model files: one file, no pickle (docs/model-files.md)."""
+"""Model files: one file, no pickle (docs/learn/deployment.md)."""
 
 from __future__ import annotations
 

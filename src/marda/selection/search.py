@@ -38,7 +38,8 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, B
     """A classifier for the target that chooses everything by itself.
 
     By default a small committee is fitted whose every number is a rule that reads the rows: noise,
-    ridges, rounds of self-labelling, and how much a source-only model has to say (docs/beyond.md).
+    ridges, rounds of self-labelling, and how much a source-only model has to say; see
+    docs/learn/choosing.md.
     With `candidates`, models are compared by a label-free criterion and the best one is kept.
 
     Parameters

@@ -1,0 +1,44 @@
+"""`import marda` is light, and everything public is reached from it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import marda
+
+
+def fresh(*arguments: str) -> str:
+    """What a new interpreter prints."""
+    paths = os.pathsep.join(p for p in sys.path if p)
+    run = subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return run.stdout
+
+
+def test_datasets_needs_no_import_of_its_own():
+    assert "sentiment-snippets" in fresh("-c", "import marda; print(marda.datasets.names())")
+
+
+def test_import_loads_nothing_heavy():
+    heavy = "{'numpy', 'scipy', 'sklearn', 'marda.datasets'} & set(sys.modules)"
+    assert fresh("-c", f"import sys, marda; print({heavy})").strip() == "set()"
+
+
+def test_runs_as_a_module():
+    assert fresh("-m", "marda", "--version").startswith("marda ")
+    assert "commands:" in fresh("-m", "marda", "--help")
+
+
+def test_names_are_listed_and_others_refused():
+    assert set(marda.__all__) <= set(dir(marda))
+    with pytest.raises(AttributeError, match="has no attribute 'data_sets'"):
+        _ = marda.data_sets
