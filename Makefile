@@ -9,7 +9,7 @@ export MARDA_DATA
 # One BLAS thread a test process: two processes on two cores do not fight.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: demo test lint types imports slow test-min bench torture torture-short docs clean
+.PHONY: demo test lint types imports slow test-min bench torture torture-short mutants docs clean
 
 $(VENV)/.core: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -59,6 +59,9 @@ torture: $(VENV)/.test  ## everything that was tried to break it, and what happe
 
 torture-short: $(VENV)/.test  ## the same, as much as CI has time for
 	$(TEST_ENV) $(BIN)/python -m scripts.torture --short
+
+mutants: $(VENV)/.test  ## small wrong changes to the core, and whether a test notices (an hour)
+	nice -n 15 $(BIN)/python -m scripts.mutants --workers $(WORKERS)
 
 docs: $(VENV)/.dev  ## the documentation, into docs/_build/html
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
