@@ -22,8 +22,8 @@ VARIED = {
 }
 
 
-def written(case, method, settings, class_weights=None):
-    return Written(case, parse_method(method), settings, class_weights)
+def written(case, method, settings, class_weights=None, pivots=None):
+    return Written(case, parse_method(method), settings, class_weights, pivots)
 
 
 @pytest.mark.parametrize("scaling", ["balanced", "paper"])
@@ -72,6 +72,32 @@ def test_W_Z_and_loss_equal_the_dense_oracle(method, setting, fit_intercept, sol
     coef, intercept = solution.coef()
     assert relative(coef.T, F[:6]) < 1e-7
     assert relative(intercept, F[6] if fit_intercept else 0 * z0) < 1e-7
+
+
+@pytest.mark.parametrize("solver", ["primal", "dual", "cg"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("method", ["S1", "S1MD", "J12", "J12C", "J12MCD"])
+def test_pivots_equal_the_dense_oracle(method, fit_intercept, solver):
+    """Some features are reconstructed, from all of them."""
+    case, pivots = make_case("SS", sources=2, seed=19), np.array([4, 0, 3])
+    settings = Settings(**VARIED, fit_intercept=fit_intercept)
+    oracle = written(case, method, settings, pivots=pivots)
+    solution = solved(case, method, settings, solver, max_iter=3, tol=0, outputs=pivots)
+    W, Z, z0 = oracle.alternate(oracle.kronecker_step, 3)
+    assert relative(full_map(solution), W) < 1e-7
+    assert relative(solution.Z, Z) < 1e-7
+    F = oracle.scores_map(W, Z, z0)
+    coef, intercept = solution.coef()
+    assert relative(coef.T, F[:6]) < 1e-7
+    assert relative(intercept, F[6] if fit_intercept else 0 * z0) < 1e-7
+    if fit_intercept:
+        assert relative(solution.predictor_intercept(), z0) < 1e-7
+        assert relative(solution.at_center(), case.X.mean(0) @ W[:6] + W[6]) < 1e-7
+    assert relative(solution.loss_curve[-1], oracle.loss(W, Z, z0)) < 1e-8
+    if method.startswith("J"):
+        start = np.eye(6 + fit_intercept)[:, pivots]
+        at_start = oracle.loss(start, *oracle.z_step(start))
+        assert relative(solution.loss_curve[0], at_start) < 1e-8
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

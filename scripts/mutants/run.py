@@ -156,13 +156,14 @@ class Session:
         self.seconds[item.nodeid] = time.process_time() - began
 
     def _tests_of(self, mutant: Mutant) -> list[str]:
-        """Tests that run the line, those first that killed mutants of its function, then quick."""
+        """Tests that run the line: the killers of mutants of its function, its own, the quick."""
         first, last = mutant.lines
         where = {(mutant.module, line) for line in range(first, last + 1)}
         killers = self.killers[mutant.module, mutant.function]
         rank = {test: -i for i, test in enumerate(reversed(killers), 1)}
         tests = [test for test, lines in self.ran.items() if not where.isdisjoint(lines)]
-        tests.sort(key=lambda test: (rank.get(test, 0), self.seconds[test], test))
+        near = {test: _distance(mutant.module, test) for test in tests}
+        tests.sort(key=lambda test: (rank.get(test, 0), near[test], self.seconds[test], test))
         ends = accumulate(self.seconds[test] for test in tests)
         return [t for t, end in zip(tests, ends, strict=True) if end <= self.results.budget]
 
@@ -242,6 +243,14 @@ class Session:
             killers.remove(last)
         killers.append(last)
         del killers[:-5]
+
+
+def _distance(module: str, test: str) -> int:
+    """0 for the test file of a module, 1 for its folder, 2 elsewhere: tests mirror the sources."""
+    source, file = Path(module), Path(test.partition("::")[0])
+    if file.parent.name != (source.parent.name or "tests"):
+        return 2
+    return int(source.stem not in file.stem)
 
 
 def _read(pipe: int) -> str:
