@@ -309,7 +309,7 @@ class _Changes:
         elif isinstance(value, int | float):
             self._add("constant", place, node, ast.Constant(value + 1))
         elif isinstance(value, str) and compared:
-            self._add("constant", place, node, ast.Constant(value + "?"))
+            self._add("constant", place, node, ast.Constant(value[:-1] + "?"))
 
     def _expression(self, node: ast.AST, place: tuple, compared: bool = False) -> None:
         if isinstance(node, ast.JoinedStr):
