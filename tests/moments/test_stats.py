@@ -147,10 +147,10 @@ def test_class_weights_need_class_grams():
 def test_a_step_along_one_axis_moves_everything():
     case = make_case("SS", d=3, seed=2)
     moments = moments_of(case, class_grams=True)
-    moved = moments.shifted(moments.shift + [0.0, 5.0, 0.0])
+    moved = moments.shifted(moments.shift + np.array([0.0, 5.0, 0.0]))
     assert_same(moments, moved)
     assert relative(moved.gram, (case.X - moved.shift).T @ (case.X - moved.shift)) < 1e-12
-    center = moments.shift + [0.0, 0.0, 7.0]
+    center = moments.shift + np.array([0.0, 0.0, 7.0])
     assert relative(moments.scatter(center), (case.X - center).T @ (case.X - center)) < 1e-12
 
 
