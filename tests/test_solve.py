@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from marda._linalg import InaccurateError
 from marda.noise import Dropout, Gaussian
+from marda.operators import denoiser as denoiser_module
 from marda.problem import Settings
+from marda.solve import _basis, _extrapolated, _OnBasis, solve
 from marda.terms import DomainTargets, parse_method
 from oracles import Written, numerical_gradient
-from problems import DEFINED, full_map, make_case, relative, solved
+from problems import DEFINED, full_map, make_case, problem_of, relative, solved
 
 MIXES = ["S1MD", "S1MC", "S1CD", "J12CD", "J12MD", "J12MCD"]
 VARIED = {
@@ -303,3 +308,262 @@ def test_scores_through_denoised_rows(method, fit_intercept):
     coef, intercept = solution.coef()
     scores = denoised @ solution.Z + solution.predictor_intercept()
     np.testing.assert_allclose(scores, case.X @ coef.T + intercept, atol=1e-10)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(
+    ("method", "pivots"),
+    [("BL", None), ("MCF", None), ("S1MD", None), ("S1MD", [4, 0, 3]), ("J12CD", [4, 0, 3])],
+)
+def test_the_denoised_centre_is_where_the_map_puts_it(method, fit_intercept, pivots):
+    """m W + offset; without a bias nothing is centred, and the origin stays."""
+    pivots = None if pivots is None else np.array(pivots)
+    case = make_case("SS", seed=20)
+    settings = Settings(**VARIED, fit_intercept=fit_intercept)
+    solution = solved(case, method, settings, max_iter=2, tol=0, outputs=pivots)
+    center = case.X.mean(0) if fit_intercept else np.zeros(6)
+    W = solution.matmul(np.eye(6 if pivots is None else 3))[:6]
+    np.testing.assert_allclose(solution.at_center(), center @ W + solution.offset(), atol=1e-10)
+
+
+# What is not right is refused ---------------------------------------------------------------------
+
+
+def terms_of(problem, model):
+    return [problem.domain_term] if model.domain else []
+
+
+def dense_residual(solution, terms):
+    """(★) on the probes of the library and the Z step, with every matrix written out."""
+    problem, den = solution.problem, solution.denoiser
+    d, r, bias = den.n_features, den.n_outputs, int(den.bias)
+    outputs = np.arange(d) if problem.outputs is None else problem.outputs
+    S = problem.gram.dense()
+    G = np.zeros((d + bias, d + bias))
+    G[:d, :d] = den.system.dense()
+    G[d:, d:] = problem.count
+    P = np.zeros((d + bias, r))
+    P[:d] = problem.scale[:, None] * S[:, outputs]
+    W = solution.matmul(np.eye(r))
+    left, right = G @ W, P
+    for term in terms:
+        left = left + term.weight * term.Q.dense() @ W @ term.Z @ term.Z.T
+        right = right + term.weight * term.right_side() @ term.Z.T
+    rng = np.random.default_rng(0)
+    probes = [rng.standard_normal((r, 1))]
+    if solution.basis.shape[1]:
+        probes.append(solution.basis @ rng.standard_normal((solution.basis.shape[1], 1)))
+    w = 1 / np.sqrt(np.diag(G))[:, None]
+    found = [
+        np.linalg.norm(w * ((left - right) @ v)) / np.linalg.norm(w * (right @ v)) for v in probes
+    ]
+    if solution.Z is not None:
+        Q = problem.labelled.about_mean(np.eye(d))
+        T = W[:d].T @ problem.labels_about_mean[0]
+        off = W[:d].T @ Q @ W[:d] @ solution.Z + problem.ridge_class * solution.Z - T
+        w = 1 / np.sqrt(np.diag(G)[outputs] + problem.ridge_class)[:, None]
+        found.append(np.linalg.norm(w * off) / np.linalg.norm(w * T))
+    return max(found)
+
+
+@pytest.mark.parametrize("pivots", [None, np.array([4, 0, 3])], ids=["all", "pivots"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("wrong", ["W0", "delta", "Z"])
+@pytest.mark.parametrize("method", ["S1", "S1MD"])
+def test_the_residual_tells_what_is_wrong(method, wrong, fit_intercept, pivots, monkeypatch):
+    """It is that of the written equations, whichever part of the answer is off."""
+    case = make_case("SS", sources=2, seed=21)
+    settings = Settings(**VARIED, fit_intercept=fit_intercept)
+    problem, model = problem_of(case, settings, outputs=pivots), parse_method(method)
+    right = solve(problem, model, predictor=True)
+    assert right.residual < 1e-12
+    right.check()
+    problem = problem_of(case, settings, outputs=pivots)
+    den = problem.denoiser(model)
+    rng = np.random.default_rng(1)
+    if wrong == "W0":
+        den.W0[...] *= 1 + 1e-3 * rng.standard_normal(den.W0.shape)
+    elif wrong == "Z":
+        K0 = den.predictor(problem.ridge_class)
+        exact = K0.solve
+        monkeypatch.setattr(K0, "solve", lambda B: 1.001 * exact(B))
+    elif method == "S1":
+        return  # there is no Δ
+    else:
+        coupled = den.solve_coupled
+        monkeypatch.setattr(den, "solve_coupled", lambda *a: 1.01 * coupled(*a))
+    solution = solve(problem, model, predictor=True)
+    expected = dense_residual(solution, terms_of(problem, model))
+    assert 1e-5 < expected < 1e-1
+    assert solution.residual == pytest.approx(expected, rel=1e-6)
+    with pytest.raises(
+        InaccurateError, match=f"{method} by the 'primal' route is not right to six"
+    ):
+        solution.check()
+    if wrong == "Z":  # without a predictor it does not matter
+        assert solve(problem, model, predictor=False).residual < 1e-12
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("solver", ["primal", "dual", "cg"])
+def test_the_error_is_the_worst_condition_of_what_was_solved(solver, fit_intercept):
+    case = make_case("SS", seed=22)
+    settings = Settings(**VARIED, fit_intercept=fit_intercept)
+    for method in ("S1", "S1D"):
+        problem, model = problem_of(case, settings, solver), parse_method(method)
+        solution = solve(problem, model, predictor=True)
+        den = problem.denoiser(model)
+        conditions = [den.factor.condition, den.predictor(problem.ridge_class).condition]
+        conditions += [term.condition for term in terms_of(problem, model)]
+        assert solution.error == pytest.approx(max(conditions) * np.finfo(float).eps, rel=1e-9)
+        assert solution.error < 1e-9
+        alone = solve(problem_of(case, settings, solver), model, predictor=False)
+        assert alone.Z is None
+        assert alone.error <= solution.error
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_the_identity_is_checked_too(fit_intercept):
+    case = make_case("SS", seed=23)
+    problem = problem_of(case, Settings(**VARIED, fit_intercept=fit_intercept))
+    model = parse_method("MCF")
+    right = solve(problem, model, predictor=True)
+    assert right.residual < 1e-13
+    assert right.error == problem.identity_condition * np.finfo(float).eps
+    assert right.n_iter == 1
+    assert right.converged
+    right.check()
+    Z, z0 = problem.identity_predictor
+    problem.__dict__["_identity"] = (1.01 * Z, z0, 1.0)
+    wrong = solve(problem, model, predictor=True)
+    B = problem.labels_about_mean[0]
+    off = problem.labelled.about_mean(1.01 * Z) + problem.ridge_class * 1.01 * Z - B
+    w = 1 / np.sqrt(problem.diagonal_labelled + problem.ridge_class)[:, None]
+    expected = np.linalg.norm(w * off) / np.linalg.norm(w * B)
+    assert wrong.residual == pytest.approx(expected, rel=1e-9)
+    with pytest.raises(InaccurateError):
+        wrong.check()
+    none = solve(problem, model, predictor=False)
+    assert (none.Z, none.z0, none.loss_curve) == (None, None, [])
+    assert (none.residual, none.error) == (0.0, 0.0)
+
+
+def test_six_digits_are_the_border():
+    case = make_case("SS", seed=24)
+    solution = solved(case, "S1", Settings(Dropout(0.3)))
+    for name in ("residual", "error"):
+        dataclasses.replace(solution, **{name: 1e-6}).check()
+        with pytest.raises(InaccurateError) as error:
+            dataclasses.replace(solution, **{name: 1.1e-6}).check()
+        assert "from the origin" not in str(error.value)
+        assert "fit_intercept=True" not in str(error.value)
+    # Without a bias the border moves with the distance of the rows from the origin.
+    far = case._replace(X=case.X + 1000)
+    solution = solved(far, "S1", Settings(Dropout(0.3), fit_intercept=False))
+    ratio = solution.problem.offset_ratio
+    assert 100 < ratio < 1e4
+    for name in ("residual", "error"):
+        exact = dataclasses.replace(solution, residual=0.0, error=0.0)
+        dataclasses.replace(exact, **{name: 0.9e-6 / ratio}).check()
+        with pytest.raises(
+            InaccurateError, match=r"of rows \de\+\d+ times.*use fit_intercept=True"
+        ):
+            dataclasses.replace(exact, **{name: 1.1e-6 / ratio}).check()
+
+
+@pytest.mark.parametrize(
+    ("solver", "method"), [("primal", "J12D"), ("dual", "J12"), ("dual", "J12D")]
+)
+def test_an_alternation_whose_steps_are_not_exact_is_refused(solver, method, monkeypatch):
+    case = make_case("SS", seed=25)
+    settings = Settings(**VARIED)
+    right = solved(case, method, settings, solver, max_iter=3, tol=0)
+    right.check()
+    assert right.error < 1e-7
+    monkeypatch.setattr(denoiser_module, "CG_TOL", 1e-2)
+    sloppy = solved(case, method, settings, solver, max_iter=3, tol=0)
+    assert sloppy.error > 1e-6
+    with pytest.raises(InaccurateError):
+        sloppy.check()
+
+
+@pytest.mark.parametrize("solver", ["primal", "dual"])
+def test_an_alternation_is_refused_for_its_predictor(solver, monkeypatch):
+    """Z is corrected once by what is left of its equation; how large that is bounds the error."""
+    case = make_case("SS", seed=26)
+    settings, model = Settings(**VARIED), parse_method("J12")
+    exact = solve(problem_of(case, settings, solver), model, predictor=True, max_iter=2, tol=0)
+    problem = problem_of(case, settings, solver)
+    K0 = problem.denoiser(model).predictor(problem.ridge_class)
+    for name in ("solve", "solve_labels") if solver == "dual" else ("solve",):
+        true = getattr(K0, name)
+        monkeypatch.setattr(K0, name, lambda *a, true=true: (1 + 1e-5) * true(*a))
+    off = solve(problem, model, predictor=True, max_iter=2, tol=0)
+    assert exact.error < 1e-9
+    assert 1e-5 < off.error < 1e-2
+    # The correction removes nearly all of it.
+    assert relative(off.Z, exact.Z) < 1e-5
+    with pytest.raises(InaccurateError, match="J12 by the"):
+        off.check()
+
+
+def test_the_basis_of_the_predictors():
+    """U is orthonormal, spans all Z_k and counts a direction once; S_k = a_k UᵀZ_kZ_kᵀU."""
+    case = make_case("SS", sources=2, seed=27)
+    problem = problem_of(case, Settings(**VARIED))
+    domain = problem.domain_term
+    Z, z0 = problem.identity_predictor
+    label = problem.class_term(Z, z0)
+    twice = dataclasses.replace(domain, Z=np.hstack([domain.Z, domain.Z]))
+    nothing = dataclasses.replace(domain, Z=0 * domain.Z)
+    for terms, rank in (
+        ([domain], 2),
+        ([label], 2),  # one-vs-rest labels about their mean sum to zero
+        ([label, domain], 4),
+        ([twice], 2),
+        ([nothing], 0),
+    ):
+        U, couplings = _basis(terms, 6)
+        assert U.shape == (6, rank)
+        np.testing.assert_allclose(U.T @ U, np.eye(rank), atol=1e-12)
+        for term, S in zip(terms, couplings, strict=True):
+            np.testing.assert_allclose(U @ (U.T @ term.Z), term.Z, atol=1e-12)
+            expected = term.weight * (U.T @ term.Z) @ (U.T @ term.Z).T
+            np.testing.assert_allclose(S, expected, atol=1e-12)
+    U, couplings = _basis([], 6)
+    assert U.shape == (6, 0)
+    assert couplings == []
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+@pytest.mark.parametrize("solver", ["primal", "dual", "cg"])
+def test_the_equation_on_the_basis(solver, repeated):
+    """left(solve(R)) = R for any R, one term or two, and Δ of (★U) makes (★) hold."""
+    case = make_case("SS", sources=2, seed=28)
+    problem = problem_of(case, Settings(**VARIED), solver)
+    den = problem.denoiser(parse_method("J12MD"))
+    label = problem.class_term(*problem.identity_predictor)
+    for terms in ([label], [problem.domain_term], [label, problem.domain_term]):
+        if repeated and terms == [problem.domain_term]:
+            continue  # the pencil is of labelled rows; this term comes alone only once
+        on_basis = _OnBasis.of(den, terms, repeated=repeated)
+        R = np.random.default_rng(2).standard_normal(on_basis.right.shape)
+        for right in (R, on_basis.right):
+            assert relative(on_basis.left(on_basis.solve(right)), right) < 1e-7
+        delta, U = on_basis.solve(on_basis.right), on_basis.U
+        W = den.map(np.eye(6)) + delta @ U.T
+        left, right = den.matmul(W), den.target(np.eye(6))
+        for term in terms:
+            left = left + term.weight * term.Q.matmul(W @ term.Z) @ term.Z.T
+            right = right + term.weight * term.right_side() @ term.Z.T
+        assert relative(left, right) < 1e-7
+
+
+def test_where_the_last_answers_point_to():
+    rng = np.random.default_rng(3)
+    turn = np.linalg.qr(rng.standard_normal((5, 2)))[0]
+    first, second = rng.standard_normal((2, 4, 2))
+    assert _extrapolated([], turn) is None
+    np.testing.assert_allclose(_extrapolated([(first, turn)], turn), first)
+    old = [(9 * first, turn), (first, turn), (second, -turn)]  # the sign of a basis is free
+    np.testing.assert_allclose(_extrapolated(old, turn), -2 * second - first)
