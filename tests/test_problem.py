@@ -10,7 +10,10 @@ import scipy.sparse as sp
 
 from marda._linalg import SingularError
 from marda.noise import Dropout, Gaussian
+from marda.operators.dual import DualDenoiser
+from marda.operators.iterative import IterativeDenoiser, PivotDenoiser
 from marda.operators.linear import DenseGram
+from marda.operators.primal import PrimalDenoiser
 from marda.problem import Problem, Settings
 from marda.solve import solve
 from marda.terms import class_discrepancy, domain_discrepancy, parse_method
@@ -224,9 +227,10 @@ def test_how_far_rows_are_from_the_origin(bias):
     assert bias or expected > 50
     same = case._replace(X=np.full_like(case.X, 3.0))
     assert problem_of(same, Settings(NOISE, fit_intercept=bias)).offset_ratio == 1.0
-    shifted = dataclasses.replace(problem.settings)
-    moved = Problem(moments_of(case).shifted(np.ones(6)), shifted, "primal", np.ones(3))
+    moved = Problem(moments_of(case).shifted(np.ones(6)), problem.settings, "primal", np.ones(3))
     assert moved.offset_ratio == pytest.approx(expected, rel=1e-9)
+    small = problem_of(case._replace(X=1e-3 * case.X), problem.settings)
+    assert small.offset_ratio == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -253,3 +257,70 @@ def test_targets_that_are_not_there():
     assert with_terms is plain
     loss = [problem.identity_loss(parse_method(m)) for m in ("S1", "S1MC")]
     assert loss[0] == loss[1]
+
+
+@pytest.mark.parametrize(
+    ("route", "outputs", "kind"),
+    [
+        ("primal", None, PrimalDenoiser),
+        ("primal", [1, 2], PrimalDenoiser),
+        ("dual", None, DualDenoiser),
+        ("dual", [1, 2], DualDenoiser),
+        ("cg", None, IterativeDenoiser),
+        ("cg", [1, 2], PivotDenoiser),
+    ],
+)
+def test_a_route_makes_no_matrices_of_another(route, outputs, kind, monkeypatch):
+    """d×d is the primal route's alone, n×n the dual's: the others may not fit in memory."""
+    outputs = None if outputs is None else np.array(outputs)
+    problem = problem_of(make_case("SS", seed=12), Settings(NOISE), route, outputs=outputs)
+    assert type(problem.denoiser(parse_method("S1"))) is kind
+
+    def refuse(*_, **__):
+        raise AssertionError("another route's matrix")
+
+    others = {"primal": "CholeskyFactor", "dual": "RowFactor", "cg": "IterativeFactor"}
+    del others[route]
+    for name in others.values():
+        monkeypatch.setattr(f"marda.problem.{name}", refuse)
+    assert problem.identity_predictor[0].shape == (problem.n_outputs, 3)
+    assert problem.domain_term.Z.shape == (problem.n_outputs, 1)
+
+
+@pytest.mark.parametrize("weights", [np.ones(3), WEIGHTS, 1e-3 * WEIGHTS], ids=str)
+def test_labels_about_their_mean(weights, bias):
+    case = make_case("SS", seed=13)
+    problem = problem_of(case, Settings(NOISE, fit_intercept=bias), "dual", weights)
+    known = case.labelled
+    w = weights[case.codes[known]]
+    Y = np.where(case.codes[known, None] == np.arange(3), 1.0, -1.0)
+    mean = w @ Y / w.sum() if bias else np.zeros(3)
+    center = w @ case.X[known] / w.sum() if bias else np.zeros(6)
+    right, per_row, found = problem.labels_about_mean
+    np.testing.assert_allclose(found, mean, atol=1e-13)
+    np.testing.assert_allclose(per_row, Y - mean, atol=1e-13)
+    expected = problem.scale[:, None] * ((case.X[known] - center).T * w) @ (Y - mean)
+    assert relative(right, expected) < 1e-11
+    np.testing.assert_allclose(problem.center + problem.labelled_mean, center, atol=1e-12)
+
+
+@pytest.mark.parametrize("weights", [np.ones(3), WEIGHTS], ids=str)
+def test_large_features_do_not_spoil_the_condition_of_centred_rows(weights):
+    """What stands for the null vector of centred rows keeps n×n matrices well conditioned."""
+    case = make_case("SS", d=80, n_source=18, n_target=12, sources=2, seed=14)
+    case = case._replace(X=1e4 * case.X)
+    problem = problem_of(case, Settings(Dropout(0.3)), "dual", weights)
+    assert problem.identity_condition < 1e4
+    assert problem.domain_term.condition < 1e4
+    assert problem.denoiser(parse_method("S1")).factor.condition < 1e4
+
+
+def test_rows_without_any_label():
+    """Features need none: there is nothing to centre labelled rows at."""
+    case = make_case("US", seed=15)
+    case = case._replace(codes=np.full_like(case.codes, -1))
+    problem = problem_of(case, Settings(NOISE))
+    np.testing.assert_array_equal(problem.labelled_mean, np.zeros(6))
+    solution = solve(problem, parse_method("S1MD"), predictor=False)
+    labelled = make_case("US", seed=15)
+    assert relative(full_map(solution), full_map(solved(labelled, "S1MD", Settings(NOISE)))) < 1e-12

@@ -349,7 +349,8 @@ class _Changes:
 
     def _call(self, node: ast.Call, place: tuple) -> None:
         name = getattr(node.func, "attr", None) or getattr(node.func, "id", "")
-        if name in CALLS:
+        empty = any(isinstance(n, ast.Constant) and n.value == 0 for n in ast.walk(node))
+        if name in CALLS and not (empty and name in ("zeros", "ones")):
             new = copy.deepcopy(node)
             if isinstance(new.func, ast.Attribute):
                 new.func.attr = CALLS[name]
