@@ -11,7 +11,7 @@ from marda._linalg import InaccurateError
 from marda.noise import Dropout, Gaussian
 from marda.operators import denoiser as denoiser_module
 from marda.problem import Settings
-from marda.solve import _basis, _extrapolated, _OnBasis, solve
+from marda.solve import ALTERNATIONS, _basis, _extrapolated, _OnBasis, _relative, solve
 from marda.terms import DomainTargets, parse_method
 from oracles import Written, numerical_gradient
 from problems import DEFINED, full_map, make_case, problem_of, relative, solved
@@ -176,6 +176,17 @@ def test_alternation_stops_at_tol_and_says_so():
     assert cut.n_iter == 2
 
 
+def test_how_long_it_alternates_unless_told():
+    case = make_case("SS", seed=3)
+    curve = solved(case, "J12", Settings(Dropout(0.4))).loss_curve
+    assert len(curve) < 100
+    assert curve[-2] - curve[-1] <= 1e-5 * curve[-2]
+    assert curve[-3] - curve[-2] > 1e-5 * curve[-3]
+    never = solved(case, "J12", Settings(Dropout(0.4)), tol=-1.0)
+    assert never.n_iter == 100
+    assert not never.converged
+
+
 def test_sup_closed_form_of_J12():
     """SUP, ω = 0: W = Q_l⁻¹(P_l + λ q X_lᵀY_l Zᵀ)(I + λ Z Zᵀ)⁻¹ (math.md §3)."""
     case = make_case("SUP", seed=6)
@@ -324,6 +335,8 @@ def test_the_denoised_centre_is_where_the_map_puts_it(method, fit_intercept, piv
     center = case.X.mean(0) if fit_intercept else np.zeros(6)
     W = solution.matmul(np.eye(6 if pivots is None else 3))[:6]
     np.testing.assert_allclose(solution.at_center(), center @ W + solution.offset(), atol=1e-10)
+    assert solution.at_center().shape == solution.offset().shape == (W.shape[1],)
+    assert solution.predictor_intercept().shape == (3,)
 
 
 # What is not right is refused ---------------------------------------------------------------------
@@ -417,6 +430,7 @@ def test_the_error_is_the_worst_condition_of_what_was_solved(solver, fit_interce
         conditions += [term.condition for term in terms_of(problem, model)]
         assert solution.error == pytest.approx(max(conditions) * np.finfo(float).eps, rel=1e-9)
         assert solution.error < 1e-9
+        assert (solution.n_iter, solution.converged) == (1, True)
         alone = solve(problem_of(case, settings, solver), model, predictor=False)
         assert alone.Z is None
         assert alone.error <= solution.error
@@ -567,3 +581,30 @@ def test_where_the_last_answers_point_to():
     np.testing.assert_allclose(_extrapolated([(first, turn)], turn), first)
     old = [(9 * first, turn), (first, turn), (second, -turn)]  # the sign of a basis is free
     np.testing.assert_allclose(_extrapolated(old, turn), -2 * second - first)
+
+
+def test_ways_to_the_equation_on_the_basis(monkeypatch):
+    """Labels alone on the primal route: one eigendecomposition serves all; else it is iterated."""
+    case = make_case("SS", seed=29)
+    told = []
+    for solver, repeated, both in (
+        ("primal", True, False),
+        ("primal", True, True),
+        ("primal", False, False),
+        ("dual", True, False),
+        ("dual", False, False),
+    ):
+        problem = problem_of(case, Settings(**VARIED), solver)
+        den = problem.denoiser(parse_method("J12"))
+        terms = [problem.class_term(*problem.identity_predictor)]
+        terms += [problem.domain_term] if both else []
+        monkeypatch.setattr(den, "solve_coupled", lambda *a: told.append(a[3]) or a[1])
+        on_basis = _OnBasis.of(den, terms, repeated=repeated)
+        on_basis.solve(on_basis.right)
+    assert told == [ALTERNATIONS, 1, ALTERNATIONS, 1]
+
+
+def test_relative_sizes():
+    right, off, w = np.array([[3.0], [0.0]]), np.array([[0.0], [2.0]]), np.array([1.0, 0.5])
+    assert _relative(off, right, w) == pytest.approx(1 / 3)
+    assert _relative(off, 0 * right, w) == pytest.approx(1.0)  # nothing to compare with

@@ -31,6 +31,11 @@ TESTS = (
     "tests/test_reference.py",
     "tests/estimators/test_routes.py",
 )
+#: Seconds each, and what they see others see too.
+SLOW = (
+    "tests/estimators/test_routes.py::test_routes_agree",
+    "tests/test_reference.py::test_the_command_prints_the_table",
+)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -57,6 +62,7 @@ def main(argv: list[str] | None = None) -> int:
         tests = [test for test in TESTS if (ROOT / test).exists()]
         options = ["-p", "no:cacheprovider", "-p", "no:terminal", "--capture=no"]
         options += ["-o", "addopts=", "-m", "not slow and not data and not browser"]
+        options += [f"--deselect={test}" for test in SLOW]
         code = int(pytest.main([*options, *tests], plugins=[session]))
         left = session.left
     everything = [Source(ROOT, f"{module}.py") for module in MODULES]

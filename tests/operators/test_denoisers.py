@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from marda.noise import Dropout
+from marda.operators import iterative
 from marda.operators.denoiser import Coupling
 from marda.operators.iterative import PivotDenoiser
 from marda.problem import Problem, Settings
@@ -282,3 +283,82 @@ def test_one_equation_is_solved_until_it_holds(route, bias):
     full += np.kron(terms.all_rows, Q)
     exact = np.linalg.solve(full, R.T.ravel()).reshape(3, -1).T
     assert relative(V, exact) < 1e-6
+
+
+@pytest.mark.parametrize("outputs", [None, PIVOTS], ids=["all", "pivots"])
+def test_columns_of_the_iterative_route_come_in_blocks(outputs, monkeypatch):
+    whole = denoiser("cg", d=8, bias=True, outputs=outputs)
+    trace = whole.trace
+    W0 = whole.map(np.eye(whole.n_outputs))
+    monkeypatch.setattr(iterative, "COLUMN_BLOCK", 3)
+    blocks = denoiser("cg", d=8, bias=True, outputs=outputs)
+    assert blocks.trace == pytest.approx(trace, rel=1e-9)
+    np.testing.assert_allclose(blocks.map(np.eye(whole.n_outputs)), W0, atol=1e-9)
+    with pytest.raises(TypeError, match="no factorisations"):
+        blocks._solve_shifted(np.zeros((1, 2)), np.zeros((9, 1)))
+
+
+def test_condition_of_an_iterated_predictor(bias):
+    """The extreme eigenvalues of K₀, and the largest that any solve has seen."""
+    den = denoiser("cg", d=6, bias=bias)
+    factor = den.predictor(0.7)
+    assert factor.condition == 1.0
+    K = factor.matmul(np.eye(6))
+    factor.solve(np.random.default_rng(11).standard_normal((6, 4)))
+    assert factor.condition == pytest.approx(np.linalg.cond(K), rel=0.05)
+    seen = factor.condition
+    factor.solve(np.zeros((6, 1)))
+    assert factor.condition == seen
+
+
+def test_a_predictor_does_not_keep_its_denoiser_alive():
+    import gc
+    import weakref
+
+    den = denoiser("cg", d=6, bias=True)
+    den.predictor(0.7)
+    gone = weakref.ref(den)
+    gc.disable()
+    try:
+        del den
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("route", ["primal", "dual"])
+def test_many_equations_need_no_check_of_each(route, monkeypatch):
+    """An alternation goes on from where a step ends; a single solve looks at its residual."""
+    den = denoiser(route, d=8, bias=True)
+    rng = np.random.default_rng(12)
+    A = rng.standard_normal((3, 3))
+    terms, R = Coupling(A @ A.T, np.zeros((3, 3))), rng.standard_normal((9, 3))
+    calls = []
+    solve = den._solve_shifted
+    monkeypatch.setattr(den, "_solve_shifted", lambda *a: calls.append(1) or solve(*a))
+    one = den.solve_coupled(terms, R)
+    single = len(calls)
+    calls.clear()
+    many = den.solve_coupled(terms, R, None, 20)
+    assert len(calls) < single
+    assert relative(many, one) < 1e-8
+
+
+def test_shifts_save_steps(monkeypatch):
+    """A preconditioner near to the coupling needs a handful of steps where G alone takes many."""
+    den = denoiser("primal", d=40, n=60, bias=True)
+    rng = np.random.default_rng(13)
+    A = rng.standard_normal((3, 3))
+    terms, R = Coupling(30 * A @ A.T, np.zeros((3, 3))), rng.standard_normal((41, 3))
+    counts = []
+    solve = den._solve_shifted
+    monkeypatch.setattr(den, "_solve_shifted", lambda *a: counts.append(1) or solve(*a))
+    answers = []
+    for pays in (True, False):
+        monkeypatch.setattr(den, "_factor_pays", lambda *_, pays=pays: pays)
+        counts.clear()
+        answers.append((den.solve_coupled(terms, R), len(counts)))
+    (near, few), (far, many) = answers
+    assert relative(near, far) < 1e-7
+    assert few < many
+    assert few < 25
