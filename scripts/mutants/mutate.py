@@ -120,6 +120,20 @@ class Source:
                     if isinstance(method, Function):
                         yield f"{node.name}.{method.name}", method
 
+    def codes(self) -> Iterator[CodeType]:
+        """Code of all functions, with the functions inside them."""
+        module = importlib.import_module(self.import_name)
+        for name, _ in self.functions():
+            owner: object = module
+            *classes, last = name.split(".")
+            for part in classes:
+                owner = getattr(owner, part)
+            waiting = [_plain(vars(owner)[last]).__code__]
+            while waiting:
+                code = waiting.pop()
+                yield code
+                waiting += [c for c in code.co_consts if isinstance(c, CodeType)]
+
     @cached_property
     def mutants(self) -> list[Mutant]:
         """All of them, in the order of the file."""
