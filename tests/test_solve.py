@@ -436,6 +436,20 @@ def test_the_error_is_the_worst_condition_of_what_was_solved(solver, fit_interce
         assert alone.error <= solution.error
 
 
+@pytest.mark.parametrize("worst", ["G", "K0", "the domain predictor"])
+def test_any_condition_can_be_the_worst(worst):
+    problem, model = problem_of(make_case("SS", seed=22), Settings(**VARIED)), parse_method("S1D")
+    den = problem.denoiser(model)
+    if worst == "G":
+        den.plain.__dict__["condition"] = 1e7
+    elif worst == "K0":
+        den.predictor(problem.ridge_class).__dict__["condition"] = 1e7
+    else:
+        problem.__dict__["domain_term"] = dataclasses.replace(problem.domain_term, condition=1e7)
+    solution = solve(problem, model, predictor=True)
+    assert solution.error == pytest.approx(1e7 * np.finfo(float).eps)
+
+
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_the_identity_is_checked_too(fit_intercept):
     case = make_case("SS", seed=23)
@@ -448,10 +462,11 @@ def test_the_identity_is_checked_too(fit_intercept):
     assert right.converged
     right.check()
     Z, z0 = problem.identity_predictor
-    problem.__dict__["_identity"] = (1.01 * Z, z0, 1.0)
+    moved = Z * (1 + 0.01 * np.random.default_rng(2).standard_normal(Z.shape))
+    problem.__dict__["_identity"] = (moved, z0, 1.0)
     wrong = solve(problem, model, predictor=True)
     B = problem.labels_about_mean[0]
-    off = problem.labelled.about_mean(1.01 * Z) + problem.ridge_class * 1.01 * Z - B
+    off = problem.labelled.about_mean(moved) + problem.ridge_class * moved - B
     w = 1 / np.sqrt(problem.diagonal_labelled + problem.ridge_class)[:, None]
     expected = np.linalg.norm(w * off) / np.linalg.norm(w * B)
     assert wrong.residual == pytest.approx(expected, rel=1e-9)
@@ -459,7 +474,7 @@ def test_the_identity_is_checked_too(fit_intercept):
         wrong.check()
     none = solve(problem, model, predictor=False)
     assert (none.Z, none.z0, none.loss_curve) == (None, None, [])
-    assert (none.residual, none.error) == (0.0, 0.0)
+    assert (none.residual, none.error, none.n_iter, none.converged) == (0.0, 0.0, 1, True)
 
 
 def test_six_digits_are_the_border():
@@ -608,3 +623,13 @@ def test_relative_sizes():
     right, off, w = np.array([[3.0], [0.0]]), np.array([[0.0], [2.0]]), np.array([1.0, 0.5])
     assert _relative(off, right, w) == pytest.approx(1 / 3)
     assert _relative(off, 0 * right, w) == pytest.approx(1.0)  # nothing to compare with
+
+
+@pytest.mark.parametrize("solver", ["primal", "dual"])
+def test_the_last_step_of_an_alternation_is_made_once_more(solver, monkeypatch):
+    """Steps that are right to four digits leave an answer that is right to more."""
+    case, settings = make_case("SS", seed=30), Settings(**VARIED)
+    monkeypatch.setattr(denoiser_module, "CG_TOL", 1e-4)
+    solution = solved(case, "J12D", settings, solver, max_iter=3, tol=0)
+    assert solution.residual < 1e-8
+    assert 1e-6 < solution.error < 1e-1

@@ -108,7 +108,7 @@ class Solution:
         center = problem.center
         own = center if problem.outputs is None else center[problem.outputs]
         if self.denoiser is None or not problem.bias:
-            return own if self.denoiser is None else np.zeros(problem.n_outputs)
+            return own  # without a bias the centre is the origin
         rest = np.append((1 - problem.scale) * center, 0.0)[:, None]
         moved = self.denoiser.map_adjoint(rest).ravel()
         moved += self.basis @ (self.delta[:-1].T @ rest[:-1]).ravel()
