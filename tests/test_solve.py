@@ -633,3 +633,18 @@ def test_the_last_step_of_an_alternation_is_made_once_more(solver, monkeypatch):
     solution = solved(case, "J12D", settings, solver, max_iter=3, tol=0)
     assert solution.residual < 1e-8
     assert 1e-6 < solution.error < 1e-1
+
+
+@pytest.mark.parametrize("method", ["S1", "S1D"])
+def test_labels_reach_the_predictor_through_the_rows(method, monkeypatch):
+    """W₀ᵀT loses digits that the rows keep: the dual route must not solve for it."""
+    case, model = make_case("SS", seed=31), parse_method(method)
+    right = solved(case, method, Settings(**VARIED), "dual")
+    problem = problem_of(case, Settings(**VARIED), "dual")
+    K0 = problem.denoiser(model).predictor(problem.ridge_class)
+
+    def refuse(_):
+        raise AssertionError("solved for W₀ᵀT")
+
+    monkeypatch.setattr(K0, "solve", refuse)
+    assert relative(solve(problem, model, predictor=True).Z, right.Z) < 1e-13
