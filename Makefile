@@ -13,7 +13,7 @@ export MARDA_DATA
 # One BLAS thread a test process: two processes on two cores do not fight.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: demo test lint slow test-min test-new test-pre bench torture torture-short docs clean
+.PHONY: demo test lint slow test-min test-new test-pre bench torture torture-short mutants docs clean
 
 # A Python that is not there was reported when it was looked for: then there is nothing to run.
 make_venv = @python='$(1)'; test -n "$$python" && "$$python" -c 'import sys; sys.version_info >= \
@@ -89,6 +89,9 @@ torture: $(VENV)/.test  ## everything that was tried to break it, and what happe
 
 torture-short: $(VENV)/.test  ## the same, as much as CI has time for
 	$(TEST_ENV) $(BIN)/python -m scripts.torture --short
+
+mutants: $(VENV)/.test  ## small wrong changes to the core, and whether a test notices (an hour)
+	nice -n 15 $(BIN)/python -m scripts.mutants --workers $(WORKERS)
 
 docs: $(VENV)/.dev  ## the documentation, into docs/_build/html
 	$(TEST_ENV) $(BIN)/sphinx-build -W -q -b html docs docs/_build/html

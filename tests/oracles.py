@@ -50,10 +50,20 @@ class Written:
     model: Model
     settings: Settings
     class_weights: np.ndarray | None = None
+    pivots: np.ndarray | None = None  # reconstructed features; None for all
 
     @property
     def d(self) -> int:
         return self.case.X.shape[1]
+
+    @cached_property
+    def outputs(self) -> np.ndarray:
+        return np.arange(self.d) if self.pivots is None else self.pivots
+
+    @property
+    def clean(self) -> np.ndarray:
+        """What is reconstructed."""
+        return self.case.X[:, self.outputs]
 
     @property
     def bias(self) -> bool:
@@ -88,7 +98,7 @@ class Written:
 
     @cached_property
     def P(self) -> np.ndarray:
-        return self.inputs[0].T @ self.case.X
+        return self.inputs[0].T @ self.clean
 
     @cached_property
     def Y(self) -> np.ndarray:
@@ -143,7 +153,7 @@ class Written:
     @cached_property
     def domain_predictor(self) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
         """Weight, z_D, z_D0 and the wanted prediction."""
-        X, domain = self.case.X, self.case.domain
+        X, domain, r = self.clean, self.case.domain, len(self.outputs)
         target, sources = domain < 0, np.unique(domain[domain >= 0])
         if len(sources) == 1:
             y, want, half = np.where(target, 1.0, -1.0)[:, None], np.ones(1), 1.0
@@ -152,10 +162,11 @@ class Written:
             y = np.where(np.stack(columns, 1), 1.0, -1.0)
             want, half = np.append(-np.ones(len(sources)), 1.0), 0.5
         rows = np.hstack([X, np.ones((len(X), 1))]) if self.bias else X
-        S = rows.T @ rows + self.settings.ridge_domain * np.diag(self.penalty)
+        penalty = np.append(np.ones(r), np.zeros(int(self.bias)))
+        S = rows.T @ rows + self.settings.ridge_domain * np.diag(penalty)
         z = np.linalg.solve(S, rows.T @ y)
-        z0 = z[self.d] if self.bias else np.zeros(len(want))
-        return half * self.settings.domain_loss_weight, z[: self.d], z0, want
+        z0 = z[r] if self.bias else np.zeros(len(want))
+        return half * self.settings.domain_loss_weight, z[:r], z0, want
 
     def scores_map(self, W: np.ndarray, Z: np.ndarray, z0: np.ndarray) -> np.ndarray:
         """F = W Z + e z₀."""
@@ -166,7 +177,7 @@ class Written:
 
     def loss(self, W: np.ndarray, Z: np.ndarray, z0: np.ndarray) -> float:
         """L1 + γ(L_m + L_c) + λ L2 (joint models) + γ L_d, as written in math.md §2."""
-        X = self.case.X
+        X = self.clean
         value = (X**2).sum() - 2 * np.sum(self.P * W) + np.sum(W * (self.G @ W))
         if self.model.joint:
             value += self.settings.class_loss_weight * self.class_loss(W, Z, z0)
@@ -211,7 +222,7 @@ class Written:
 
     def kronecker_step(self, Z, z0) -> np.ndarray:
         """(★) as one dense system in vec(W)."""
-        d, rows = self.d, len(self.penalty)
+        d, rows = len(self.outputs), len(self.penalty)
         A, R = np.kron(np.eye(d), self.G), self.P.copy()
         for weight, Q, Z_k, T in self.prediction_terms(Z, z0):
             A += weight * np.kron(Z_k @ Z_k.T, Q)
@@ -238,7 +249,7 @@ class Written:
 
     def alternate(self, step: Callable[..., np.ndarray], n_iter: int):
         """W, Z, z₀ after alternations from W = [I; 0]; sequential models take one step."""
-        W = np.eye(len(self.penalty))[:, : self.d]
+        W = np.eye(len(self.penalty))[:, self.outputs]
         Z = z0 = None
         for _ in range(n_iter if self.model.joint else 1):
             if self.model.joint:

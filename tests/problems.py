@@ -56,12 +56,14 @@ def moments_of(case: Case, **options) -> Moments:
     return accumulate(case.X, np.arange(case.n_classes), case.codes, case.domain, **options)
 
 
-def problem_of(case: Case, settings: Settings, solver="primal", class_weights=None) -> Problem:
+def problem_of(
+    case: Case, settings: Settings, solver="primal", class_weights=None, outputs=None
+) -> Problem:
     """A `Problem` by any route; `case` has its labelled rows first."""
     weights = np.ones(case.n_classes) if class_weights is None else class_weights
     moments = moments_of(case, class_grams=True)
     rows = {} if solver == "primal" else rows_of(case, moments)
-    return Problem(moments, settings, solver, weights, **rows)
+    return Problem(moments, settings, solver, weights, outputs=outputs, **rows)
 
 
 def rows_of(case: Case, moments: Moments, X=None) -> dict:
@@ -71,15 +73,15 @@ def rows_of(case: Case, moments: Moments, X=None) -> dict:
 
 
 def solved(case: Case, method: str, settings: Settings, solver="primal", **options) -> Solution:
-    weights = options.pop("class_weights", None)
-    problem = problem_of(case, settings, solver, weights)
+    weights, outputs = options.pop("class_weights", None), options.pop("outputs", None)
+    problem = problem_of(case, settings, solver, weights, outputs)
     return solve(problem, parse_method(method), predictor=True, **options)
 
 
 def full_map(solution: Solution) -> np.ndarray:
     """W with its bias row, in the caller's coordinates."""
     d = solution.problem.moments.n_features
-    W = solution.matmul(np.eye(d))[:d]
+    W = solution.matmul(np.eye(solution.problem.n_outputs))[:d]
     return np.vstack([W, solution.offset()]) if solution.problem.bias else W
 
 

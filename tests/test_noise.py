@@ -53,6 +53,8 @@ def test_dropout_outside_its_range(p):
 def test_dropout_names_the_bad_value():
     with pytest.raises(ValueError, match=r"got 1\.5\."):
         Dropout(np.array([0.1, 1.5]))
+    with pytest.raises(ValueError, match=r"got -0\.5\."):
+        Dropout(-0.5)
 
 
 def test_dropout_shapes():
@@ -64,10 +66,21 @@ def test_dropout_shapes():
         Dropout(np.array([0.1, 0.2])).variance(1.0, np.ones(3), np.ones(3))
 
 
-@pytest.mark.parametrize("sigma", [-1.0, np.nan, np.inf, np.zeros((2, 2))])
+@pytest.mark.parametrize(
+    "sigma", [-1.0, np.nan, np.inf, np.zeros((2, 2)), np.array([0.5, -0.1]), np.array([np.nan, 1])]
+)
 def test_gaussian_refuses(sigma):
     with pytest.raises(ValueError, match="sigma must be finite and at least 0"):
         Gaussian(sigma)
+
+
+def test_no_noise_is_a_noise():
+    """The borders of what is allowed: nothing is dropped, nothing is added, nothing is there."""
+    zeros, ones = np.zeros(2), np.ones(2)
+    for noise in (Dropout(0.0), Dropout(zeros), Gaussian(0.0), Gaussian(zeros)):
+        np.testing.assert_array_equal(noise.scale(2), ones)
+        np.testing.assert_array_equal(noise.variance(3.0, ones, ones), zeros)
+    np.testing.assert_array_equal(Poisson().variance(3.0, zeros, zeros), zeros)
 
 
 def test_gaussian_shapes():
@@ -82,6 +95,7 @@ def test_poisson_refuses_negative_features():
 
 def test_as_noise():
     assert as_noise(0.25).scale(2).tolist() == [0.75, 0.75]
+    assert repr(as_noise(0.25)) == repr(as_noise(np.array(0.25))) == repr(Dropout(0.25))
     assert as_noise([0.0, 0.5]).scale(2).tolist() == [1.0, 0.5]
     assert as_noise(np.float32(0.5)).scale(1).tolist() == [0.5]
     gaussian = Gaussian(1.0)

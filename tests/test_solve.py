@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from marda._linalg import InaccurateError
 from marda.noise import Dropout, Gaussian
+from marda.operators import denoiser as denoiser_module
 from marda.problem import Settings
+from marda.solve import ALTERNATIONS, _basis, _extrapolated, _OnBasis, _relative, solve
 from marda.terms import DomainTargets, parse_method
 from oracles import Written, numerical_gradient
-from problems import DEFINED, full_map, make_case, relative, solved
+from problems import DEFINED, full_map, make_case, problem_of, relative, solved
 
 MIXES = ["S1MD", "S1MC", "S1CD", "J12CD", "J12MD", "J12MCD"]
 VARIED = {
@@ -22,8 +27,8 @@ VARIED = {
 }
 
 
-def written(case, method, settings, class_weights=None):
-    return Written(case, parse_method(method), settings, class_weights)
+def written(case, method, settings, class_weights=None, pivots=None):
+    return Written(case, parse_method(method), settings, class_weights, pivots)
 
 
 @pytest.mark.parametrize("scaling", ["balanced", "paper"])
@@ -72,6 +77,32 @@ def test_W_Z_and_loss_equal_the_dense_oracle(method, setting, fit_intercept, sol
     coef, intercept = solution.coef()
     assert relative(coef.T, F[:6]) < 1e-7
     assert relative(intercept, F[6] if fit_intercept else 0 * z0) < 1e-7
+
+
+@pytest.mark.parametrize("solver", ["primal", "dual", "cg"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("method", ["S1", "S1MD", "J12", "J12C", "J12MCD"])
+def test_pivots_equal_the_dense_oracle(method, fit_intercept, solver):
+    """Some features are reconstructed, from all of them."""
+    case, pivots = make_case("SS", sources=2, seed=19), np.array([4, 0, 3])
+    settings = Settings(**VARIED, fit_intercept=fit_intercept)
+    oracle = written(case, method, settings, pivots=pivots)
+    solution = solved(case, method, settings, solver, max_iter=3, tol=0, outputs=pivots)
+    W, Z, z0 = oracle.alternate(oracle.kronecker_step, 3)
+    assert relative(full_map(solution), W) < 1e-7
+    assert relative(solution.Z, Z) < 1e-7
+    F = oracle.scores_map(W, Z, z0)
+    coef, intercept = solution.coef()
+    assert relative(coef.T, F[:6]) < 1e-7
+    assert relative(intercept, F[6] if fit_intercept else 0 * z0) < 1e-7
+    if fit_intercept:
+        assert relative(solution.predictor_intercept(), z0) < 1e-7
+        assert relative(solution.at_center(), case.X.mean(0) @ W[:6] + W[6]) < 1e-7
+    assert relative(solution.loss_curve[-1], oracle.loss(W, Z, z0)) < 1e-8
+    if method.startswith("J"):
+        start = np.eye(6 + fit_intercept)[:, pivots]
+        at_start = oracle.loss(start, *oracle.z_step(start))
+        assert relative(solution.loss_curve[0], at_start) < 1e-8
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -143,6 +174,17 @@ def test_alternation_stops_at_tol_and_says_so():
     cut = solved(case, "J12", settings, max_iter=2, tol=1e-6)
     assert not cut.converged
     assert cut.n_iter == 2
+
+
+def test_how_long_it_alternates_unless_told():
+    case = make_case("SS", seed=3)
+    curve = solved(case, "J12", Settings(Dropout(0.4))).loss_curve
+    assert len(curve) < 100
+    assert curve[-2] - curve[-1] <= 1e-5 * curve[-2]
+    assert curve[-3] - curve[-2] > 1e-5 * curve[-3]
+    never = solved(case, "J12", Settings(Dropout(0.4)), tol=-1.0)
+    assert never.n_iter == 100
+    assert not never.converged
 
 
 def test_sup_closed_form_of_J12():
@@ -277,3 +319,332 @@ def test_scores_through_denoised_rows(method, fit_intercept):
     coef, intercept = solution.coef()
     scores = denoised @ solution.Z + solution.predictor_intercept()
     np.testing.assert_allclose(scores, case.X @ coef.T + intercept, atol=1e-10)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(
+    ("method", "pivots"),
+    [("BL", None), ("MCF", None), ("S1MD", None), ("S1MD", [4, 0, 3]), ("J12CD", [4, 0, 3])],
+)
+def test_the_denoised_centre_is_where_the_map_puts_it(method, fit_intercept, pivots):
+    """m W + offset; without a bias nothing is centred, and the origin stays."""
+    pivots = None if pivots is None else np.array(pivots)
+    case = make_case("SS", seed=20)
+    settings = Settings(**VARIED, fit_intercept=fit_intercept)
+    solution = solved(case, method, settings, max_iter=2, tol=0, outputs=pivots)
+    center = case.X.mean(0) if fit_intercept else np.zeros(6)
+    W = solution.matmul(np.eye(6 if pivots is None else 3))[:6]
+    np.testing.assert_allclose(solution.at_center(), center @ W + solution.offset(), atol=1e-10)
+    assert solution.at_center().shape == solution.offset().shape == (W.shape[1],)
+    assert solution.predictor_intercept().shape == (3,)
+
+
+# What is not right is refused ---------------------------------------------------------------------
+
+
+def terms_of(problem, model):
+    return [problem.domain_term] if model.domain else []
+
+
+def dense_residual(solution, terms):
+    """(★) on the probes of the library and the Z step, with every matrix written out."""
+    problem, den = solution.problem, solution.denoiser
+    d, r, bias = den.n_features, den.n_outputs, int(den.bias)
+    outputs = np.arange(d) if problem.outputs is None else problem.outputs
+    S = problem.gram.dense()
+    G = np.zeros((d + bias, d + bias))
+    G[:d, :d] = den.system.dense()
+    G[d:, d:] = problem.count
+    P = np.zeros((d + bias, r))
+    P[:d] = problem.scale[:, None] * S[:, outputs]
+    W = solution.matmul(np.eye(r))
+    left, right = G @ W, P
+    for term in terms:
+        left = left + term.weight * term.Q.dense() @ W @ term.Z @ term.Z.T
+        right = right + term.weight * term.right_side() @ term.Z.T
+    rng = np.random.default_rng(0)
+    probes = [rng.standard_normal((r, 1))]
+    if solution.basis.shape[1]:
+        probes.append(solution.basis @ rng.standard_normal((solution.basis.shape[1], 1)))
+    w = 1 / np.sqrt(np.diag(G))[:, None]
+    found = [
+        np.linalg.norm(w * ((left - right) @ v)) / np.linalg.norm(w * (right @ v)) for v in probes
+    ]
+    if solution.Z is not None:
+        Q = problem.labelled.about_mean(np.eye(d))
+        T = W[:d].T @ problem.labels_about_mean[0]
+        off = W[:d].T @ Q @ W[:d] @ solution.Z + problem.ridge_class * solution.Z - T
+        w = 1 / np.sqrt(np.diag(G)[outputs] + problem.ridge_class)[:, None]
+        found.append(np.linalg.norm(w * off) / np.linalg.norm(w * T))
+    return max(found)
+
+
+@pytest.mark.parametrize("pivots", [None, np.array([4, 0, 3])], ids=["all", "pivots"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("wrong", ["W0", "delta", "Z"])
+@pytest.mark.parametrize("method", ["S1", "S1MD"])
+def test_the_residual_tells_what_is_wrong(method, wrong, fit_intercept, pivots, monkeypatch):
+    """It is that of the written equations, whichever part of the answer is off."""
+    case = make_case("SS", sources=2, seed=21)
+    settings = Settings(**VARIED, fit_intercept=fit_intercept)
+    problem, model = problem_of(case, settings, outputs=pivots), parse_method(method)
+    right = solve(problem, model, predictor=True)
+    assert right.residual < 1e-12
+    right.check()
+    problem = problem_of(case, settings, outputs=pivots)
+    den = problem.denoiser(model)
+    rng = np.random.default_rng(1)
+    if wrong == "W0":
+        den.W0[...] *= 1 + 1e-3 * rng.standard_normal(den.W0.shape)
+    elif wrong == "Z":
+        K0 = den.predictor(problem.ridge_class)
+        exact = K0.solve
+        monkeypatch.setattr(K0, "solve", lambda B: 1.001 * exact(B))
+    elif method == "S1":
+        return  # there is no Δ
+    else:
+        coupled = den.solve_coupled
+        monkeypatch.setattr(den, "solve_coupled", lambda *a: 1.01 * coupled(*a))
+    solution = solve(problem, model, predictor=True)
+    expected = dense_residual(solution, terms_of(problem, model))
+    assert 1e-5 < expected < 1e-1
+    assert solution.residual == pytest.approx(expected, rel=1e-6)
+    with pytest.raises(
+        InaccurateError, match=f"{method} by the 'primal' route is not right to six"
+    ):
+        solution.check()
+    if wrong == "Z":  # without a predictor it does not matter
+        assert solve(problem, model, predictor=False).residual < 1e-12
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("solver", ["primal", "dual", "cg"])
+def test_the_error_is_the_worst_condition_of_what_was_solved(solver, fit_intercept):
+    case = make_case("SS", seed=22)
+    settings = Settings(**VARIED, fit_intercept=fit_intercept)
+    for method in ("S1", "S1D"):
+        problem, model = problem_of(case, settings, solver), parse_method(method)
+        solution = solve(problem, model, predictor=True)
+        den = problem.denoiser(model)
+        conditions = [den.factor.condition, den.predictor(problem.ridge_class).condition]
+        conditions += [term.condition for term in terms_of(problem, model)]
+        assert solution.error == pytest.approx(max(conditions) * np.finfo(float).eps, rel=1e-9)
+        assert solution.error < 1e-9
+        assert (solution.n_iter, solution.converged) == (1, True)
+        alone = solve(problem_of(case, settings, solver), model, predictor=False)
+        assert alone.Z is None
+        assert alone.error <= solution.error
+
+
+@pytest.mark.parametrize("worst", ["G", "K0", "the domain predictor"])
+def test_any_condition_can_be_the_worst(worst):
+    problem, model = problem_of(make_case("SS", seed=22), Settings(**VARIED)), parse_method("S1D")
+    den = problem.denoiser(model)
+    if worst == "G":
+        den.plain.__dict__["condition"] = 1e7
+    elif worst == "K0":
+        den.predictor(problem.ridge_class).__dict__["condition"] = 1e7
+    else:
+        problem.__dict__["domain_term"] = dataclasses.replace(problem.domain_term, condition=1e7)
+    solution = solve(problem, model, predictor=True)
+    assert solution.error == pytest.approx(1e7 * np.finfo(float).eps)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_the_identity_is_checked_too(fit_intercept):
+    case = make_case("SS", seed=23)
+    problem = problem_of(case, Settings(**VARIED, fit_intercept=fit_intercept))
+    model = parse_method("MCF")
+    right = solve(problem, model, predictor=True)
+    assert right.residual < 1e-13
+    assert right.error == problem.identity_condition * np.finfo(float).eps
+    assert right.n_iter == 1
+    assert right.converged
+    right.check()
+    Z, z0 = problem.identity_predictor
+    moved = Z * (1 + 0.01 * np.random.default_rng(2).standard_normal(Z.shape))
+    problem.__dict__["_identity"] = (moved, z0, 1.0)
+    wrong = solve(problem, model, predictor=True)
+    B = problem.labels_about_mean[0]
+    off = problem.labelled.about_mean(moved) + problem.ridge_class * moved - B
+    w = 1 / np.sqrt(problem.diagonal_labelled + problem.ridge_class)[:, None]
+    expected = np.linalg.norm(w * off) / np.linalg.norm(w * B)
+    assert wrong.residual == pytest.approx(expected, rel=1e-9)
+    with pytest.raises(InaccurateError):
+        wrong.check()
+    none = solve(problem, model, predictor=False)
+    assert (none.Z, none.z0, none.loss_curve) == (None, None, [])
+    assert (none.residual, none.error, none.n_iter, none.converged) == (0.0, 0.0, 1, True)
+
+
+def test_six_digits_are_the_border():
+    case = make_case("SS", seed=24)
+    solution = solved(case, "S1", Settings(Dropout(0.3)))
+    for name in ("residual", "error"):
+        dataclasses.replace(solution, **{name: 1e-6}).check()
+        with pytest.raises(InaccurateError) as error:
+            dataclasses.replace(solution, **{name: 1.1e-6}).check()
+        assert "from the origin" not in str(error.value)
+        assert "fit_intercept=True" not in str(error.value)
+    # Without a bias the border moves with the distance of the rows from the origin.
+    far = case._replace(X=case.X + 1000)
+    solution = solved(far, "S1", Settings(Dropout(0.3), fit_intercept=False))
+    ratio = solution.problem.offset_ratio
+    assert 100 < ratio < 1e4
+    for name in ("residual", "error"):
+        exact = dataclasses.replace(solution, residual=0.0, error=0.0)
+        dataclasses.replace(exact, **{name: 0.9e-6 / ratio}).check()
+        with pytest.raises(
+            InaccurateError, match=r"of rows \de\+\d+ times.*use fit_intercept=True"
+        ):
+            dataclasses.replace(exact, **{name: 1.1e-6 / ratio}).check()
+
+
+@pytest.mark.parametrize(
+    ("solver", "method"), [("primal", "J12D"), ("dual", "J12"), ("dual", "J12D")]
+)
+def test_an_alternation_whose_steps_are_not_exact_is_refused(solver, method, monkeypatch):
+    case = make_case("SS", seed=25)
+    settings = Settings(**VARIED)
+    right = solved(case, method, settings, solver, max_iter=3, tol=0)
+    right.check()
+    assert right.error < 1e-7
+    monkeypatch.setattr(denoiser_module, "CG_TOL", 1e-2)
+    sloppy = solved(case, method, settings, solver, max_iter=3, tol=0)
+    assert sloppy.error > 1e-6
+    with pytest.raises(InaccurateError):
+        sloppy.check()
+
+
+@pytest.mark.parametrize("solver", ["primal", "dual"])
+def test_an_alternation_is_refused_for_its_predictor(solver, monkeypatch):
+    """Z is corrected once by what is left of its equation; how large that is bounds the error."""
+    case = make_case("SS", seed=26)
+    settings, model = Settings(**VARIED), parse_method("J12")
+    exact = solve(problem_of(case, settings, solver), model, predictor=True, max_iter=2, tol=0)
+    problem = problem_of(case, settings, solver)
+    K0 = problem.denoiser(model).predictor(problem.ridge_class)
+    for name in ("solve", "solve_labels") if solver == "dual" else ("solve",):
+        true = getattr(K0, name)
+        monkeypatch.setattr(K0, name, lambda *a, true=true: (1 + 1e-5) * true(*a))
+    off = solve(problem, model, predictor=True, max_iter=2, tol=0)
+    assert exact.error < 1e-9
+    assert 1e-5 < off.error < 1e-2
+    # The correction removes nearly all of it.
+    assert relative(off.Z, exact.Z) < 1e-5
+    with pytest.raises(InaccurateError, match="J12 by the"):
+        off.check()
+
+
+def test_the_basis_of_the_predictors():
+    """U is orthonormal, spans all Z_k and counts a direction once; S_k = a_k UᵀZ_kZ_kᵀU."""
+    case = make_case("SS", sources=2, seed=27)
+    problem = problem_of(case, Settings(**VARIED))
+    domain = problem.domain_term
+    Z, z0 = problem.identity_predictor
+    label = problem.class_term(Z, z0)
+    twice = dataclasses.replace(domain, Z=np.hstack([domain.Z, domain.Z]))
+    nothing = dataclasses.replace(domain, Z=0 * domain.Z)
+    for terms, rank in (
+        ([domain], 2),
+        ([label], 2),  # one-vs-rest labels about their mean sum to zero
+        ([label, domain], 4),
+        ([twice], 2),
+        ([nothing], 0),
+    ):
+        U, couplings = _basis(terms, 6)
+        assert U.shape == (6, rank)
+        np.testing.assert_allclose(U.T @ U, np.eye(rank), atol=1e-12)
+        for term, S in zip(terms, couplings, strict=True):
+            np.testing.assert_allclose(U @ (U.T @ term.Z), term.Z, atol=1e-12)
+            expected = term.weight * (U.T @ term.Z) @ (U.T @ term.Z).T
+            np.testing.assert_allclose(S, expected, atol=1e-12)
+    U, couplings = _basis([], 6)
+    assert U.shape == (6, 0)
+    assert couplings == []
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+@pytest.mark.parametrize("solver", ["primal", "dual", "cg"])
+def test_the_equation_on_the_basis(solver, repeated):
+    """left(solve(R)) = R for any R, one term or two, and Δ of (★U) makes (★) hold."""
+    case = make_case("SS", sources=2, seed=28)
+    problem = problem_of(case, Settings(**VARIED), solver)
+    den = problem.denoiser(parse_method("J12MD"))
+    label = problem.class_term(*problem.identity_predictor)
+    for terms in ([label], [problem.domain_term], [label, problem.domain_term]):
+        if repeated and terms == [problem.domain_term]:
+            continue  # the pencil is of labelled rows; this term comes alone only once
+        on_basis = _OnBasis.of(den, terms, repeated=repeated)
+        R = np.random.default_rng(2).standard_normal(on_basis.right.shape)
+        for right in (R, on_basis.right):
+            assert relative(on_basis.left(on_basis.solve(right)), right) < 1e-7
+        delta, U = on_basis.solve(on_basis.right), on_basis.U
+        W = den.map(np.eye(6)) + delta @ U.T
+        left, right = den.matmul(W), den.target(np.eye(6))
+        for term in terms:
+            left = left + term.weight * term.Q.matmul(W @ term.Z) @ term.Z.T
+            right = right + term.weight * term.right_side() @ term.Z.T
+        assert relative(left, right) < 1e-7
+
+
+def test_where_the_last_answers_point_to():
+    rng = np.random.default_rng(3)
+    turn = np.linalg.qr(rng.standard_normal((5, 2)))[0]
+    first, second = rng.standard_normal((2, 4, 2))
+    assert _extrapolated([], turn) is None
+    np.testing.assert_allclose(_extrapolated([(first, turn)], turn), first)
+    old = [(9 * first, turn), (first, turn), (second, -turn)]  # the sign of a basis is free
+    np.testing.assert_allclose(_extrapolated(old, turn), -2 * second - first)
+
+
+def test_ways_to_the_equation_on_the_basis(monkeypatch):
+    """Labels alone on the primal route: one eigendecomposition serves all; else it is iterated."""
+    case = make_case("SS", seed=29)
+    told = []
+    for solver, repeated, both in (
+        ("primal", True, False),
+        ("primal", True, True),
+        ("primal", False, False),
+        ("dual", True, False),
+        ("dual", False, False),
+    ):
+        problem = problem_of(case, Settings(**VARIED), solver)
+        den = problem.denoiser(parse_method("J12"))
+        terms = [problem.class_term(*problem.identity_predictor)]
+        terms += [problem.domain_term] if both else []
+        monkeypatch.setattr(den, "solve_coupled", lambda *a: told.append(a[3]) or a[1])
+        on_basis = _OnBasis.of(den, terms, repeated=repeated)
+        on_basis.solve(on_basis.right)
+    assert told == [ALTERNATIONS, 1, ALTERNATIONS, 1]
+
+
+def test_relative_sizes():
+    right, off, w = np.array([[3.0], [0.0]]), np.array([[0.0], [2.0]]), np.array([1.0, 0.5])
+    assert _relative(off, right, w) == pytest.approx(1 / 3)
+    assert _relative(off, 0 * right, w) == pytest.approx(1.0)  # nothing to compare with
+
+
+@pytest.mark.parametrize("solver", ["primal", "dual"])
+def test_the_last_step_of_an_alternation_is_made_once_more(solver, monkeypatch):
+    """Steps that are right to four digits leave an answer that is right to more."""
+    case, settings = make_case("SS", seed=30), Settings(**VARIED)
+    monkeypatch.setattr(denoiser_module, "CG_TOL", 1e-4)
+    solution = solved(case, "J12D", settings, solver, max_iter=3, tol=0)
+    assert solution.residual < 1e-8
+    assert 1e-6 < solution.error < 1e-1
+
+
+@pytest.mark.parametrize("method", ["S1", "S1D"])
+def test_labels_reach_the_predictor_through_the_rows(method, monkeypatch):
+    """W₀ᵀT loses digits that the rows keep: the dual route must not solve for it."""
+    case, model = make_case("SS", seed=31), parse_method(method)
+    right = solved(case, method, Settings(**VARIED), "dual")
+    problem = problem_of(case, Settings(**VARIED), "dual")
+    K0 = problem.denoiser(model).predictor(problem.ridge_class)
+
+    def refuse(_):
+        raise AssertionError("solved for W₀ᵀT")
+
+    monkeypatch.setattr(K0, "solve", refuse)
+    assert relative(solve(problem, model, predictor=True).Z, right.Z) < 1e-13

@@ -52,8 +52,7 @@ class Dropout(Noise):
             )
         bad = ~((p >= 0) & (p < 1))
         if bad.any():
-            worst = float(p[bad][0]) if p.ndim else float(p)
-            raise ValueError(f"noise must be a dropout probability in [0, 1), got {worst:g}.")
+            raise ValueError(f"noise must be a dropout probability in [0, 1), got {p[bad][0]:g}.")
 
     def _drop(self, n_features: int) -> Vector:
         p = np.asarray(self.p, dtype=np.float64)

@@ -145,7 +145,7 @@ class Problem:
     # added to; γ of an MMD term, of tr(Q); λ and γ of a prediction term a·Q W Z Zᵀ, of ‖Z‖² at
     # W = I, which makes a ZZᵀ of the order of the identity that it stands next to.
 
-    def _relative(self, value: float, scatter: Vector, noise: Vector | float = 0.0) -> float:
+    def _relative(self, value: float, scatter: Vector, noise: Vector) -> float:
         if self.settings.scaling != "relative":
             return value
         return value * float(np.mean(self.scale**2 * scatter + noise))

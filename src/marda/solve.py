@@ -108,7 +108,7 @@ class Solution:
         center = problem.center
         own = center if problem.outputs is None else center[problem.outputs]
         if self.denoiser is None or not problem.bias:
-            return own if self.denoiser is None else np.zeros(problem.n_outputs)
+            return own  # without a bias the centre is the origin
         rest = np.append((1 - problem.scale) * center, 0.0)[:, None]
         moved = self.denoiser.map_adjoint(rest).ravel()
         moved += self.basis @ (self.delta[:-1].T @ rest[:-1]).ravel()
@@ -120,9 +120,8 @@ class Solution:
         assert self.z0 is not None
         problem = self.problem
         center = problem.center if problem.outputs is None else problem.center[problem.outputs]
-        if self.denoiser is None:  # z₀ of W = I is relative to x − a∘m
-            scale = problem.scale if problem.outputs is None else problem.scale[problem.outputs]
-            center = scale * center
+        if self.denoiser is None:  # z₀ of W = I, which has no pivots, is relative to x − a∘m
+            center = problem.scale * center
         return np.asarray(self.z0 - center @ self.Z)
 
 
@@ -131,7 +130,7 @@ def _basis(terms: Sequence[PredictionTerm], n_outputs: int) -> tuple[Matrix, lis
     if not terms:
         return np.zeros((n_outputs, 0)), []
     U, s, _ = np.linalg.svd(np.hstack([t.Z for t in terms]), full_matrices=False)
-    U = np.ascontiguousarray(U[:, s > 1e-13 * s[0]]) if s[0] > 0 else U[:, :0]
+    U = np.ascontiguousarray(U[:, s > 1e-13 * s[0]])
     if len(terms) == 1:
         return U, [terms[0].weight * np.diag(s[: U.shape[1]] ** 2)]
     inside = [U.T @ t.Z for t in terms]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
@@ -173,6 +172,8 @@ def test_callers_arrays_are_unchanged():
 
 
 def test_from_arrays_reads_labels_marks_and_names():
+    import pandas as pd
+
     table = pd.DataFrame(np.arange(8.0).reshape(4, 2), columns=["a", "b"])
     labels = np.array(["x", "y", None, "x"], dtype=object)
     moments = Moments.from_arrays(table, labels, [0, 0, -1, -1])

@@ -93,3 +93,57 @@ def test_units_of_the_unknowns_do_not_matter():
     scaled = A * units * units[:, None]
     X = conjugate_gradients(lambda V: scaled @ V, units[:, None] * B, jacobi(scaled)).X
     np.testing.assert_allclose(units[:, None] * X, np.linalg.solve(A, B), rtol=1e-8)
+
+
+def test_the_tolerance_is_reached_in_the_norm_of_the_preconditioner():
+    A, B = system(n=30, condition=1e4)
+    for options, tol in (({}, 1e-12), ({"tol": 1e-4}, 1e-4)):
+        X = conjugate_gradients(lambda V: A @ V, B, jacobi(A), **options).X
+        R = B - A @ X
+        left, size = ((M * jacobi(A)(M)).sum(0) for M in (R, B))
+        assert (np.sqrt(left / size) < 5 * tol).all()
+    # A loose tolerance is not a tight one.
+    assert (np.sqrt(left / size) > 1e-3 * tol).any()
+
+
+def test_a_residual_within_a_hundred_tolerances_is_taken():
+    A, B = system(n=12, c=1, condition=10)
+    steps = [np.linalg.norm(B - A @ _after(A, B, k)) / np.linalg.norm(B) for k in (4, 5)]
+    near = steps[0] / 50  # four steps leave 50 times that
+    conjugate_gradients(lambda V: A @ V, B, lambda R: R, tol=near, max_iter=4)
+    with pytest.raises(InaccurateError, match=r"after 4 iterations at a relative residual of"):
+        conjugate_gradients(lambda V: A @ V, B, lambda R: R, tol=steps[0] / 200, max_iter=4)
+    assert steps[1] < steps[0]
+
+
+def _after(A, B, k):
+    """CG written out."""
+    x, r = np.zeros_like(B), B.copy()
+    p = r.copy()
+    for _ in range(k):
+        alpha = (r * r).sum() / (p * (A @ p)).sum()
+        x, new = x + alpha * p, r - alpha * A @ p
+        p, r = new + (new * new).sum() / (r * r).sum() * p, new
+    return x
+
+
+def test_condition_where_nothing_was_done_or_a_column_had_nothing_to_do():
+    A, B = system(n=30, condition=1e3)
+    exact = np.linalg.solve(A, B)
+    assert conjugate_gradients(lambda V: A @ V, B, jacobi(A), x0=exact, tol=1e-6).condition == 1.0
+    assert conjugate_gradients(lambda V: A @ V, 0 * B, jacobi(A)).condition == 1.0
+    for zero in range(3):
+        C = B.copy()
+        C[:, zero] = 0
+        seen = conjugate_gradients(lambda V: A @ V, C, lambda R: R).condition
+        assert 0.9e3 < seen < 1.1e3
+    one = conjugate_gradients(lambda V: 4 * V, B, lambda R: R)
+    assert one.condition == pytest.approx(1.0)
+    np.testing.assert_allclose(one.X, B / 4)
+
+
+def test_infinite_right_hand_sides_are_refused():
+    A, B = system()
+    B[0, 0] = np.inf
+    with pytest.raises(InaccurateError), np.errstate(all="ignore"):
+        conjugate_gradients(lambda V: A @ V, B, jacobi(A))

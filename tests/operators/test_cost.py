@@ -8,7 +8,7 @@ import re
 import pytest
 
 from marda._memory import format_bytes
-from marda.operators.cost import Workload, choose, costs
+from marda.operators.cost import Workload, choose, costs, routes
 
 GB = 10**9
 
@@ -154,3 +154,67 @@ def test_the_machine_is_asked_without_a_limit(monkeypatch):
 def test_bytes_of_rows_count_indices_of_sparse_entries():
     assert work(10, 10).bytes_rows == 800
     assert work(10, 10, density=0.5).bytes_rows == 50 * 12
+
+
+@pytest.mark.parametrize("density", [1.0, 0.01])
+@pytest.mark.parametrize("route", ["primal", "dual", "cg"])
+def test_more_to_do_costs_more(route, density):
+    def cost(**options):
+        return costs(work(2000, 1500, density=density, **options))[route]
+
+    bare = cost(predictor=False)
+    predicting = cost()
+    joint = cost(joint=True)
+    assert joint.flops > predicting.flops >= bare.flops
+    assert joint.bytes >= predicting.bytes >= bare.bytes
+    assert cost(predictor=False, joint=True) == joint  # a joint model always has a predictor
+    if route != "cg":
+        assert predicting.flops > bare.flops
+        assert predicting.bytes > bare.bytes
+        assert cost(domain=True).flops > predicting.flops
+    if route == "primal":
+        # Coupled terms have no pencil: iterations in place of an eigendecomposition's matrices.
+        coupled = cost(joint=True, coupled=True)
+        assert coupled.bytes < joint.bytes
+        assert coupled.flops != joint.flops
+
+
+@pytest.mark.parametrize("route", ["primal", "cg"])
+def test_pivots_cost_less_where_W0_is_a_matrix(route):
+    full, pivots = (costs(work(3000, 2000, r=r, joint=True))[route] for r in (2000, 50))
+    assert pivots.flops < full.flops
+    # On the iterative route W₀ is held for pivots alone.
+    assert (pivots.bytes < full.bytes) == (route == "primal")
+
+
+def test_sparse_rows_count_their_entries():
+    """Ten times the entries are more work on every route; stored densely they are less."""
+    few, many = (costs(work(2000, 1500, density=density, sparse=True)) for density in (0.01, 0.1))
+    dense = costs(work(2000, 1500))
+    full = costs(work(2000, 1500, sparse=True))
+    for route in ("primal", "dual", "cg"):
+        assert few[route].flops < many[route].flops
+        assert dense[route].flops < full[route].flops
+
+
+def test_routes_come_by_work_and_each_fits():
+    load = work(2000, 1000, r=100)
+    table = costs(load)
+    found = routes(load, limit=100 * GB)
+    assert {name for name, _ in found} == {"primal", "dual", "cg"}
+    assert [cost.flops for _, cost in found] == sorted(cost.flops for cost in table.values())
+    assert choose(load, limit=100 * GB) == found[0]
+    assert {name for name, _ in routes(work(2000, 1000), limit=100 * GB)} == {"primal", "dual"}
+    assert [name for name, _ in routes(work(2000, 1000), limit=100 * GB, dual=False)] == ["primal"]
+    # A limit that is just met is met.
+    limit = int(max(cost.bytes for cost in table.values())) + 1
+    assert len(routes(load, limit=limit)) == 3
+    largest = max(table, key=lambda name: table[name].bytes)
+    assert largest not in dict(routes(load, limit=int(table[largest].bytes) - 1))
+    exact = work(100, 64)
+    for solver in ("primal", "dual", "cg"):
+        needed = costs(exact)[solver].bytes
+        assert needed == int(needed)
+        assert routes(exact, solver, limit=int(needed))[0][0] == solver
+        with pytest.raises(MemoryError):
+            routes(exact, solver, limit=int(needed) - 1)

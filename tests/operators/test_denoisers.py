@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from marda.noise import Dropout
+from marda.operators import iterative
 from marda.operators.denoiser import Coupling
 from marda.operators.iterative import PivotDenoiser
 from marda.problem import Problem, Settings
@@ -177,3 +178,187 @@ def test_a_good_start_is_used(route, monkeypatch):
     calls.clear()
     den.solve_coupled(terms, R, answer)
     assert len(calls) <= 2 < cold
+
+
+def dense_Q(den):
+    """Q with its bias, from the system's Gram."""
+    a, d = den.system.scale, den.n_features
+    Q = np.zeros((d + den.bias, d + den.bias))
+    Q[:d, :d] = a[:, None] * den.system.gram.dense() * a + np.diag(den.variance)
+    Q[d:, d:] = den.count
+    return Q
+
+
+def test_diagonal_target_and_centred_moments(route, variant, bias, reference):
+    G, P, Q_l, _ = reference
+    den = denoiser(route, **variant, bias=bias)
+    np.testing.assert_allclose(den.diagonal, np.diag(G), rtol=1e-10)
+    rng = np.random.default_rng(6)
+    V, B = rng.standard_normal((P.shape[1], 2)), rng.standard_normal((len(G), 2))
+    assert relative(den.target(V), P @ V) < 1e-11
+    if bias:
+        Q_l = Q_l - np.outer(Q_l[:, -1], Q_l[-1]) / Q_l[-1, -1]
+    np.testing.assert_allclose(den.centred(B), Q_l @ B, atol=1e-9)
+
+
+@pytest.mark.parametrize("route", ["primal", "dual"])
+def test_shifted_systems(route, variant, bias, reference):
+    """(G − θE + s Q_l)⁻¹ of each column's own (s, θ), E = G − Q."""
+    G, _, Q_l, _ = reference
+    den = denoiser(route, **variant, bias=bias)
+    E = G - dense_Q(den)
+    shifts = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 0.6], [3.0, 0.6], [7.0, 0.9], [3.0, 0.0]])
+    B = np.random.default_rng(7).standard_normal((len(G), len(shifts)))
+    held = B.copy()
+    found = den._solve_shifted(shifts, B)
+    for column, (s, theta) in enumerate(shifts):
+        expected = np.linalg.solve(G - theta * E + s * Q_l, B[:, column])
+        assert relative(found[:, column], expected) < 1e-7
+    assert relative(den._solve_shifted(shifts, B), found) < 1e-12  # from what is kept
+    np.testing.assert_array_equal(B, held)
+
+
+@pytest.mark.parametrize("repeat", [False, True], ids=["rows differ", "rows repeat"])
+def test_row_space_predictor(variant, bias, repeat):
+    """K₀⁻¹(W₀ᵀA X_lᵀ diag(w)Y + B), also where rows repeat and XXᵀ is singular."""
+    case = make_case("SS", d=variant["d"], sources=2, n_source=15, n_target=15, seed=1)
+    if repeat:
+        case.X[1], case.X[20:23] = case.X[0], case.X[19]
+    weights = variant.get("weights", np.ones(3))
+    settings = Settings(Dropout(0.4), ridge=0.4, fit_intercept=bias)
+    moments = moments_of(case, class_grams=True)
+    outputs = variant.get("outputs")
+    problem = Problem(moments, settings, "dual", weights, **rows_of(case, moments), outputs=outputs)
+    den = problem.denoiser(parse_method(variant.get("method", "S1")))
+    d = den.n_features
+    columns = np.arange(d) if outputs is None else outputs
+    P = (den.system.scale[:, None] * den.system.gram.dense())[:, columns]
+    W0 = np.linalg.solve(den.system.dense(), P)
+    K = W0.T @ problem.labelled.about_mean(W0) + 0.7 * np.eye(len(columns))
+    right, Y, _ = problem.labels_about_mean
+    factor = den.predictor(0.7)
+    rng = np.random.default_rng(8)
+    B = rng.standard_normal((len(K), Y.shape[1] + 2))
+    both = B.copy()
+    both[:, : Y.shape[1]] += W0.T @ right
+    assert relative(factor.solve_labels(Y), np.linalg.solve(K, W0.T @ right)) < 1e-8
+    assert relative(factor.solve_labels(Y, B), np.linalg.solve(K, both)) < 1e-8
+    assert relative(factor.solve(B), np.linalg.solve(K, B)) < 1e-8
+    inside = W0.T @ den.system.gram.matmul(W0 @ B)  # columns in the row space
+    assert relative(factor.solve(inside), np.linalg.solve(K, inside)) < 1e-8
+    assert 1 <= factor.condition < 1e6
+
+
+@pytest.mark.parametrize("ridge", [1e-6, 1.0, 1e9])
+@pytest.mark.parametrize("outputs", [None, PIVOTS], ids=["all", "pivots"])
+def test_the_diagonal_of_W0_keeps_its_digits(ridge, outputs):
+    """I − G⁻¹D cancels where D is nearly all of G: every entry is right all the same."""
+    case = make_case("SS", d=6, seed=9)
+    settings = Settings(Dropout(np.linspace(0.0, 0.9, 6)), ridge=ridge)
+    problem = Problem(moments_of(case), settings, "primal", np.ones(3), outputs=outputs)
+    den = problem.denoiser(parse_method("S1"))
+    columns = np.arange(6) if outputs is None else outputs
+    P = den.system.scale[:, None] * den.system.gram.dense()
+    exact = np.linalg.solve(den.system.dense(), P)[:, columns]
+    on_diagonal = columns, np.arange(len(columns))
+    np.testing.assert_allclose(den.W0[on_diagonal], exact[on_diagonal], rtol=1e-11)
+    np.testing.assert_allclose(den.W0, exact, rtol=1e-6)
+    assert den.trace == pytest.approx(np.vdot(P[:, columns], exact), rel=1e-11)
+
+
+@pytest.mark.parametrize("route", ["primal", "dual"])
+def test_one_equation_is_solved_until_it_holds(route, bias):
+    """A single solve computes its residual anew; a strong coupling takes more than one descent."""
+    den = denoiser(route, d=8, bias=bias, method="S1MC")
+    rng = np.random.default_rng(10)
+    A = rng.standard_normal((3, 3))
+    terms = Coupling(1e4 * A @ A.T, 1e6 * np.outer([1.0, 2.0, 0.5], [1.0, 2.0, 0.5]))
+    R = rng.standard_normal((8 + bias, 3))
+    V = den.solve_coupled(terms, R)
+    Q = dense_Q(den)
+    left = den.matmul(V) + den.labelled.matmul(V @ terms.labelled) + Q @ V @ terms.all_rows
+    assert relative(left, R) < 1e-5
+    G = den.matmul(np.eye(8 + bias))
+    full = np.kron(np.eye(3), G) + np.kron(terms.labelled, den.labelled.dense())
+    full += np.kron(terms.all_rows, Q)
+    exact = np.linalg.solve(full, R.T.ravel()).reshape(3, -1).T
+    assert relative(V, exact) < 1e-6
+
+
+@pytest.mark.parametrize("outputs", [None, PIVOTS], ids=["all", "pivots"])
+def test_columns_of_the_iterative_route_come_in_blocks(outputs, monkeypatch):
+    whole = denoiser("cg", d=8, bias=True, outputs=outputs)
+    trace = whole.trace
+    W0 = whole.map(np.eye(whole.n_outputs))
+    monkeypatch.setattr(iterative, "COLUMN_BLOCK", 3)
+    blocks = denoiser("cg", d=8, bias=True, outputs=outputs)
+    assert blocks.trace == pytest.approx(trace, rel=1e-9)
+    np.testing.assert_allclose(blocks.map(np.eye(whole.n_outputs)), W0, atol=1e-9)
+    with pytest.raises(TypeError, match="no factorisations"):
+        blocks._solve_shifted(np.zeros((1, 2)), np.zeros((9, 1)))
+
+
+def test_condition_of_an_iterated_predictor(bias):
+    """The extreme eigenvalues of K₀, and the largest that any solve has seen."""
+    den = denoiser("cg", d=6, bias=bias)
+    factor = den.predictor(0.7)
+    assert factor.condition == 1.0
+    K = factor.matmul(np.eye(6))
+    factor.solve(np.random.default_rng(11).standard_normal((6, 4)))
+    assert factor.condition == pytest.approx(np.linalg.cond(K), rel=0.05)
+    seen = factor.condition
+    factor.solve(np.zeros((6, 1)))
+    assert factor.condition == seen
+
+
+def test_a_predictor_does_not_keep_its_denoiser_alive():
+    import gc
+    import weakref
+
+    den = denoiser("cg", d=6, bias=True)
+    den.predictor(0.7)
+    gone = weakref.ref(den)
+    gc.disable()
+    try:
+        del den
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("route", ["primal", "dual"])
+def test_many_equations_need_no_check_of_each(route, monkeypatch):
+    """An alternation goes on from where a step ends; a single solve looks at its residual."""
+    den = denoiser(route, d=8, bias=True)
+    rng = np.random.default_rng(12)
+    A = rng.standard_normal((3, 3))
+    terms, R = Coupling(A @ A.T, np.zeros((3, 3))), rng.standard_normal((9, 3))
+    calls = []
+    solve = den._solve_shifted
+    monkeypatch.setattr(den, "_solve_shifted", lambda *a: calls.append(1) or solve(*a))
+    one = den.solve_coupled(terms, R)
+    single = len(calls)
+    calls.clear()
+    many = den.solve_coupled(terms, R, None, 20)
+    assert len(calls) < single
+    assert relative(many, one) < 1e-8
+
+
+def test_shifts_save_steps(monkeypatch):
+    """A preconditioner near to the coupling needs a handful of steps where G alone takes many."""
+    den = denoiser("primal", d=40, n=60, bias=True)
+    rng = np.random.default_rng(13)
+    A = rng.standard_normal((3, 3))
+    terms, R = Coupling(30 * A @ A.T, np.zeros((3, 3))), rng.standard_normal((41, 3))
+    counts = []
+    solve = den._solve_shifted
+    monkeypatch.setattr(den, "_solve_shifted", lambda *a: counts.append(1) or solve(*a))
+    answers = []
+    for pays in (True, False):
+        monkeypatch.setattr(den, "_factor_pays", lambda *_, pays=pays: pays)
+        counts.clear()
+        answers.append((den.solve_coupled(terms, R), len(counts)))
+    (near, few), (far, many) = answers
+    assert relative(near, far) < 1e-7
+    assert few < many
+    assert few < 25

@@ -15,6 +15,8 @@ from marda.operators.linear import (
     RowGram,
     SecondMoment,
     SingularError,
+    UpdatedFactor,
+    inverse_norm,
     solve_together,
 )
 from marda.operators.rows import Rows
@@ -217,3 +219,136 @@ def test_second_moment(bias, held):
         np.testing.assert_allclose(Q.bias_column(), explicit[:, -1], atol=1e-12)
     else:
         assert Q.bias_column() is None
+
+
+def definite(d=8, smallest=1e-3, seed=0):
+    """A matrix whose smallest eigenvalue stands alone."""
+    rng = np.random.default_rng(seed)
+    Q, _ = np.linalg.qr(rng.standard_normal((d, d)))
+    return (Q * np.append(np.linspace(1, 2, d - 1), smallest)) @ Q.T
+
+
+@pytest.mark.parametrize("smallest", [1e-2, 1e-5, 1e-9])
+def test_condition_is_the_norm_of_the_inverse_in_any_units(smallest):
+    G = definite(smallest=smallest)
+    root = np.sqrt(np.diag(G))
+    expected = np.linalg.norm(np.linalg.inv(G / root / root[:, None]), 2)
+    found = CholeskyFactor(G).condition
+    assert 0.99 * expected < found < 1.000001 * expected
+    units = np.geomspace(1e-5, 1e5, 8)
+    assert CholeskyFactor(G * units * units[:, None]).condition == pytest.approx(found, rel=1e-5)
+    assert inverse_norm(lambda B: B / 4, np.full(5, 4.0)) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("strength", [0.0, 1.0, 1e8])
+def test_updated_factor(strength):
+    """G + EᵀE for few rows, however strong, in place where it is told so."""
+    rng = np.random.default_rng(6)
+    G, E, B = definite(), strength * rng.standard_normal((2, 8)), rng.standard_normal((8, 3))
+    factor = UpdatedFactor(CholeskyFactor(G), E)
+    exact = np.linalg.solve(G, B)
+    side = np.linalg.solve(G, E.T)
+    exact = exact - side @ np.linalg.solve(np.eye(2) + E @ side, E @ exact)
+    held = B.copy()
+    np.testing.assert_allclose(factor.solve(B), exact, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(B, held)
+    if strength < 10:
+        np.testing.assert_allclose((G + E.T @ E) @ factor.solve(B), B, atol=1e-10)
+    V = factor.plain.solve(B)
+    assert factor.updated(V) is V
+    np.testing.assert_allclose(V, factor.solve(B), rtol=1e-12)
+    assert factor.condition == CholeskyFactor(G).condition
+    none = UpdatedFactor(CholeskyFactor(G), E[:0])
+    np.testing.assert_allclose(none.solve(B), np.linalg.solve(G, B), rtol=1e-10)
+
+
+def near(pivot, d=2):
+    """An identity whose last column repeats the first one but for a pivot."""
+    G = np.eye(d)
+    G[0, -1] = G[-1, 0] = np.sqrt(1 - pivot)
+    return G
+
+
+def test_where_a_pivot_is_rounding():
+    """Ten times the precision, times the size but at least a hundred."""
+    CholeskyFactor(near(1e-12))
+    with pytest.raises(
+        SingularError, match=r"Q is singular to working precision \(rank about 1 of 2"
+    ):
+        CholeskyFactor(near(1e-14))
+    CholeskyFactor(near(5e-13))
+    with pytest.raises(SingularError, match="rank about 399 of 400"):
+        CholeskyFactor(near(5e-13, 400))
+    both = near(1e-14, 5)
+    both[1, 3] = both[3, 1] = np.sqrt(1 - 1e-14)
+    with pytest.raises(SingularError, match="rank about 3 of 5"):
+        CholeskyFactor(both)
+
+
+def test_what_is_not_finite_is_not_factorised():
+    for index in ((1, 1), (2, 0)):
+        G = np.eye(3)
+        G[index] = G[index[::-1]] = np.inf
+        with pytest.raises(
+            SingularError, match="the thing is not finite: the numbers are too large"
+        ):
+            CholeskyFactor(G, "the thing")
+    with pytest.raises(SingularError, match=r"Q is singular \(rank 1 of 2\): use a ridge above 0"):
+        CholeskyFactor(np.diag([1e9, 0.0]))
+    with pytest.raises(
+        SingularError, match=r"the ridge of 1e-20 is lost next to entries of 1e\+09: raise it"
+    ):
+        CholeskyFactor(np.diag([1e9, 0.0]), ridge=1e-20)
+    nothing = CholeskyFactor(np.zeros((0, 0)))
+    assert nothing.solve(np.zeros((0, 2))).shape == (0, 2)
+
+
+def test_a_factor_through_the_rows_needs_to_know_what_its_extra_rows_are_made_of():
+    system, _ = structure(extra=2)
+    with pytest.raises(TypeError, match="needs E as weights of the rows"):
+        RowFactor(DiagonalPlusGram(system.diagonal, system.scale, system.gram, system.extra))
+    bare = DiagonalPlusGram(system.diagonal, system.scale, system.gram, system.extra[:0])
+    RowFactor(bare)
+
+
+@pytest.mark.parametrize("extra", [0, 2])
+def test_null_vector_with_weights_of_zero(extra):
+    """Rows without weight take no part, whatever stands for the null vector."""
+    rng = np.random.default_rng(7)
+    w = np.array([1.0, 0.0, 2.0, 0.5, 0.0, 1.5])
+    X = rng.standard_normal((6, 9))
+    X -= w @ X / w.sum()
+    B = rng.standard_normal((extra, 6)) * (w > 0)
+    system = DiagonalPlusGram(rng.random(9) + 0.1, np.ones(9), RowGram(Rows(X), w), B @ X, B)
+    G = system.dense()
+    factor = RowFactor(system, null=w)
+    C = rng.standard_normal((9, 2))
+    np.testing.assert_allclose(factor.solve(C), np.linalg.solve(G, C), rtol=1e-9, atol=1e-10)
+    Y = rng.standard_normal((6, 2))
+    Y -= np.outer(np.sqrt(w), np.sqrt(w) @ Y) / w.sum()  # F ᵀ√w = 0
+    expected = np.linalg.solve(G, (np.sqrt(w)[:, None] * X).T @ Y)
+    np.testing.assert_allclose(factor.solve_rows(Y), expected, rtol=1e-8, atol=1e-10)
+
+
+def test_condition_of_the_iteration():
+    """Seen on the way where rows span the features; else what the diagonal alone must hold."""
+    eps = np.finfo(float).eps
+    tall, G = structure(n=30, d=4)
+    diagonal = np.diag(tall.gram.dense())
+    factor = IterativeFactor(tall, diagonal, 1e-12)
+    assert factor.condition == pytest.approx(1e-12 / eps)
+    np.testing.assert_allclose(factor.jacobi, np.diag(G), rtol=1e-12)
+    factor.solve(np.random.default_rng(8).standard_normal((4, 2)))
+    scaled = G / np.sqrt(np.diag(G)) / np.sqrt(np.diag(G))[:, None]
+    assert factor.condition == pytest.approx(np.linalg.cond(scaled) * 1e-12 / eps, rel=0.2)
+    seen = factor.condition
+    factor.solve(np.zeros((4, 1)))
+    assert factor.condition == seen
+    for n, d in ((5, 14), (8, 8)):
+        wide, G = structure(n=n, d=d, extra=2)
+        factor = IterativeFactor(wide, np.diag(wide.gram.dense()), 1e-12)
+        held = (wide.diagonal / np.diag(G)).min()
+        assert factor.condition == pytest.approx(1e-12 / eps / held)
+    X = wide.gram.rows
+    with pytest.raises(SingularError, match="Q is not finite: the numbers are too large"):
+        IterativeFactor(wide, np.full(X.shape[1], np.inf), 1e-12)

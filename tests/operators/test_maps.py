@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from marda.operators import maps
-from marda.operators.maps import DenoisingMap, DenseMap, IdentityMap
+from marda.operators.maps import DenoisingMap, DenseMap, IdentityMap, RowMap
+from marda.operators.rows import Rows
 from operators.test_denoisers import PIVOTS, denoiser
 
 KINDS = {
@@ -102,3 +103,40 @@ def test_a_dense_map_is_merged_once():
     assert ours.dense().dtype == np.float32
     np.testing.assert_allclose(ours.dense(), W + delta @ basis.T, rtol=1e-6)
     assert ours.delta.shape == (4, 0)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("outputs", [None, PIVOTS], ids=["all", "pivots"])
+def test_rows_with_further_rows_of_earlier_files(outputs, sparse):
+    """W = [diag(w)X̂ᵀ  E] core X_out."""
+    rng = np.random.default_rng(4)
+    X, m = rng.standard_normal((5, 8)), rng.standard_normal(8)
+    w, E, core = rng.random(8), rng.standard_normal((8, 2)), rng.standard_normal((7, 5))
+    ours = RowMap(Rows(sp.csr_array(X) if sparse else X, m), outputs, w, E, core)
+    out = (X - m) if outputs is None else (X - m)[:, outputs]
+    W = np.hstack([w[:, None] * (X - m).T, E]) @ core @ out
+    new, V = rng.standard_normal((3, 8)), rng.standard_normal((W.shape[1], 2))
+    assert ours.shape == W.shape
+    np.testing.assert_allclose(ours.matmul(V), W @ V, atol=1e-12)
+    for rows in (new, sp.csr_array(new)):
+        np.testing.assert_allclose(ours.apply(rows), new @ W, atol=1e-12)
+
+
+def test_far_rows_keep_their_digits_and_untouched_rows_all_of_them(base, rows):
+    """Dense rows are centred before they are mapped; what is not denoised passes as it is."""
+    rng = np.random.default_rng(5)
+    center = 1e7 + rng.standard_normal(8)
+    W = base.matmul(np.eye(base.shape[1]))
+    level = rng.standard_normal(base.shape[1])
+    none = np.zeros((8, 0)), np.zeros((base.shape[1], 0))
+    identity = isinstance(base, IdentityMap)
+    offset = np.zeros(8) if identity else level - center @ W
+    ours = DenoisingMap(base, *none, offset, np.float64, center=center, at_center=level)
+    X = center + rows
+    if identity:
+        np.testing.assert_array_equal(ours.apply(X), X)
+    else:
+        exact = (X - center) @ W + level
+        np.testing.assert_allclose(ours.apply(X), exact, atol=1e-8)
+    assert ours.apply(X).dtype == np.float64
+    assert ours.apply(X[:0]).shape == (0, base.shape[1])

@@ -186,11 +186,9 @@ def inverse_norm(solve: Callable[[Matrix], Matrix], diagonal: Vector) -> float:
     """‖H⁻¹‖ of H = D^-½GD^-½, whose diagonal is one: two steps of a block power iteration."""
     root = np.sqrt(diagonal)[:, None]
     V = np.random.default_rng(0).standard_normal((len(diagonal), 3))
-    norms = np.ones(3)
     for _ in range(2):
         V = root * solve(root * (V / np.linalg.norm(V, axis=0)))
-        norms = np.linalg.norm(V, axis=0)
-    return float(norms.max())
+    return float(np.linalg.norm(V, axis=0).max())
 
 
 class CholeskyFactor:
