@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import signal
@@ -11,8 +12,8 @@ from types import ModuleType
 import pytest
 
 from marda.benchmarks.plan import plan_table
-from marda.benchmarks.runner import run
-from marda.benchmarks.store import Store
+from marda.benchmarks.runner import Plain, Rich, Silent, progress_for, run
+from marda.benchmarks.store import Store, failed
 
 from . import fakes
 from .fakes import child_environment, made_row
@@ -206,3 +207,46 @@ def test_two_runners_share_the_work(tmp_path):
     with Store(tmp_path / "s.sqlite") as store:
         assert found(store) == expected()
         assert store._db.execute("SELECT count(*) FROM claims").fetchone() == (0,)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def tell(progress):
+    """What a run tells: 2 of 5 rows are there, one comes, one fails, one is another runner's."""
+    progress.start(5, 2)
+    progress.row(made_row(SPECS[0]))
+    progress.row(failed(SPECS[1:2], "no luck")[0])
+    progress.skip(1)
+    progress.stop()
+
+
+def test_progress_is_for_terminals(monkeypatch, capsys):
+    assert isinstance(progress_for(io.StringIO()), Silent)
+    tell(Silent())
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    assert isinstance(progress_for(Terminal()), Plain)
+
+
+def test_plain_lines_come_every_few_seconds():
+    stream = Terminal()
+    tell(Plain(stream, every=0.0))
+    first, second = stream.getvalue().splitlines()
+    assert first.startswith("3/5 rows, about 0.0 min left: off31/paper/amazon-dslr/US")
+    assert second.startswith("4/5 rows")
+    stream = Terminal()
+    tell(Plain(stream, every=60.0))
+    assert stream.getvalue() == ""
+
+
+def test_a_bar_counts_rows_and_failures(capsys):
+    pytest.importorskip("rich")
+    bar = progress_for(Terminal())
+    assert isinstance(bar, Rich)
+    tell(bar)
+    (task,) = bar.bar.tasks
+    assert (task.completed, task.total) == (5, 5)
+    assert "1 failed" in task.description

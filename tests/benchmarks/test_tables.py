@@ -1,12 +1,8 @@
-import json
 import math
-import os
-from pathlib import Path
 from statistics import fmean, stdev
 
 import pytest
 
-from marda.benchmarks import paper
 from marda.benchmarks.plan import plan_table
 from marda.benchmarks.tables import SQUEEZENET, Accuracies, Column, build_table, check_findings
 
@@ -132,23 +128,6 @@ def test_other_variants_are_not_mixed_in():
     others += plan_table("us", benchmarks=["amt"], preprocessing="log-tf")
     rows = rows_for(others, lambda s: 99.0) + rows_for(specs, lambda s: 80.0)
     assert cell_of(build_table("us", specs, rows), "amt", "S1", "ridge").ours.mean == 80.0
-
-
-@pytest.mark.data
-def test_figures_equal_the_shared_tables():
-    file = Path(os.environ["MARDA_DATA"]).parent / "paper-tables.json"
-    if not file.exists():
-        pytest.skip("the folder of the data has no paper-tables.json beside it")
-    tables = json.loads(file.read_text())
-    for name in ("us", "sup", "ss"):
-        columns = [c.split("/") for c in tables[name].pop("columns")]
-        for model, figures in tables[name].items():
-            for (data, classifier), figure in zip(columns, figures, strict=True):
-                assert paper.paper_figure(name, data.lower(), model, classifier) == figure
-    printed = tables["off31_tasks"]
-    printed.pop("columns")
-    ours = {"+".join(k): v for k, v in paper.OFF31_OURS.items()} | paper.OFF31_QUOTED
-    assert {k: tuple(v) for k, v in printed.items()} == ours
 
 
 def test_findings_without_rows():

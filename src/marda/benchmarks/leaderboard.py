@@ -42,7 +42,7 @@ class Entry:
     ece: float | None = None
     """Mean expected calibration error on test rows, in points, where there are probabilities."""
     best_member: float | None = None
-    """Mean over tasks of the best that a member of the committee reached alone, in hindsight."""
+    """Mean over tasks of the best that a member of the ensemble reached alone, in hindsight."""
     guess_error: float | None = None
     """Mean distance of the expected accuracy from the true one, in points."""
 
@@ -282,7 +282,7 @@ def notes(specs: Sequence[Spec]) -> list[str]:
         "Nothing was chosen by a target label; fixed settings and the best alternative are picked "
         "in hindsight. source-only ridge: class-balanced, with an intercept. ECE: auto's expected "
         "calibration error on the test rows, mean over tasks, in points. best member: of auto's "
-        "committee alone, task by task, in hindsight. guess off by: mean distance of auto's "
+        "ensemble alone, task by task, in hindsight. guess off by: mean distance of auto's "
         "expected accuracy, guessed without target labels, from the true one.",
         *peers.NOTES,
         f"Preprocessing: {', '.join(prepared)}.",
