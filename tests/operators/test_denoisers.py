@@ -362,3 +362,34 @@ def test_shifts_save_steps(monkeypatch):
     assert relative(near, far) < 1e-7
     assert few < many
     assert few < 25
+
+
+@pytest.mark.parametrize("pays", ["both", "shifts", "excess", "neither"])
+@pytest.mark.parametrize("method", ["S1", "S1MC"])
+@pytest.mark.parametrize("route", ["primal", "dual"])
+def test_what_is_factorised_does_not_change_the_answer(route, method, pays, bias, monkeypatch):
+    """s̄ or θ̄ is 0 where a factorisation would not pay; the rest is left to the steps."""
+    den = denoiser(route, d=8, bias=bias, method=method)
+    # θ̄ is asked for with one column, s̄ with as many as there are.
+    answer = {"both": (True, True), "shifts": (True, False), "excess": (False, True)}
+    shifts, excess = answer.get(pays, (False, False))
+    monkeypatch.setattr(den, "_factor_pays", lambda _, n: excess if n == 1 else shifts)
+    seen = []
+    solve = den._solve_shifted
+    monkeypatch.setattr(den, "_solve_shifted", lambda s, B: seen.append(s) or solve(s, B))
+    rng = np.random.default_rng(14)
+    A = rng.standard_normal((3, 3))
+    one = np.array([[1.0, -0.5, 2.0]])
+    terms, R = Coupling(3 * A @ A.T, 5 * one.T @ one), rng.standard_normal((8 + bias, 3))
+    V = den.solve_coupled(terms, R)
+    full = np.kron(np.eye(3), den.matmul(np.eye(8 + bias)))
+    full += np.kron(terms.labelled, den.labelled.dense()) + np.kron(terms.all_rows, dense_Q(den))
+    exact = np.linalg.solve(full, R.T.ravel()).reshape(3, -1).T
+    assert relative(V, exact) < 1e-7
+    used = np.unique(np.vstack(seen), axis=0)
+    assert used[:, 0].any() == shifts
+    assert used[:, 1].any() == excess
+    assert (used >= 0).all()
+    powers = np.log2(1 + used[:, 0])
+    np.testing.assert_allclose(powers, np.round(powers), atol=1e-12)
+    assert len(seen) < 120
