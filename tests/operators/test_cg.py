@@ -112,7 +112,7 @@ def test_the_tolerance_is_reached_in_the_norm_of_the_preconditioner():
         left, size = ((M * jacobi(A)(M)).sum(0) for M in (R, B))
         assert (np.sqrt(left / size) < 5 * tol).all()
     # A loose tolerance is not a tight one.
-    assert (np.sqrt(left / size) > 1e-3 * tol).any()
+    assert (np.sqrt(left / size) > 0.03 * tol).any()
 
 
 def test_a_residual_within_a_hundred_tolerances_is_taken():
