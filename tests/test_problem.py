@@ -249,6 +249,12 @@ def test_a_predictor_that_cannot_be_solved_for_is_named(route):
         _ = problem_of(case, settings, route).identity_predictor
 
 
+def test_intercepts_are_zero_without_a_bias():
+    problem = problem_of(make_case("SS", seed=10), Settings(NOISE, fit_intercept=False))
+    assert problem.domain_term.z0.tolist() == [0.0]
+    assert problem.identity_predictor[1].tolist() == [0.0, 0.0, 0.0]
+
+
 def test_targets_that_are_not_there():
     case = make_case("SUP", seed=11)
     assert problem_of(case, Settings(NOISE)).has_target
@@ -287,6 +293,7 @@ def test_a_route_makes_no_matrices_of_another(route, outputs, kind, monkeypatch)
         monkeypatch.setattr(f"marda.problem.{name}", refuse)
     assert problem.identity_predictor[0].shape == (problem.n_outputs, 3)
     assert problem.domain_term.Z.shape == (problem.n_outputs, 1)
+    assert problem.domain_term.z0.shape == (1,)
 
 
 @pytest.mark.parametrize("weights", [np.ones(3), WEIGHTS, 1e-3 * WEIGHTS], ids=str)
@@ -311,7 +318,7 @@ def test_large_features_do_not_spoil_the_condition_of_centred_rows(weights):
     """What stands for the null vector of centred rows keeps n×n matrices well conditioned."""
     case = make_case("SS", d=80, n_source=18, n_target=12, sources=2, seed=14)
     case = case._replace(X=1e4 * case.X)
-    problem = problem_of(case, Settings(Dropout(0.3)), "dual", weights)
+    problem = problem_of(case, Settings(Dropout(0.0), ridge=1.0), "dual", weights)
     assert problem.identity_condition < 1e4
     assert problem.domain_term.condition < 1e4
     assert problem.denoiser(parse_method("S1")).factor.condition < 1e4

@@ -34,6 +34,15 @@ def test_columns_of_very_different_size_all_reach_the_tolerance():
     assert residual.max() < 1e-11
 
 
+def test_an_easy_large_column_does_not_end_the_work_on_a_small_one():
+    A, B = system(n=30, c=2)
+    B[:, 0] = 1e8 * np.linalg.eigh(A)[1][:, 0]
+    B[:, 1] *= 1e-8
+    X = conjugate_gradients(lambda V: A @ V, B, lambda R: R).X
+    residual = np.linalg.norm(A @ X - B, axis=0) / np.linalg.norm(B, axis=0)
+    assert residual.max() < 1e-10
+
+
 def test_operators_that_mix_columns():
     A, B = system()
     S = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.2], [0.0, 0.2, 0.3]])
@@ -103,7 +112,7 @@ def test_the_tolerance_is_reached_in_the_norm_of_the_preconditioner():
         left, size = ((M * jacobi(A)(M)).sum(0) for M in (R, B))
         assert (np.sqrt(left / size) < 5 * tol).all()
     # A loose tolerance is not a tight one.
-    assert (np.sqrt(left / size) > 1e-3 * tol).any()
+    assert (np.sqrt(left / size) > 0.03 * tol).any()
 
 
 def test_a_residual_within_a_hundred_tolerances_is_taken():

@@ -225,7 +225,8 @@ def test_row_space_predictor(variant, bias, repeat):
     if repeat:
         case.X[1], case.X[20:23] = case.X[0], case.X[19]
     weights = variant.get("weights", np.ones(3))
-    settings = Settings(Dropout(0.4), ridge=0.4, fit_intercept=bias)
+    noise = Dropout(np.linspace(0.0, 0.6, variant["d"]))  # a feature without noise among others
+    settings = Settings(noise, ridge=0.4, fit_intercept=bias)
     moments = moments_of(case, class_grams=True)
     outputs = variant.get("outputs")
     problem = Problem(moments, settings, "dual", weights, **rows_of(case, moments), outputs=outputs)
@@ -362,3 +363,54 @@ def test_shifts_save_steps(monkeypatch):
     assert relative(near, far) < 1e-7
     assert few < many
     assert few < 25
+
+
+@pytest.mark.parametrize("pays", ["both", "shifts", "excess", "neither"])
+@pytest.mark.parametrize("method", ["S1", "S1MC"])
+@pytest.mark.parametrize("route", ["primal", "dual"])
+def test_what_is_factorised_does_not_change_the_answer(route, method, pays, bias, monkeypatch):
+    """s̄ or θ̄ is 0 where a factorisation would not pay; the rest is left to the steps."""
+    den = denoiser(route, d=8, bias=bias, method=method)
+    # θ̄ is asked for with one column, s̄ with as many as there are.
+    answer = {"both": (True, True), "shifts": (True, False), "excess": (False, True)}
+    shifts, excess = answer.get(pays, (False, False))
+    monkeypatch.setattr(den, "_factor_pays", lambda _, n: excess if n == 1 else shifts)
+    seen = []
+    solve = den._solve_shifted
+    monkeypatch.setattr(den, "_solve_shifted", lambda s, B: seen.append(s) or solve(s, B))
+    rng = np.random.default_rng(14)
+    A = rng.standard_normal((3, 3))
+    one = np.array([[1.0, -0.5, 2.0]])
+    terms, R = Coupling(3 * A @ A.T, 5 * one.T @ one), rng.standard_normal((8 + bias, 3))
+    V = den.solve_coupled(terms, R)
+    full = np.kron(np.eye(3), den.matmul(np.eye(8 + bias)))
+    full += np.kron(terms.labelled, den.labelled.dense()) + np.kron(terms.all_rows, dense_Q(den))
+    exact = np.linalg.solve(full, R.T.ravel()).reshape(3, -1).T
+    assert relative(V, exact) < 1e-7
+    used = np.unique(np.vstack(seen), axis=0)
+    assert used[:, 0].any() == shifts
+    assert used[:, 1].any() == excess
+    assert (used >= 0).all()
+    powers = np.log2(1 + used[:, 0])
+    np.testing.assert_allclose(powers, np.round(powers), atol=1e-12)
+    assert len(seen) < 120
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_what_rounding_leaves_outside_the_row_space_is_not_magnified(size, bias):
+    """Elsewhere K₀ is δ alone: a tiny one must not divide what is only rounding."""
+    den = denoiser("dual", d=40, n=30, bias=bias)
+    factor = den.predictor(1e-10)
+    rows = den.output_rows
+    B = size * rows.tdot(np.random.default_rng(15).standard_normal((rows.shape[0], 3)))
+    held = B.copy()
+    solved = factor.solve(B)
+    np.testing.assert_array_equal(B, held)
+    U, s, _ = np.linalg.svd(rows.dot(np.eye(40)).T, full_matrices=False)
+    U = U[:, s > 1e-10 * s[0]]
+    outside = solved - U @ (U.T @ solved)
+    assert np.linalg.norm(outside) < 1e-11 * np.linalg.norm(solved)
+    # What does lie outside is divided by δ, and by nothing else.
+    away = np.random.default_rng(16).standard_normal((40, 2))
+    away -= U @ (U.T @ away)
+    assert relative(factor.solve(size * away), size * away / 1e-10) < 1e-9

@@ -66,6 +66,8 @@ def test_gram_and_kernel(pair, tol):
     np.testing.assert_allclose(rows.gram(), A.T @ A, atol=50 * tol)
     np.testing.assert_allclose(rows.gram(w), (A.T * w) @ A, atol=50 * tol)
     np.testing.assert_allclose(rows.kernel(v), (A * v) @ A.T, atol=50 * tol)
+    np.testing.assert_allclose(rows.squares(), (A**2).sum(0), atol=50 * tol)
+    np.testing.assert_allclose(rows.squares(w), w @ A**2, atol=50 * tol)
     for matrix in (rows.gram(w), rows.kernel(v)):
         assert matrix.dtype == np.float64
         np.testing.assert_allclose(matrix, matrix.T, atol=1e-13)
@@ -105,3 +107,32 @@ def test_rows_are_not_copied_or_changed(kind):
     rows.combine(np.ones((2, N)))
     after = stored.toarray() if sp.issparse(stored) else stored
     np.testing.assert_array_equal(after.astype(float), explicit)
+
+
+def test_a_centre_may_be_zero_somewhere(kind):
+    stored, explicit = data(kind)
+    center = np.where(np.arange(D) == 3, 0.0, 2.0)
+    V = np.random.default_rng(5).standard_normal((D, 2))
+    np.testing.assert_allclose(Rows(stored, center).dot(V), (explicit - center) @ V, atol=1e-11)
+    assert Rows(stored, np.zeros(D)).center is None  # nothing to subtract
+
+
+def test_squares_of_constant_columns_are_not_negative(kind):
+    """Sparse rows are centred by a difference, which rounds."""
+    stored, _ = data(kind)
+    for value in (0.1, 1 / 3, 7.7):
+        X = np.full((N, D), value, dtype=stored.dtype)
+        rows = Rows(sp.csr_array(X) if "sparse" in kind else X, X[0].astype(np.float64))
+        assert (rows.squares() >= 0).all()
+        assert rows.squares().max() < 1e-10
+
+
+def test_single_precision_rows_far_from_the_origin_are_centred_before_they_are_multiplied():
+    rng = np.random.default_rng(6)
+    stored = (1e6 + rng.standard_normal((N, D))).astype(np.float32)
+    center = stored.astype(np.float64).mean(0)
+    A = stored.astype(np.float64) - center
+    rows = Rows(stored, center)
+    V, U = rng.standard_normal((D, 3)), rng.standard_normal((N, 3))
+    np.testing.assert_allclose(rows.dot(V), A @ V, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(rows.tdot(U), A.T @ U, rtol=0, atol=1e-13)
