@@ -140,7 +140,7 @@ class Source:
         found = []
         for name, function in self.functions():
             seen: Counter[tuple[str, str]] = Counter()
-            text = ast.unparse(function)
+            text = ast.get_source_segment(self.text, function) or ""
             code = hashlib.sha256(text.encode()).hexdigest()[:12]
             for change in _Changes(function).found:
                 if _excluded(self.module, name, change.kind):
@@ -211,8 +211,15 @@ def _excluded(module: str, function: str, kind: str) -> bool:
     )
 
 
+class _WithoutText(ast.NodeTransformer):
+    """Versions of Python write f-strings differently."""
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        return ast.Constant("…")
+
+
 def _short(node: ast.AST) -> str:
-    text = " ".join(ast.unparse(node).split())
+    text = " ".join(ast.unparse(_WithoutText().visit(copy.deepcopy(node))).split())
     if isinstance(node, ast.If) and isinstance(node.test, ast.Constant):
         return "(nothing)"
     return text if len(text) <= 90 else text[:60] + " … " + text[-25:]

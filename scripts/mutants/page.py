@@ -91,6 +91,13 @@ def page(sources: Sequence[Source], results: Results) -> str:
         files = ", ".join(f"`{name}`" for name in modules.split())
         parts.append(f"- {what}{names} ({files}): {why};\n")
     parts += ["\n", table(sources, results), "\n\n## Survivors\n"]
+    known = [results.of(mutant) for source in sources for mutant in _survivors(source, results)]
+    budget = min((one["budget"] for one in known if one is not None), default=1e9)
+    if budget < 1e9:
+        parts.append(
+            f"\nThis run gave each mutant {budget:g} seconds of tests, the nearest first: some of "
+            "these may be killed by the others.\n"
+        )
     why = reasons()
     for source in sources:
         survivors = _survivors(source, results)

@@ -148,6 +148,7 @@ def test_a_step_along_one_axis_moves_everything():
     case = make_case("SS", d=3, seed=2)
     moments = moments_of(case, class_grams=True)
     moved = moments.shifted(moments.shift + np.array([0.0, 5.0, 0.0]))
+    np.testing.assert_array_equal(moved.shift - moments.shift != 0, [False, True, False])
     assert_same(moments, moved)
     assert relative(moved.gram, (case.X - moved.shift).T @ (case.X - moved.shift)) < 1e-12
     center = moments.shift + np.array([0.0, 0.0, 7.0])

@@ -218,3 +218,17 @@ def test_routes_come_by_work_and_each_fits():
         assert routes(exact, solver, limit=int(needed))[0][0] == solver
         with pytest.raises(MemoryError):
             routes(exact, solver, limit=int(needed) - 1)
+
+
+def test_a_limit_that_is_just_met_by_the_least_route():
+    load = work(500, 20_000)
+    table = costs(load)
+    least = min(("primal", "dual"), key=lambda name: table[name].bytes)
+    needed = int(table[least].bytes)
+    assert needed == table[least].bytes
+    assert routes(load, limit=needed) == [(least, table[least])]
+    with pytest.raises(MemoryError, match=rf"this fit \(by '{least}'\) would take about"):
+        routes(load, limit=needed - 1)
+    # Advice is given where the other route just fits.
+    with pytest.raises(MemoryError, match=f"solver='{least}' would fit"):
+        routes(load, "primal", limit=needed)

@@ -140,3 +140,12 @@ def test_far_rows_keep_their_digits_and_untouched_rows_all_of_them(base, rows):
         np.testing.assert_allclose(ours.apply(X), exact, atol=1e-8)
     assert ours.apply(X).dtype == np.float64
     assert ours.apply(X[:0]).shape == (0, base.shape[1])
+
+
+def test_a_dense_matrix_is_made_in_blocks_of_columns(monkeypatch):
+    monkeypatch.setattr(maps, "APPLY_BYTES", 1)  # 16 columns at a time
+    W = np.random.default_rng(6).standard_normal((40, 40))
+    base = maps.IterativeMap(lambda B: W.T @ B, lambda V: W @ V, (40, 40))
+    none, zero = np.zeros((40, 0)), np.zeros(40)
+    ours = DenoisingMap(base, none, none, zero, np.float64, center=zero, at_center=zero)
+    np.testing.assert_allclose(ours.dense(), W, rtol=1e-14)
