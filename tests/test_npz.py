@@ -109,7 +109,7 @@ def test_other_members_are_refused(tmp_path):
 
 
 def test_nothing_is_allocated_that_the_file_cannot_hold(tmp_path):
-    """At e136eb2 a file of 41 kB that claims 10 GB took them before it was refused."""
+    """Before 0.2.0 a file of 41 kB that claims 10 GB took them before it was refused."""
     path = tmp_path / "a.npz"
     for content in (claim("'<f8'", "(1250000000,)", bytes(41_000)), npy(np.zeros(10**6))):
         write(path, [("X.npy", content)], zipfile.ZIP_DEFLATED)

@@ -60,7 +60,7 @@ ROUTES = [
 @pytest.mark.parametrize(("method", "solver"), ROUTES)
 @pytest.mark.parametrize(("source", "target"), [("dslr", "webcam"), ("webcam", "dslr")])
 def test_decaf6_by_every_route(source, target, method, solver):
-    """Wide rows with columns that are empty in the source: 9.8 % at e136eb2."""
+    """Wide rows with columns that are empty in the source: 9.8 % before 0.2.0."""
     with np.load(os.path.join(os.environ["MARDA_DATA"], "oc10-decaf6-dw.npz")) as data:
         rows = {name: normalize(data[f"{name}_X"]) for name in (source, target)}
         labels = {name: data[f"{name}_y"] for name in (source, target)}

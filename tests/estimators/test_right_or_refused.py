@@ -33,7 +33,7 @@ def two_domains(n=40, d=300, scale=1.0, seed=0, classes=3, labels=3, dtype=np.fl
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e6])
 @pytest.mark.parametrize("shape", [(40, 300), (300, 40)])
 def test_the_baseline_is_scikit_learns_ridge_at_every_scale(shape, scale, dtype):
-    """At e136eb2 the dual route that "auto" picks was at 42 % of its own rows at scale 1,000."""
+    """Before 0.2.0 the dual route that "auto" picks was at 42 % of its own rows at scale 1,000."""
     rng = np.random.default_rng(0)
     X, y = (scale * rng.standard_normal(shape)).astype(dtype), np.arange(shape[0]) % 3
     Y = np.where(y[:, None] == np.arange(3), 1.0, -1.0)
@@ -53,7 +53,7 @@ def test_the_baseline_is_scikit_learns_ridge_at_every_scale(shape, scale, dtype)
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("method", ["S1", "S1D", "S1M", "J12"])
 def test_columns_that_are_empty_in_the_source(method, solver):
-    """At e136eb2: NaN scores and class 0 for all rows, or a LinAlgError."""
+    """Before 0.2.0: NaN scores and class 0 for all rows, or a LinAlgError."""
     rng = np.random.default_rng(1)
     X, y, domain, Xt, yt = two_domains(30, 120, labels=0)
     X, Xt = np.maximum(X, 0), np.maximum(Xt, 0)
@@ -137,7 +137,7 @@ def test_no_route_no_answer():
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("ridge", [1e-300, 1e-100])
 def test_ridges_that_are_lost(solver, ridge):
-    """At e136eb2: infinities, "SVD did not converge", or an iteration without an end."""
+    """Before 0.2.0: infinities, "SVD did not converge", or an iteration without an end."""
     X, y, domain, *_ = two_domains(15, 40)
     for method in ("BL", "S1", "J12"):
         model = MDAClassifier(method, ridge_class=ridge, solver=solver, max_iter=5)
@@ -160,7 +160,7 @@ def test_ridges_that_are_lost(solver, ridge):
 )
 @pytest.mark.parametrize("storage", ["dense", "sparse"])
 def test_units_of_any_size_are_right_or_refused(scale, dtype, storage):
-    """At e136eb2 means above 3.4e38 were infinite, and float32 rows of 1e19 overflowed."""
+    """Before 0.2.0 means above 3.4e38 were infinite, and float32 rows of 1e19 overflowed."""
     X, y, domain, *_ = two_domains(20, 8)
     scaled = (scale * X).astype(dtype)
     rows = sp.csr_array(scaled) if storage == "sparse" else scaled
@@ -190,7 +190,7 @@ def test_float32_rows_of_scale_100():
 
 
 def test_two_sources_mmd_and_no_noise_by_every_route():
-    """At e136eb2 coef_ of the dual route was off by 90 %."""
+    """Before 0.2.0 coef_ of the dual route was off by 90 %."""
     rng = np.random.default_rng(0)
     X, y, domain, *_ = two_domains(30, 60, labels=0)
     domain = np.where(domain >= 0, rng.integers(0, 2, len(domain)), domain)

@@ -27,7 +27,7 @@ KILLED = """
 
 @pytest.mark.skipif(os.name == "nt", reason="no SIGKILL")
 def test_the_next_writer_removes_what_a_killed_one_left(tmp_path):
-    """At e136eb2 `.p.csv.PID.tmp` stayed for ever."""
+    """Before 0.2.0 `.p.csv.PID.tmp` stayed for ever."""
     path = tmp_path / "p.csv"
     path.write_text("old")
     run = subprocess.run([sys.executable, "-c", textwrap.dedent(KILLED), str(path)], check=False)

@@ -240,7 +240,7 @@ def test_damaged_gzip_is_one_sentence(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["a.csv.gz", "a.svm.gz"])
 def test_one_endless_line_is_refused_as_it_grows(tmp_path, name, monkeypatch):
-    """At e136eb2 a gz of 1.5 MB with one line of 1.5 GB took 3.3 GB."""
+    """Before 0.2.0 a gz of 1.5 MB with one line of 1.5 GB took 3.3 GB."""
     monkeypatch.setattr(text, "MAX_ROW", 10**5)
     path = tmp_path / name
     start = b"1 1:" if "svm" in name else b"a\n"
@@ -281,7 +281,7 @@ def test_a_file_that_does_not_fit_is_refused_as_it_grows(tmp_path, monkeypatch):
 
 
 def test_a_hundred_thousand_columns_take_no_two_seconds(tmp_path):
-    """At e136eb2 the header check did not end."""
+    """Before 0.2.0 the header check did not end."""
     names = [f"column_{k}" for k in range(100_000)]
     path = tmp_path / "a.csv"
     path.write_text(",".join(names) + "\n" + ",".join("1" * 100_000) + "\n")
@@ -295,7 +295,7 @@ def test_a_hundred_thousand_columns_take_no_two_seconds(tmp_path):
 
 @pytest.mark.parametrize("size", [1, 2, 10**6])
 def test_blank_lines_are_no_end(tmp_path, size):
-    """At e136eb2 as many blank lines as a batch has rows ended the file, and rows were lost."""
+    """Before 0.2.0 as many blank lines as a batch has rows ended the file, and rows were lost."""
     path = tmp_path / "a.csv"
     path.write_text("a,b\n1,2\n" + "\n" * (100_000 if size > 2 else 5) + "3,4\n\n")
     parts = [*read_batches(path, rows=size)]
@@ -350,7 +350,7 @@ def test_parts_that_are_no_csr_matrix(tmp_path, parts):
 
 
 def test_damaged_mat_files_do_not_end_the_process(tmp_path):
-    """At e136eb2 these bytes, among others, ended it inside scipy."""
+    """Before 0.2.0 these bytes, among others, ended it inside scipy."""
     path = tmp_path / "a.mat"
     scipy.io.savemat(path, {"fts": sp.csc_array(np.eye(6)), "y": np.arange(6.0)})
     whole = path.read_bytes()

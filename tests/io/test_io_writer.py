@@ -29,7 +29,7 @@ def rows(path, delimiter=","):
 
 @pytest.mark.parametrize("name", ["p.csv", "p.tsv"])
 def test_formulas_get_an_apostrophe_and_numbers_do_not(tmp_path, name):
-    """At e136eb2 they reached the file as they were."""
+    """Before 0.2.0 they reached the file as they were."""
     ids = [*FORMULAS, *NUMBERS, None, -1, -2.5]
     labels = ["=A", "-1"] * (len(ids) // 2) + ["b"] * (len(ids) % 2)
     write(tmp_path / name, ids, labels)
