@@ -21,8 +21,8 @@ from marda.criteria import (
     soft_neighbourhood_density,
 )
 from marda.diagnostics.distances import mmd
-from marda.estimators import kernel, self_labelling
-from marda.estimators.refine import RefinementWarning
+from marda.estimators import heads, self_training
+from marda.estimators.pseudo_labels import RefinementWarning
 from marda.selection import auto, calibration
 from marda.selection.scorers import CRITERIA
 
@@ -184,10 +184,10 @@ def test_a_search(scoring):
 @pytest.mark.parametrize("kind", ["dense", "text"])
 def test_samples_of_many_rows(kind, monkeypatch):
     """Every limit above which rows are drawn, lowered below the number of rows."""
-    monkeypatch.setattr(kernel, "MAX_EXACT", 60)
-    monkeypatch.setattr(self_labelling, "MAX_EXACT", 60)
-    monkeypatch.setattr(kernel, "LANDMARKS", 40)
-    monkeypatch.setattr(self_labelling, "TRIED_ROWS", 30)
+    monkeypatch.setattr(heads, "MAX_EXACT", 60)
+    monkeypatch.setattr(self_training, "MAX_EXACT", 60)
+    monkeypatch.setattr(heads, "LANDMARKS", 40)
+    monkeypatch.setattr(self_training, "TRIED_ROWS", 30)
     monkeypatch.setattr(auto, "COMPARED_ROWS", 50)
     monkeypatch.setattr(calibration, "MAX_ROWS", 40)
     monkeypatch.setattr(calibration, "MAX_DIMENSIONS", 5)

@@ -19,8 +19,8 @@ from marda.estimators._files import OnnxFiles
 from marda.estimators._parameters import with_parameters
 from marda.estimators._score import LabelledScore
 from marda.estimators.dscm import DSCM
-from marda.estimators.kernel import GaussianRidge
-from marda.estimators.self_labelling import SelfLabelling
+from marda.estimators.heads import GaussianRidge
+from marda.estimators.self_training import SelfLabelling
 from marda.estimators.streaming import Streaming, lazy_on_dask
 from marda.estimators.transformer import FeatureNames
 from marda.moments import Moments, accumulate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from marda.estimators import DSCM, MDAClassifier
-from marda.estimators.kernel import GaussianRidge
+from marda.estimators.heads import GaussianRidge
 from marda.onnx.graph import Graph, OnnxError
 from marda.onnx.maps import add_map
 

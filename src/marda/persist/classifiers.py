@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import KNeighborsClassifier
 
 from marda.estimators import DSCM
-from marda.estimators.kernel import GaussianRidge
+from marda.estimators.heads import GaussianRidge
 from marda.persist.values import Reader, Writer, indices, number
 
 __all__ = ["CLASSIFIERS", "decode_classifier", "decode_dscm", "encode_classifier", "encode_dscm"]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda.estimators import DSCM, MDA, MDAClassifier
-from marda.estimators.refine import Round
+from marda.estimators.pseudo_labels import Round
 from marda.persist.classifiers import (
     CLASSIFIERS,
     decode_classifier,

@@ -10,7 +10,7 @@ from sklearn.svm import LinearSVC
 
 from marda import MDAClassifier, pack
 from marda.criteria.neighbours import Agreement, nearest_neighbours
-from marda.estimators.refine import (
+from marda.estimators.pseudo_labels import (
     RefinementWarning,
     Rows,
     balanced_weights,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from marda import MDAClassifier, pack
-from marda.estimators import self_labelling
-from marda.estimators.centring import Centring
+from marda.estimators import self_training
+from marda.estimators.class_shares import CentredGram, Centring
 
 OPTIONS = {
     "classifier": "kernel",
@@ -61,8 +61,8 @@ def test_many_rows_are_centred_by_what_some_of_them_say(monkeypatch, of_target, 
     whole = fit(source, target)
     tried = []
     judged = Centring.judged
-    monkeypatch.setattr(self_labelling, "MAX_EXACT", 1000)
-    monkeypatch.setattr(self_labelling, "TRIED_ROWS", 500)
+    monkeypatch.setattr(self_training, "MAX_EXACT", 1000)
+    monkeypatch.setattr(self_training, "TRIED_ROWS", 500)
     monkeypatch.setattr(
         Centring, "judged", lambda self, *a: (tried.append(len(a[1].F)), judged(self, *a))[1]
     )
@@ -98,3 +98,24 @@ def test_a_source_may_lack_the_classes_of_the_target():
     model.fit(rows, labels, sample_domain=domain)
     assert np.isfinite(model.predict_proba(X[target])).all()
     assert set(model._centers) == {-1, 0, 1}
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_products_of_centred_rows(normalize, offset):
+    rng = np.random.default_rng(0)
+    H, side = rng.normal(size=(20, 6)) + offset, np.repeat([-1, 0, 1], [8, 7, 5])
+    products = CentredGram(H, side, normalize)
+    for seed in (5, 6):
+        centers = {d: offset + np.random.default_rng(seed).normal(size=6) for d in (-1, 0, 1)}
+        F = H - np.stack([centers[d] for d in side.tolist()])
+        if normalize:
+            F /= np.linalg.norm(F, axis=1, keepdims=True)
+        np.testing.assert_allclose(products.about(centers), F @ F.T, atol=1e-9)
+
+
+def test_a_row_at_its_centre_stays_there():
+    H = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 9.0]])
+    inner = CentredGram(H, np.zeros(3, int), normalize=True).about({0: H[0]})
+    np.testing.assert_array_equal(inner[0], 0)
+    assert np.isfinite(inner).all()

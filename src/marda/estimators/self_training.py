@@ -14,24 +14,24 @@ from marda._memory import available_memory, format_bytes
 from marda._validation import UNLABELED, Labels, check_number
 from marda.criteria.neighbours import Agreement, nearest_neighbours
 from marda.estimators._denoised import GroupMeans
-from marda.estimators.centring import Centred, Centring
-from marda.estimators.kernel import MAX_EXACT, RidgeSolution
-from marda.estimators.labellers import (
-    EstimatorLabeller,
-    Labeller,
-    MeansLabeller,
-    NearestLabeller,
-    RidgeLabeller,
+from marda.estimators.accuracy_estimation import recall_above_chance
+from marda.estimators.class_shares import Centred, CentredGram, Centring
+from marda.estimators.heads import (
+    MAX_EXACT,
+    EstimatorHead,
+    Head,
+    MeansHead,
+    NearestHead,
+    RidgeHead,
+    RidgeSolution,
 )
-from marda.estimators.placing import InnerProducts
-from marda.estimators.refine import (
+from marda.estimators.pseudo_labels import (
     TARGET_WEIGHT,
     Rows,
     balanced_weights,
     class_separation,
     refine,
 )
-from marda.estimators.skill import recall_above_chance
 from marda.terms import Model, parse_method
 
 __all__ = ["SelfLabelling"]
@@ -150,30 +150,30 @@ class SelfLabelling:
             isinstance(self.class_weight, str),
         )
         self.rounds_: list[Any] = []
-        labeller = self._first_labeller(X, labels, domain, used, rows, known)
+        head = self._first_head(X, labels, domain, used, rows, known)
         if refining and len(rows.free) > NEIGHBOURS:
-            free = labeller.F[rows.free]
+            free = head.F[rows.free]
             near = nearest_neighbours(free, NEIGHBOURS, random_state=self._seed)
             rows = replace(rows, neighbours=near)
         relearning = refining and _relearns(parse_method(self.method))
-        if refining and not relearning and isinstance(labeller, RidgeLabeller):
-            labeller.hold(rows.labelled, rows.codes, rows.weights)
+        if refining and not relearning and isinstance(head, RidgeHead):
+            head.hold(rows.labelled, rows.codes, rows.weights)
         solutions: list[tuple[RidgeSolution, float]] = []
         for n in self._schedules():
-            fit: Any = labeller.fit
+            fit: Any = head.fit
             if relearning:
-                fit = _Refit(self, X, labels, domain, parse_method(self.method), labeller)
+                fit = _Refit(self, X, labels, domain, parse_method(self.method), head)
             history, scores = refine(fit, rows, n, fit.separation if relearning else None)
             self.rounds_ += history
-            labeller = fit.labeller if relearning else labeller
-            if isinstance(labeller, RidgeLabeller):
+            head = fit.head if relearning else head
+            if isinstance(head, RidgeHead):
                 seen = scores[rows.free] if len(rows.free) else scores
                 spread = float(np.sqrt(np.mean((seen - seen.mean(1, keepdims=True)) ** 2)))
-                solutions.append((labeller.solution, spread or 1.0))
-        self._set_fitted(labeller, solutions)
+                solutions.append((head.solution, spread or 1.0))
+        self._set_fitted(head, solutions)
         if self._kept is not None:
             new = np.flatnonzero(domain < 0) if (domain < 0).any() else np.arange(len(domain))
-            self._kept["on_target"] = self._scores_of(new, X, labeller, refining)
+            self._kept["on_target"] = self._scores_of(new, X, head, refining)
 
     def _denoised_rows(self, X: Any, rows: Index) -> Any:
         """A copy of some denoised rows of the fit."""
@@ -183,68 +183,66 @@ class SelfLabelling:
             self._kept["denoised"] = self._denoised(X)
         return self._kept["denoised"][rows]
 
-    def _scores_of(
-        self, rows: Index, X: Any, labeller: Labeller, seen: bool
-    ) -> NDArray[np.float64]:
-        """Of target rows of the fit, which the labeller may have seen."""
-        if seen and isinstance(labeller, RidgeLabeller):
-            return np.asarray(labeller.on_rows.scores(labeller.solution, rows), dtype=np.float64)
+    def _scores_of(self, rows: Index, X: Any, head: Head, seen: bool) -> NDArray[np.float64]:
+        """Of target rows of the fit, which the head may have seen."""
+        if seen and isinstance(head, RidgeHead):
+            return np.asarray(head.on_rows.scores(head.solution, rows), dtype=np.float64)
         F = self._placed(self._denoised_rows(X, rows), None)
         return np.asarray(self._feature_scores(F), dtype=np.float64)
 
-    def _first_labeller(
+    def _first_head(
         self, X: Any, labels: Labels, domain: Index, used: Index, rows: Rows, known: Index
     ) -> Any:
-        """A labeller on features of the used rows; with "auto" they are centred by evidence."""
+        """A head on features of the used rows; with "auto" they are centred by evidence."""
         H, side = self._denoised_rows(X, used), domain[used]
         if self.refine == "auto":
-            return self._centred_labeller(H, side, X, labels, domain, rows, known)
-        labeller = self._labeller(self._placed(H, side), labels, side)
-        if isinstance(labeller, RidgeLabeller):
-            self._set_skill(labeller, rows, known, domain[known] >= 0)
-        return labeller
+            return self._centred_head(H, side, X, labels, domain, rows, known)
+        head = self._head(self._placed(H, side), labels, side)
+        if isinstance(head, RidgeHead):
+            self._set_skill(head, rows, known, domain[known] >= 0)
+        return head
 
-    def _centred_labeller(
+    def _centred_head(
         self, H: Any, side: Index, X: Any, labels: Labels, domain: Index, rows: Rows, known: Index
-    ) -> RidgeLabeller:
-        """The labeller of the best guess at the target's class shares; sets the skills."""
+    ) -> RidgeHead:
+        """The head of the best guess at the target's class shares; sets the skills."""
         source = domain[known] >= 0
         means = self._group_means(X, labels, domain)
         guessing = self.center and isinstance(self.class_weight, str)
         exact = len(H) <= MAX_EXACT
         place = self._placing(H, side, means, labels, shared=guessing and exact)
         equal = np.full(len(labels.classes), 1 / len(labels.classes))
-        labeller = place(equal)
-        self._set_skill(labeller, rows, known, source)
-        found = Centred(equal, labeller, self.source_skill_)
+        head = place(equal)
+        self._set_skill(head, rows, known, source)
+        found = Centred(equal, head, self.source_skill_)
         if len(rows.free) and source.any():
             # As without target labels: a few of them say more about themselves than about the rest.
             evidence = rows.of(source)
-            centring = Centring(place, evidence, self.source_skill_, labeller.ridge, self._seed)
+            centring = Centring(place, evidence, self.source_skill_, head.ridge, self._seed)
             shares = equal
             if guessing and not exact:
                 who, some = evidence.sample(TRIED_ROWS, self._seed)
                 on_some = self._placing(H[who], side[who], means, labels, shared=True)
                 tried = replace(centring, place=on_some, rows=some)
                 shares = tried.best(tried.judged(equal, tried.placed(equal))).shares
-                labeller = labeller if shares is equal else centring.placed(shares)
-            found = centring.judged(shares, labeller)
+                head = head if shares is equal else centring.placed(shares)
+            found = centring.judged(shares, head)
             if guessing and exact:
                 found = centring.best(found)
             self._set_centers(means, found.shares)
         self.target_skill_, self.target_shares_ = found.skill, found.shares
-        return found.labeller
+        return found.head
 
     def _placing(
         self, H: Any, side: Index, means: GroupMeans, labels: Labels, *, shared: bool
     ) -> Callable[[NDArray[np.float64] | None], Any]:
-        """Shares → a labeller on rows that are centred for them (None: that are not centred).
+        """Shares → a head on rows that are centred for them (None: that are not centred).
 
         With `shared` a kernel's products of rows are computed once for all shares.
         """
         products = None
         if shared and self.classifier == "kernel":
-            products = InnerProducts(H, np.maximum(side, -1), self.normalize)
+            products = CentredGram(H, np.maximum(side, -1), self.normalize)
 
         def place(shares: NDArray[np.float64] | None) -> Any:
             self._set_centers(means, shares)
@@ -252,7 +250,7 @@ class SelfLabelling:
                 self._centers = {d: np.zeros_like(c) for d, c in self._centers.items()}
             F = self._placed(H.copy(), side)
             inner = None if products is None else products.about(self._centers)
-            return self._labeller(F, labels, side, inner)
+            return self._head(F, labels, side, inner)
 
         return place
 
@@ -273,18 +271,18 @@ class SelfLabelling:
                 f"and {format_bytes(limit)} is free: set n_pivots, or use fewer rows."
             )
 
-    def _labeller(self, F: Any, labels: Labels, domain: Index, inner: Any = None) -> Labeller:
+    def _head(self, F: Any, labels: Labels, domain: Index, inner: Any = None) -> Head:
         kind = self.classifier if isinstance(self.classifier, str) else ""
         if kind in ("ridge", "kernel"):
             ridge = RIDGE_BOUNDS[1] if self.ridge_class == "auto" else float(self.ridge_class)
             gaussian = kind == "kernel"
             options = {"gaussian": gaussian, "ridge": ridge, "seed": self._seed, "inner": inner}
-            return RidgeLabeller(F, labels.classes, **options)
+            return RidgeHead(F, labels.classes, **options)
         if kind == "dscm":
-            return MeansLabeller(F, labels.classes, domain)
+            return MeansHead(F, labels.classes, domain)
         if kind == "nn":
-            return NearestLabeller(F, labels.classes)
-        return EstimatorLabeller(F, labels.classes, self._clone_classifier)
+            return NearestHead(F, labels.classes)
+        return EstimatorHead(F, labels.classes, self._clone_classifier)
 
     def _clone_classifier(self) -> Any:
         classifier = clone(self.classifier)
@@ -310,7 +308,7 @@ class SelfLabelling:
         return weights
 
     def _set_skill(
-        self, labeller: RidgeLabeller, rows: Rows, known: Index, source: NDArray[np.bool_]
+        self, head: RidgeHead, rows: Rows, known: Index, source: NDArray[np.bool_]
     ) -> None:
         """κ: how much better than chance the source predicts itself, row by row left out."""
         if "auto" not in (str(self.ridge_class), str(self.refine)):
@@ -318,24 +316,24 @@ class SelfLabelling:
         if not source.any():
             source = ~source
         codes = rows.codes[source]
-        scores = labeller.leave_one_out(rows.labelled[source], codes, rows.weights[source])
+        scores = head.leave_one_out(rows.labelled[source], codes, rows.weights[source])
         self.source_skill_ = recall_above_chance(codes, scores.argmax(1))
         # What the source says of rows that were left out: calibration reads it.
         self._left_out = known[source], codes, np.asarray(scores, dtype=np.float64)
         if self.ridge_class == "auto":
-            labeller.ridge = float(np.clip(1 - self.source_skill_, *RIDGE_BOUNDS))
+            head.ridge = float(np.clip(1 - self.source_skill_, *RIDGE_BOUNDS))
 
-    def _set_fitted(self, labeller: Labeller, solutions: list[tuple[RidgeSolution, float]]) -> None:
-        if not isinstance(labeller, RidgeLabeller):
-            self.classifier_ = labeller.fitted
+    def _set_fitted(self, head: Head, solutions: list[tuple[RidgeSolution, float]]) -> None:
+        if not isinstance(head, RidgeHead):
+            self.classifier_ = head.fitted
             return
         solution = solutions[0][0]
         if len(solutions) > 1:  # in units of their own spread, so that no schedule speaks louder
             parts = [s.standardised(spread * len(solutions)) for s, spread in solutions]
             solution = sum(parts[1:], start=parts[0])
-        labeller.solution = solution
+        head.solution = solution
         if not self._is_ridge:
-            self.classifier_ = labeller.fitted
+            self.classifier_ = head.fitted
             return
         self.Z_, self._z0 = (np.asarray(v, np.float64) for v in (solution.coef, solution.intercept))
         if len(self._layers) == 1 and not self.normalize:
@@ -357,20 +355,20 @@ def _relearns(model: Model) -> bool:
 class _Refit:
     """A round that learns W again, with the class term on the current labels."""
 
-    def __init__(self, of: Any, X: Any, labels: Labels, domain: Index, model: Model, labeller: Any):
+    def __init__(self, of: Any, X: Any, labels: Labels, domain: Index, model: Model, head: Any):
         self._of, self._X, self._labels, self._domain, self._model = of, X, labels, domain, model
-        self.labeller, self._fresh = labeller, True
+        self.head, self._fresh = head, True
 
     def __call__(self, rows: Index, codes: Index, weights: NDArray[Any]) -> NDArray[Any]:
         if not self._fresh:
             self._learn(rows, codes)
         self._fresh = False
-        return np.asarray(self.labeller.fit(rows, codes, weights))
+        return np.asarray(self.head.fit(rows, codes, weights))
 
     def separation(self) -> Agreement:
         """How well the current features tell source classes apart."""
         known = (self._domain >= 0) & (self._labels.codes != UNLABELED)
-        return class_separation(self.labeller.F[known], self._labels.codes[known])
+        return class_separation(self.head.F[known], self._labels.codes[known])
 
     def _learn(self, rows: Index, codes: Index) -> None:
         everyone = np.full(len(self._domain), UNLABELED, dtype=np.int64)
@@ -383,7 +381,7 @@ class _Refit:
             )  # no target label yet: nothing to bring together
         self._of._fit_layers(self._X, labels, self._domain, predictor=False, model=model)
         F = self._of._features(self._X, self._domain)
-        ridge = getattr(self.labeller, "ridge", None)
-        self.labeller = self._of._labeller(F, self._labels, self._domain)
+        ridge = getattr(self.head, "ridge", None)
+        self.head = self._of._head(F, self._labels, self._domain)
         if ridge is not None:
-            self.labeller.ridge = ridge
+            self.head.ridge = ridge
