@@ -135,11 +135,15 @@ CLASSIFIERS = [
 def test_classifiers(model, kind):
     given = rows(kind)
     a, b = fit(model, *given), None
-    before = a.predict_proba(given[0]), vars(a).get("target_skill_"), vars(a).get("rounds_")
+    before = (
+        a.predict_proba(given[0]),
+        getattr(a, "target_skill_", None),
+        getattr(a, "rounds_", None),
+    )
     b = fit(model, *shuffled(*given))
     same(b.predict_proba(given[0]), before[0])
-    assert vars(b).get("target_skill_") == before[1]
-    assert vars(b).get("rounds_") == before[2]
+    assert getattr(b, "target_skill_", None) == before[1]
+    assert getattr(b, "rounds_", None) == before[2]
 
 
 @pytest.mark.parametrize("kind", ["dense", "text"])

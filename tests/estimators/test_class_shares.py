@@ -97,7 +97,7 @@ def test_a_source_may_lack_the_classes_of_the_target():
     model = MDAClassifier("S1", **{**OPTIONS, "center": True, "refine": "auto"})
     model.fit(rows, labels, sample_domain=domain)
     assert np.isfinite(model.predict_proba(X[target])).all()
-    assert set(model._centers) == {-1, 0, 1}
+    assert set(model.model_.centers) == {-1, 0, 1}
 
 
 @pytest.mark.parametrize("normalize", [False, True])

@@ -136,7 +136,7 @@ def test_rows_far_from_the_origin_keep_their_digits(rows):
     given = RidgeOnRows(far, gaussian=True, inner=far @ far.T)
     np.testing.assert_allclose(given.fit(chosen, Y, weights, 0.1)[1], expected, atol=1e-5)
     frozen = GaussianRidge.of(np.arange(3), RidgeOnRows(far, gaussian=True), solution)
-    np.testing.assert_allclose(frozen._scores(far), expected, atol=1e-5)
+    np.testing.assert_allclose(frozen.scores(far), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("gaussian", [True, False])

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from marda.estimators.accuracy_estimation import target_skill
 from marda.estimators.heads import RidgeHead, syrk
-from marda.estimators.pseudo_labels import Rows
+from marda.estimators.pseudo_labels import Pool
 
 __all__ = ["Centred", "CentredGram", "Centring"]
 
@@ -50,7 +50,7 @@ class Centring:
     ----------
     place : callable
         Shares → a head on features that are centred for them; None: that are not centred.
-    rows : Rows
+    rows : Pool
         Labelled rows of the source, and free rows.
     source_skill, ridge : float
         Of the classifier, whatever the centre.
@@ -59,7 +59,7 @@ class Centring:
     """
 
     place: Callable[[Shares | None], RidgeHead]
-    rows: Rows
+    rows: Pool
     source_skill: float
     ridge: float
     seed: int = 0

@@ -26,7 +26,7 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.validation import has_fit_parameter
 
-from marda.estimators.dscm import DSCM
+from marda.estimators.dscm import DSCM, class_means
 from marda.moments import accumulate
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "RidgeHead",
     "RidgeOnRows",
     "RidgeSolution",
+    "class_scores",
     "signs",
     "syrk",
 ]
@@ -419,7 +420,8 @@ class GaussianRidge:
         coef = solution.coef[used]
         return cls(classes, ridge.basis[used], coef, solution.intercept, ridge.variance)
 
-    def _scores(self, F: Matrix) -> NDArray[np.float64]:
+    def scores(self, F: Matrix) -> NDArray[np.float64]:
+        """Scores of rows, one column per class."""
         out = np.empty((len(F), len(self.classes_)))
         # Large weights of both signs nearly cancel: in float32, four digits would be left.
         basis, coef = (a.astype(np.float64, copy=False) for a in (self.basis_, self.coef_))
@@ -432,16 +434,16 @@ class GaussianRidge:
 
     def decision_function(self, F: Matrix) -> NDArray[np.float64]:
         """Scores of rows; for two classes, those of the second."""
-        scores = self._scores(F)
+        scores = self.scores(F)
         return scores[:, 1] if len(self.classes_) == 2 else scores
 
     def predict_proba(self, F: Matrix) -> NDArray[np.float64]:
         """A softmax of the scores."""
-        return np.asarray(softmax(self._scores(F), axis=1))
+        return np.asarray(softmax(self.scores(F), axis=1))
 
     def predict(self, F: Matrix) -> NDArray[Any]:
         """The class of the highest score."""
-        return np.asarray(self.classes_[self._scores(F).argmax(1)])
+        return np.asarray(self.classes_[self.scores(F).argmax(1)])
 
 
 # Heads ------------------------------------------------------------------------------------------
@@ -556,8 +558,8 @@ class MeansHead(Head):
     def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
         """Means of the rows; they have no weights."""
         sums = accumulate(self.F[rows], self.classes, codes, self._domain[rows], grams=False)
-        self._fitted = DSCM()._fit_sums(sums)
-        return self._fitted._log_scores(self.F)
+        self._fitted = class_means(sums)
+        return self._fitted.log_scores(self.F)
 
     @property
     def fitted(self) -> DSCM:
@@ -581,3 +583,15 @@ class NearestHead(Head):
         """The nearest-neighbour classifier of the last rows."""
         rows, codes = self._last
         return KNeighborsClassifier(n_neighbors=1).fit(self.F[rows], self.classes[codes])
+
+
+def class_scores(fitted: Any, F: Matrix) -> NDArray[np.float64]:
+    """Scores of features by a fitted classifier, one column per class."""
+    if isinstance(fitted, GaussianRidge):
+        return fitted.scores(F)
+    if isinstance(fitted, DSCM):
+        return fitted.log_scores(F)
+    if hasattr(fitted, "decision_function"):
+        values = np.asarray(fitted.decision_function(F), dtype=np.float64)
+        return np.asarray(values if values.ndim == 2 else np.stack([-values, values], 1))
+    return np.asarray(fitted.predict_proba(F), dtype=np.float64)

@@ -1,19 +1,24 @@
-"""Classifiers on the rows of `transform`, with or without self-labelling of the target."""
+"""Self-training: a classifier on features, which then labels the target (math.md §12).
+
+The classifier (heads.py) learns from the features of labelled rows. With `refine` its confident
+predictions become labels of target rows, round by round (pseudo_labels.py); where the method reads
+labels, W is learned again with them. How many rounds, and where sources are centred, may follow
+from how well the target seems to be understood (accuracy_estimation.py, class_shares.py).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from marda._memory import available_memory, format_bytes
-from marda._validation import UNLABELED, Labels, check_number
+from marda._validation import UNLABELED
 from marda.criteria.neighbours import Agreement, nearest_neighbours
-from marda.estimators._denoised import GroupMeans
 from marda.estimators.accuracy_estimation import recall_above_chance
 from marda.estimators.class_shares import Centred, CentredGram, Centring
 from marda.estimators.heads import (
@@ -25,18 +30,30 @@ from marda.estimators.heads import (
     RidgeHead,
     RidgeSolution,
 )
+from marda.estimators.model import (
+    FittedModel,
+    GroupMeans,
+    ModelSettings,
+    SelfTraining,
+    TrainingRows,
+    centers_for,
+    place,
+)
 from marda.estimators.pseudo_labels import (
     TARGET_WEIGHT,
-    Rows,
+    Pool,
+    Round,
     balanced_weights,
     class_separation,
     refine,
 )
-from marda.terms import Model, parse_method
 
-__all__ = ["SelfLabelling"]
+__all__ = ["Trained", "train_on_features"]
 
+Matrix = NDArray[Any]
 Index = NDArray[np.int64]
+#: Rows with other labels, and settings with other terms → the model of these.
+Relearn = Callable[[TrainingRows, ModelSettings], FittedModel]
 
 #: ridge_class="auto": what the source leaves unexplained, within these bounds.
 RIDGE_BOUNDS = 0.1, 0.3
@@ -48,318 +65,286 @@ NEIGHBOURS = 10
 TRIED_ROWS = 2000
 
 
-class SelfLabelling:
-    """The fit of a classifier on features, for `MDAClassifier`."""
+@dataclass(frozen=True)
+class Trained:
+    """A model with its classifier, and its scores of the target rows of the fit."""
 
-    # Models that learn the same W from the same rows may be given one dict: "denoised" is then
-    # computed once, and "on_target" holds the scores of the target rows by the last model (set it
-    # before fit; it is the caller's to drop).
-    _kept: dict[str, Any] | None = None
+    model: FittedModel
+    target_scores: Callable[[], NDArray[np.float64]]
 
-    if TYPE_CHECKING:
-        method: str
-        classifier: Any
-        class_weight: Any
-        ridge_class: Any
-        refine: Any
-        center: bool
-        normalize: bool
-        random_state: Any
-        _seed: int
-        _class_weights: Any
-        _layers: Any
-        Z_: Any
 
-        _denoised: Any
-        _feature_scores: Any
-        _features: Any
-        _fit_layers: Any
-        _group_means: Any
-        _placed: Any
-        _set_centers: Any
-        _centers: dict[int, Any]
+@dataclass(frozen=True)
+class _Task:
+    """Rows, settings, and the model whose features the classifier learns from.
 
-    # Parameters -------------------------------------------------------------------------------
+    Attributes
+    ----------
+    kept : array of shape (n_rows, n_outputs) or None
+        All rows, denoised by the model, if somebody did so before.
+    """
 
-    @property
-    def _is_ridge(self) -> bool:
-        return isinstance(self.classifier, str) and self.classifier == "ridge"
+    model: FittedModel
+    rows: TrainingRows
+    settings: ModelSettings
+    kept: Matrix | None
 
-    @property
-    def _on_rows(self) -> bool:
-        """Whether the classifier learns from denoised rows, even if it is the ridge."""
-        return bool(self.center or self.normalize or self.refine != 0 or not self._is_ridge)
+    def denoised(self, some: Index) -> Matrix:
+        """A copy of some denoised rows."""
+        if self.kept is None:
+            return self.model.denoised(self.rows.X[some])
+        return np.asarray(self.kept[some])
 
-    @property
-    def _has_ridge(self) -> bool:
-        return isinstance(self.classifier, str) and self.classifier in ("ridge", "kernel")
-
-    def _check_refine(self) -> None:
-        """The values of `refine` and `ridge_class` that this classifier can have."""
-        given = self.refine
-        rounds = given if isinstance(given, tuple | list) else (given,)
-        whole = [
-            isinstance(n, int | np.integer) and not isinstance(n, bool) and n >= 0 for n in rounds
-        ]
-        if given != "auto" and (not whole or not all(whole)):
-            raise ValueError(
-                "refine must be a number of rounds (at least 0), several of them, or 'auto', got "
-                f"{given!r}."
+    def head(self, F: Matrix, domain: Index, inner: Matrix | None = None) -> Head:
+        """The classifier on features of rows of these domains."""
+        settings, classes = self.settings, self.rows.labels.classes
+        kind = settings.classifier if isinstance(settings.classifier, str) else ""
+        if kind in ("ridge", "kernel"):
+            chosen = isinstance(settings.ridge_class, str)
+            ridge = RIDGE_BOUNDS[1] if chosen else float(settings.ridge_class)
+            gaussian = kind == "kernel"
+            return RidgeHead(
+                F, classes, gaussian=gaussian, ridge=ridge, seed=settings.seed, inner=inner
             )
-        if (given == "auto" or len(rounds) > 1) and not self._has_ridge:
-            raise ValueError(
-                f"refine={given!r} averages schedules, which classifier={self.classifier!r} "
-                "cannot: use one number of rounds, or classifier='ridge' or 'kernel'."
-            )
-        if (given == "auto" or len(rounds) > 1) and _relearns(parse_method(self.method)):
-            raise ValueError(
-                f"refine={given!r} averages schedules, which learn different features with "
-                f"method={self.method!r}: use one number of rounds, or a method without J12 and C."
-            )
-        chosen = isinstance(self.ridge_class, str) and self.ridge_class == "auto"
-        if chosen and not (self._has_ridge and self._on_rows):
-            raise ValueError(
-                "ridge_class='auto' is for classifier='kernel', or 'ridge' on centred, normalised "
-                f"or refined rows, got classifier={self.classifier!r}: give a number."
-            )
-        if not chosen and self._has_ridge and self._on_rows:
-            check_number("ridge_class", self.ridge_class, strict=True)
+        if kind == "dscm":
+            return MeansHead(F, classes, domain)
+        if kind == "nn":
+            return NearestHead(F, classes)
+        return EstimatorHead(F, classes, lambda: _cloned(settings))
 
-    def _number(self, name: str) -> float:
-        """A ridge or weight; the marginalised predictor is not asked for with an "auto" ridge."""
-        if name == "ridge_class" and isinstance(self.ridge_class, str):
-            return 1.0 if self.ridge_class == "auto" else check_number(name, self.ridge_class)
-        return check_number(name, getattr(self, name))
 
-    # Fit --------------------------------------------------------------------------------------
+def _cloned(settings: ModelSettings) -> Any:
+    """The user's classifier, with the seed of the fit if it wants one."""
+    classifier = clone(settings.classifier)
+    params = classifier.get_params() if settings.seed_classifier else {}
+    if "random_state" in params and params["random_state"] is None:
+        classifier.set_params(random_state=settings.seed)
+    return classifier
 
-    def _fit_on_rows(self, X: Any, labels: Labels, domain: Index) -> None:
-        """Fit the classifier on features of labelled rows; then let it label the target."""
-        known = np.flatnonzero(labels.codes != UNLABELED)
-        codes, target = labels.codes[known], domain[known] < 0
-        refining = self.refine != 0
-        used = np.arange(len(domain)) if refining else known
-        self._check_room(len(used))
-        at = np.full(len(domain), -1)
-        at[used] = np.arange(len(used))
-        rows = Rows(
-            at[known],
-            codes,
-            self._row_weights(codes, target, heavy_target=refining),
-            at[np.flatnonzero((labels.codes == UNLABELED) & (domain < 0))] if refining else at[:0],
-            isinstance(self.class_weight, str),
-        )
-        self.rounds_: list[Any] = []
-        head = self._first_head(X, labels, domain, used, rows, known)
-        if refining and len(rows.free) > NEIGHBOURS:
-            free = head.F[rows.free]
-            near = nearest_neighbours(free, NEIGHBOURS, random_state=self._seed)
-            rows = replace(rows, neighbours=near)
-        relearning = refining and _relearns(parse_method(self.method))
-        if refining and not relearning and isinstance(head, RidgeHead):
-            head.hold(rows.labelled, rows.codes, rows.weights)
-        solutions: list[tuple[RidgeSolution, float]] = []
-        for n in self._schedules():
-            fit: Any = head.fit
-            if relearning:
-                fit = _Refit(self, X, labels, domain, parse_method(self.method), head)
-            history, scores = refine(fit, rows, n, fit.separation if relearning else None)
-            self.rounds_ += history
-            head = fit.head if relearning else head
-            if isinstance(head, RidgeHead):
-                seen = scores[rows.free] if len(rows.free) else scores
-                spread = float(np.sqrt(np.mean((seen - seen.mean(1, keepdims=True)) ** 2)))
-                solutions.append((head.solution, spread or 1.0))
-        self._set_fitted(head, solutions)
-        if self._kept is not None:
-            new = np.flatnonzero(domain < 0) if (domain < 0).any() else np.arange(len(domain))
-            self._kept["on_target"] = self._scores_of(new, X, head, refining)
 
-    def _denoised_rows(self, X: Any, rows: Index) -> Any:
-        """A copy of some denoised rows of the fit."""
-        if self._kept is None:
-            return self._denoised(X[rows])
-        if "denoised" not in self._kept:
-            self._kept["denoised"] = self._denoised(X)
-        return self._kept["denoised"][rows]
+def train_on_features(
+    model: FittedModel,
+    rows: TrainingRows,
+    settings: ModelSettings,
+    class_weights: NDArray[np.float64],
+    *,
+    relearn: Relearn,
+    kept: Matrix | None = None,
+) -> Trained:
+    """Fit the classifier on features of labelled rows; then let it label the target.
 
-    def _scores_of(self, rows: Index, X: Any, head: Head, seen: bool) -> NDArray[np.float64]:
-        """Of target rows of the fit, which the head may have seen."""
-        if seen and isinstance(head, RidgeHead):
-            return np.asarray(head.on_rows.scores(head.solution, rows), dtype=np.float64)
-        F = self._placed(self._denoised_rows(X, rows), None)
-        return np.asarray(self._feature_scores(F), dtype=np.float64)
-
-    def _first_head(
-        self, X: Any, labels: Labels, domain: Index, used: Index, rows: Rows, known: Index
-    ) -> Any:
-        """A head on features of the used rows; with "auto" they are centred by evidence."""
-        H, side = self._denoised_rows(X, used), domain[used]
-        if self.refine == "auto":
-            return self._centred_head(H, side, X, labels, domain, rows, known)
-        head = self._head(self._placed(H, side), labels, side)
+    Parameters
+    ----------
+    model : FittedModel
+        Without a classifier.
+    rows : TrainingRows
+        In an order of their own: draws, neighbours and rounds depend on it.
+    settings : ModelSettings
+        With a classifier.
+    class_weights : array of shape (n_classes,)
+        Of labelled rows.
+    relearn : callable
+        Fits W again, with pseudo-labels.
+    kept : array of shape (n_rows, n_outputs), default=None
+        All rows, denoised by `model`, if they are known.
+    """
+    task = _Task(model, rows, settings, kept)
+    codes, domain = rows.labels.codes, rows.domain
+    known = np.flatnonzero(codes != UNLABELED)
+    refining = settings.refine != 0
+    used = np.arange(len(domain)) if refining else known
+    _check_room(len(used), model.layers[-1].map.shape[1])
+    at = np.full(len(domain), -1)
+    at[used] = np.arange(len(used))
+    free = np.flatnonzero((codes == UNLABELED) & (domain < 0)) if refining else known[:0]
+    pool = Pool(
+        at[known],
+        codes[known],
+        _row_weights(codes[known], domain[known] < 0, settings, class_weights),
+        at[free],
+        isinstance(settings.class_weight, str),
+    )
+    start = _start(task, used, pool, known)
+    task, head = replace(task, model=start.model), start.head
+    if refining and len(pool.free) > NEIGHBOURS:
+        near = nearest_neighbours(head.F[pool.free], NEIGHBOURS, random_state=settings.seed)
+        pool = replace(pool, neighbours=near)
+    relearning = refining and settings.relearns
+    if refining and not relearning and isinstance(head, RidgeHead):
+        head.hold(pool.labelled, pool.codes, pool.weights)
+    rounds: list[Round] = []
+    solutions: list[tuple[RidgeSolution, float]] = []
+    for n in _schedules(settings, start.training.target_skill):
+        if relearning:
+            refit = _Refit(task, head, relearn)
+            history, scores = refine(refit, pool, n, refit.separation)
+            task, head = refit.task, refit.head
+        else:
+            history, scores = refine(head.fit, pool, n)
+        rounds += history
         if isinstance(head, RidgeHead):
-            self._set_skill(head, rows, known, domain[known] >= 0)
+            seen = scores[pool.free] if len(pool.free) else scores
+            spread = float(np.sqrt(np.mean((seen - seen.mean(1, keepdims=True)) ** 2)))
+            solutions.append((head.solution, spread or 1.0))
+    if isinstance(head, RidgeHead):
+        head.solution = _mean_solution(solutions)
+    training = replace(start.training, rounds=rounds)
+    task = replace(task, model=_with_classifier(task.model, head, settings, training))
+    return Trained(task.model, lambda: _target_scores(task, head, seen=refining))
+
+
+def _check_room(n_rows: int, width: int) -> None:
+    needed, limit = 3 * 8 * n_rows * width, available_memory()
+    if needed > limit:
+        raise MemoryError(
+            f"features of {n_rows} rows × {width} columns need about {format_bytes(needed)} "
+            f"and {format_bytes(limit)} is free: set n_pivots, or use fewer rows."
+        )
+
+
+def _row_weights(
+    codes: Index,
+    target: NDArray[np.bool_],
+    settings: ModelSettings,
+    class_weights: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Class weights; where rows get pseudo-labels, a few target labels count for more."""
+    heavy_target = settings.refine != 0
+    if not (heavy_target and isinstance(settings.class_weight, str)):
+        weights = np.array(class_weights[codes], dtype=np.float64)
+    else:
+        weights = np.ones(len(codes))
+        for side in (target, ~target):
+            if side.any():
+                weights[side] = balanced_weights(codes[side], int(codes.max()) + 1)
+    if heavy_target and target.any() and not target.all():
+        weights[target] *= min(TARGET_WEIGHT, max(1.0, (~target).sum() / target.sum()))
+    return weights
+
+
+def _schedules(settings: ModelSettings, target_skill: float | None) -> tuple[int, ...]:
+    """Numbers of rounds, whose scores are averaged."""
+    if isinstance(settings.refine, str):
+        assert target_skill is not None
+        long = max(SHORT, round(LONG * target_skill**2))
+        return tuple(sorted({SHORT, (SHORT + long + 1) // 2, long}))
+    if isinstance(settings.refine, tuple | list):
+        return tuple(int(n) for n in settings.refine)
+    return (int(settings.refine),)
+
+
+# The first fit ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Start:
+    """The head before any round, on features of the model, and what is known about it."""
+
+    head: Head
+    model: FittedModel
+    training: SelfTraining
+
+
+def _start(task: _Task, used: Index, pool: Pool, known: Index) -> _Start:
+    """A head on features of the used rows; with "auto" they are centred by evidence."""
+    H, side = task.denoised(used), task.rows.domain[used]
+    source = task.rows.domain[known] >= 0
+    if isinstance(task.settings.refine, str):
+        return _centred(task, H, side, pool, known, source)
+    head = task.head(task.model.place(H, side), side)
+    training = SelfTraining([])
+    if isinstance(head, RidgeHead):
+        training = _judged(task.settings, head, pool, known, source)
+    return _Start(head, task.model, training)
+
+
+def _judged(
+    settings: ModelSettings, head: RidgeHead, pool: Pool, known: Index, source: NDArray[np.bool_]
+) -> SelfTraining:
+    """κ: how much better than chance the source predicts itself, row by row left out.
+
+    The ridge follows from it, if it is "auto".
+    """
+    if "auto" not in (str(settings.ridge_class), str(settings.refine)):
+        return SelfTraining([])
+    if not source.any():
+        source = ~source
+    codes = pool.codes[source]
+    scores = head.leave_one_out(pool.labelled[source], codes, pool.weights[source])
+    skill = recall_above_chance(codes, scores.argmax(1))
+    if isinstance(settings.ridge_class, str):
+        head.ridge = float(np.clip(1 - skill, *RIDGE_BOUNDS))
+    left_out = known[source], codes, np.asarray(scores, dtype=np.float64)
+    return SelfTraining([], source_skill=skill, left_out=left_out)
+
+
+def _centred(
+    task: _Task, H: Matrix, side: Index, pool: Pool, known: Index, source: NDArray[np.bool_]
+) -> _Start:
+    """The head of the best guess at the target's class shares."""
+    settings, model = task.settings, task.model
+    means = model.group_means(task.rows, settings.class_weight) if settings.center else {}
+    guessing = bool(settings.center) and isinstance(settings.class_weight, str)
+    exact = len(H) <= MAX_EXACT
+    on_rows = _centring(task, H, side, means, shared=guessing and exact)
+    n_classes = len(task.rows.labels.classes)
+    equal = np.full(n_classes, 1 / n_classes)
+    head = on_rows(equal)
+    training = _judged(settings, head, pool, known, source)
+    assert training.source_skill is not None
+    found = Centred(equal, head, training.source_skill)
+    if len(pool.free) and source.any():
+        # As without target labels: a few of them say more about themselves than about the rest.
+        evidence = pool.of(source)
+        centring = Centring(on_rows, evidence, found.skill, head.ridge, settings.seed)
+        shares = equal
+        if guessing and not exact:
+            who, some = evidence.sample(TRIED_ROWS, settings.seed)
+            on_some = _centring(task, H[who], side[who], means, shared=True)
+            tried = replace(centring, place=on_some, rows=some)
+            shares = tried.best(tried.judged(equal, tried.placed(equal))).shares
+            head = head if shares is equal else centring.placed(shares)
+        found = centring.judged(shares, head)
+        if guessing and exact:
+            found = centring.best(found)
+    training = replace(training, target_skill=found.skill, target_shares=found.shares)
+    return _Start(found.head, replace(model, centers=centers_for(means, found.shares)), training)
+
+
+def _centring(
+    task: _Task, H: Matrix, side: Index, means: GroupMeans, *, shared: bool
+) -> Callable[[NDArray[np.float64] | None], RidgeHead]:
+    """Shares → a head on rows that are centred for them (None: that are not centred).
+
+    With `shared` a kernel's products of rows are computed once for all shares.
+    """
+    products = None
+    if shared and task.settings.classifier == "kernel":
+        products = CentredGram(H, np.maximum(side, -1), bool(task.settings.normalize))
+
+    def centred(shares: NDArray[np.float64] | None) -> RidgeHead:
+        centers = centers_for(means, shares)
+        if shares is None:
+            centers = {d: np.zeros_like(c) for d, c in centers.items()}
+        F = place(H.copy(), side, centers, task.model.normalize)
+        inner = None if products is None else products.about(centers)
+        head = task.head(F, side, inner)
+        assert isinstance(head, RidgeHead)
         return head
 
-    def _centred_head(
-        self, H: Any, side: Index, X: Any, labels: Labels, domain: Index, rows: Rows, known: Index
-    ) -> RidgeHead:
-        """The head of the best guess at the target's class shares; sets the skills."""
-        source = domain[known] >= 0
-        means = self._group_means(X, labels, domain)
-        guessing = self.center and isinstance(self.class_weight, str)
-        exact = len(H) <= MAX_EXACT
-        place = self._placing(H, side, means, labels, shared=guessing and exact)
-        equal = np.full(len(labels.classes), 1 / len(labels.classes))
-        head = place(equal)
-        self._set_skill(head, rows, known, source)
-        found = Centred(equal, head, self.source_skill_)
-        if len(rows.free) and source.any():
-            # As without target labels: a few of them say more about themselves than about the rest.
-            evidence = rows.of(source)
-            centring = Centring(place, evidence, self.source_skill_, head.ridge, self._seed)
-            shares = equal
-            if guessing and not exact:
-                who, some = evidence.sample(TRIED_ROWS, self._seed)
-                on_some = self._placing(H[who], side[who], means, labels, shared=True)
-                tried = replace(centring, place=on_some, rows=some)
-                shares = tried.best(tried.judged(equal, tried.placed(equal))).shares
-                head = head if shares is equal else centring.placed(shares)
-            found = centring.judged(shares, head)
-            if guessing and exact:
-                found = centring.best(found)
-            self._set_centers(means, found.shares)
-        self.target_skill_, self.target_shares_ = found.skill, found.shares
-        return found.head
-
-    def _placing(
-        self, H: Any, side: Index, means: GroupMeans, labels: Labels, *, shared: bool
-    ) -> Callable[[NDArray[np.float64] | None], Any]:
-        """Shares → a head on rows that are centred for them (None: that are not centred).
-
-        With `shared` a kernel's products of rows are computed once for all shares.
-        """
-        products = None
-        if shared and self.classifier == "kernel":
-            products = CentredGram(H, np.maximum(side, -1), self.normalize)
-
-        def place(shares: NDArray[np.float64] | None) -> Any:
-            self._set_centers(means, shares)
-            if shares is None:
-                self._centers = {d: np.zeros_like(c) for d, c in self._centers.items()}
-            F = self._placed(H.copy(), side)
-            inner = None if products is None else products.about(self._centers)
-            return self._head(F, labels, side, inner)
-
-        return place
-
-    def _schedules(self) -> tuple[int, ...]:
-        if isinstance(self.refine, str):
-            long = max(SHORT, round(LONG * self.target_skill_**2))
-            return tuple(sorted({SHORT, (SHORT + long + 1) // 2, long}))
-        if isinstance(self.refine, tuple | list):
-            return tuple(int(n) for n in self.refine)
-        return (int(self.refine),)
-
-    def _check_room(self, n_rows: int) -> None:
-        width = self._layers[-1].map.shape[1]
-        needed, limit = 3 * 8 * n_rows * width, available_memory()
-        if needed > limit:
-            raise MemoryError(
-                f"features of {n_rows} rows × {width} columns need about {format_bytes(needed)} "
-                f"and {format_bytes(limit)} is free: set n_pivots, or use fewer rows."
-            )
-
-    def _head(self, F: Any, labels: Labels, domain: Index, inner: Any = None) -> Head:
-        kind = self.classifier if isinstance(self.classifier, str) else ""
-        if kind in ("ridge", "kernel"):
-            ridge = RIDGE_BOUNDS[1] if self.ridge_class == "auto" else float(self.ridge_class)
-            gaussian = kind == "kernel"
-            options = {"gaussian": gaussian, "ridge": ridge, "seed": self._seed, "inner": inner}
-            return RidgeHead(F, labels.classes, **options)
-        if kind == "dscm":
-            return MeansHead(F, labels.classes, domain)
-        if kind == "nn":
-            return NearestHead(F, labels.classes)
-        return EstimatorHead(F, labels.classes, self._clone_classifier)
-
-    def _clone_classifier(self) -> Any:
-        classifier = clone(self.classifier)
-        if self.random_state is not None:
-            params = classifier.get_params()
-            if "random_state" in params and params["random_state"] is None:
-                classifier.set_params(random_state=self._seed)
-        return classifier
-
-    def _row_weights(
-        self, codes: Index, target: NDArray[np.bool_], *, heavy_target: bool
-    ) -> NDArray[Any]:
-        """Class weights; where rows are self-labelled, a few target labels count for more."""
-        if not (heavy_target and isinstance(self.class_weight, str)):
-            weights = np.array(self._class_weights[codes], dtype=np.float64)
-        else:
-            weights = np.ones(len(codes))
-            for side in (target, ~target):
-                if side.any():
-                    weights[side] = balanced_weights(codes[side], int(codes.max()) + 1)
-        if heavy_target and target.any() and not target.all():
-            weights[target] *= min(TARGET_WEIGHT, max(1.0, (~target).sum() / target.sum()))
-        return weights
-
-    def _set_skill(
-        self, head: RidgeHead, rows: Rows, known: Index, source: NDArray[np.bool_]
-    ) -> None:
-        """κ: how much better than chance the source predicts itself, row by row left out."""
-        if "auto" not in (str(self.ridge_class), str(self.refine)):
-            return
-        if not source.any():
-            source = ~source
-        codes = rows.codes[source]
-        scores = head.leave_one_out(rows.labelled[source], codes, rows.weights[source])
-        self.source_skill_ = recall_above_chance(codes, scores.argmax(1))
-        # What the source says of rows that were left out: calibration reads it.
-        self._left_out = known[source], codes, np.asarray(scores, dtype=np.float64)
-        if self.ridge_class == "auto":
-            head.ridge = float(np.clip(1 - self.source_skill_, *RIDGE_BOUNDS))
-
-    def _set_fitted(self, head: Head, solutions: list[tuple[RidgeSolution, float]]) -> None:
-        if not isinstance(head, RidgeHead):
-            self.classifier_ = head.fitted
-            return
-        solution = solutions[0][0]
-        if len(solutions) > 1:  # in units of their own spread, so that no schedule speaks louder
-            parts = [s.standardised(spread * len(solutions)) for s, spread in solutions]
-            solution = sum(parts[1:], start=parts[0])
-        head.solution = solution
-        if not self._is_ridge:
-            self.classifier_ = head.fitted
-            return
-        self.Z_, self._z0 = (np.asarray(v, np.float64) for v in (solution.coef, solution.intercept))
-        if len(self._layers) == 1 and not self.normalize:
-            found = self._layers[0].map
-            self._scores_coef = np.asarray(found.matmul(self.Z_), dtype=np.float64).T
-            self._scores_intercept = (
-                found.offset - self._center_of_new_rows()
-            ) @ self.Z_ + self._z0
-
-    if TYPE_CHECKING:
-        _center_of_new_rows: Any
+    return centred
 
 
-def _relearns(model: Model) -> bool:
-    """Whether self-labelled rows change W too."""
-    return model.joint or model.class_mmd
+# Rounds that learn W again ----------------------------------------------------------------------
 
 
 class _Refit:
     """A round that learns W again, with the class term on the current labels."""
 
-    def __init__(self, of: Any, X: Any, labels: Labels, domain: Index, model: Model, head: Any):
-        self._of, self._X, self._labels, self._domain, self._model = of, X, labels, domain, model
-        self.head, self._fresh = head, True
+    def __init__(self, task: _Task, head: Head, relearn: Relearn):
+        self.task, self.head = task, head
+        self._relearn, self._fresh = relearn, True
 
-    def __call__(self, rows: Index, codes: Index, weights: NDArray[Any]) -> NDArray[Any]:
+    def __call__(self, rows: Index, codes: Index, weights: NDArray[Any]) -> Matrix:
         if not self._fresh:
             self._learn(rows, codes)
         self._fresh = False
@@ -367,21 +352,61 @@ class _Refit:
 
     def separation(self) -> Agreement:
         """How well the current features tell source classes apart."""
-        known = (self._domain >= 0) & (self._labels.codes != UNLABELED)
-        return class_separation(self.head.F[known], self._labels.codes[known])
+        codes = self.task.rows.labels.codes
+        known = (self.task.rows.domain >= 0) & (codes != UNLABELED)
+        return class_separation(self.head.F[known], codes[known])
 
     def _learn(self, rows: Index, codes: Index) -> None:
-        everyone = np.full(len(self._domain), UNLABELED, dtype=np.int64)
+        task, settings = self.task, self.task.settings
+        domain = task.rows.domain
+        everyone = np.full(len(domain), UNLABELED, dtype=np.int64)
         everyone[rows] = codes
-        labels = self._labels._replace(codes=everyone)
-        model = self._model
-        if not (self._domain[rows] < 0).any():
-            model = replace(
-                model, class_mmd=False
-            )  # no target label yet: nothing to bring together
-        self._of._fit_layers(self._X, labels, self._domain, predictor=False, model=model)
-        F = self._of._features(self._X, self._domain)
-        ridge = getattr(self.head, "ridge", None)
-        self.head = self._of._head(F, self._labels, self._domain)
-        if ridge is not None:
-            self.head.ridge = ridge
+        labelled = replace(task.rows, labels=task.rows.labels._replace(codes=everyone))
+        if not (domain[rows] < 0).any():  # no target label yet: nothing to bring together
+            settings = replace(settings, terms=replace(settings.terms, class_mmd=False))
+        old, new = task.model, self._relearn(labelled, settings)
+        # The model is the new one, of the labels that were given.
+        model = replace(new, setting=old.setting, classes=old.classes, Z=old.Z, z0=old.z0)
+        self.task = replace(task, model=model, kept=None)
+        head = self.task.head(model.features(task.rows.X, domain), domain)
+        if isinstance(head, RidgeHead) and isinstance(self.head, RidgeHead):
+            head.ridge = self.head.ridge
+        self.head = head
+
+
+# The last fit -----------------------------------------------------------------------------------
+
+
+def _mean_solution(solutions: list[tuple[RidgeSolution, float]]) -> RidgeSolution:
+    """Of all schedules, in units of their own spread, so that none speaks louder."""
+    if len(solutions) == 1:
+        return solutions[0][0]
+    parts = [s.standardised(spread * len(solutions)) for s, spread in solutions]
+    return sum(parts[1:], start=parts[0])
+
+
+def _with_classifier(
+    model: FittedModel, head: Head, settings: ModelSettings, training: SelfTraining
+) -> FittedModel:
+    if not (settings.is_ridge and isinstance(head, RidgeHead)):
+        return replace(model, classifier=head.fitted, training=training)
+    solution = head.solution
+    Z, z0 = (np.asarray(v, np.float64) for v in (solution.coef, solution.intercept))
+    model = replace(model, Z=Z, z0=z0, training=training)
+    if len(model.layers) > 1 or model.normalize:
+        return model
+    found = model.layers[0].map  # scores are linear in the rows
+    return replace(
+        model,
+        coef=np.asarray(found.matmul(Z), dtype=np.float64).T,
+        intercept=(found.offset - model.center_of_new_rows) @ Z + z0,
+    )
+
+
+def _target_scores(task: _Task, head: Head, *, seen: bool) -> NDArray[np.float64]:
+    """Of the target rows of the fit (all rows, if there is no target), which the head may hold."""
+    target = task.rows.domain < 0
+    rows = np.flatnonzero(target) if target.any() else np.arange(len(target))
+    if seen and isinstance(head, RidgeHead):
+        return np.asarray(head.on_rows.scores(head.solution, rows), dtype=np.float64)
+    return task.model.feature_scores(task.model.place(task.denoised(rows)))

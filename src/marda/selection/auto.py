@@ -27,6 +27,9 @@ from numpy.typing import NDArray
 from marda._validation import UNLABELED, Labels
 from marda.criteria.neighbours import Neighbours, label_agreement, nearest_neighbours
 from marda.estimators import MDAClassifier
+from marda.estimators.classifier import fit_rows, fit_scored_rows
+from marda.estimators.fitting import Shared
+from marda.estimators.model import TrainingRows
 from marda.selection.committee import Member
 from marda.selection.looks import UNIT, Look, rival_looks, speaking, usual_looks
 from marda.selection.sampling import sample
@@ -93,8 +96,13 @@ def fit_auto(
     say("fitting the source-only model")
     weight = min(MAX_ANCHOR, ((1 - skill) / max(skill, np.finfo(float).eps)) ** 2)
     members.append(data.source_only(best.kind, weight))
-    left_out = [m.model._left_out for m in members[:-1]]
+    left_out = [_left_out(m.model) for m in members[:-1]]
     return Found(members, left_out, source_skill, skill)
+
+
+def _left_out(model: MDAClassifier) -> Any:
+    assert model.model_.training is not None
+    return model.model_.training.left_out
 
 
 def _columns(X: Any) -> NDArray[np.int64] | None:
@@ -117,8 +125,7 @@ class _Data:
     #: Columns that adapted members see; None: all.
     columns: NDArray[np.int64] | None
     #: Factorisations and denoised rows of a view, which its models share.
-    problems: dict[str, dict[Any, Any]] = field(default_factory=dict)
-    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
+    shared: dict[str, Shared] = field(default_factory=dict)
 
     def looks(self, say: Any) -> tuple[list[Look], Look]:
         """Looks that speak, and the one that predicts left-out source rows best."""
@@ -137,7 +144,7 @@ class _Data:
         X, labels, domain = sample(self.X, self.labels, self.domain, COMPARED_ROWS, self.seed)
         if X is self.X:
             return self
-        return replace(self, X=X, labels=labels, domain=domain, problems={}, kept={})
+        return replace(self, X=X, labels=labels, domain=domain, shared={})
 
     def view(self, look: Look) -> View:
         """The view of a look, with what it must know of these rows."""
@@ -157,11 +164,9 @@ class _Data:
         """A model, and its scores of the target rows."""
         parameters = member_parameters(self.noise, normalize=look.normalize) | changed
         model = MDAClassifier(**parameters, class_weight=self.class_weight, random_state=self.seed)
-        model._problems = self.problems.setdefault(look.kind, {})
-        kept = model._kept = self.kept.setdefault(look.kind, {})
-        model._fit_checked(view.apply(self.X), self.labels, self.domain)
-        model._problems = model._kept = None
-        return model, kept.pop("on_target")
+        rows = TrainingRows(view.apply(self.X), self.labels, self.domain)
+        shared = self.shared.setdefault(look.kind, Shared(denoised={}))
+        return fit_scored_rows(model, rows, shared)
 
     def source_only(self, kind: str, weight: float) -> Member:
         """The plain ridge of labelled rows, on all columns: some only the source may need."""
@@ -171,8 +176,8 @@ class _Data:
         # Other routes would factorise a matrix of all rows.
         solver = "cg" if sp.issparse(self.X) else "auto"
         model = MDAClassifier("BL", class_weight=self.class_weight, solver=solver)
-        model._fit_checked(view.apply(self.X[known]), labels, self.domain[known])
-        scores = model._class_scores(view.apply(self._target))
+        fit_rows(model, TrainingRows(view.apply(self.X[known]), labels, self.domain[known]))
+        scores = model.model_.scores(view.apply(self._target))
         return Member.of("source only", view, model, weight, scores)
 
     def neighbours(self, view: View) -> Neighbours | None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda._validation import Labels
+from marda.estimators.fitting import Shared
 from marda.selection.committee import Member
 from marda.selection.quick import QUICK, by_target_predictions
 from marda.selection.scorers import get_criterion
@@ -58,7 +59,7 @@ def search(
     model = trials.fit(best, rows)
     name = str(best.parameters.get("method", "S1D"))
     view, known = views[best.inputs], X[target] if len(target) else X
-    member = Member.of(name, view, model, 1.0, model._class_scores(view.apply(known)))
+    member = Member.of(name, view, model, 1.0, model.model_.scores(view.apply(known)))
     left_out = trials.left_out(best, rows) if folds else []
     return Found(member, index, best.to_json(), table, left_out)
 
@@ -70,10 +71,10 @@ def _held_out(trials: Trials, criterion: Any) -> list[dict[str, Any]]:
     seen = np.concatenate([held, trials.target])
     y = labels.classes[np.maximum(labels.codes, 0)]
     table = []
-    problems: dict[str, dict[Any, Any]] = {}
+    shared: dict[str, Shared] = {}
     for one in trials.each():
         rows = trials.rows(one.inputs)
-        model = trials.fit(one, rows, fitted, problems.setdefault(one.inputs, {}))
+        model = trials.fit(one, rows, fitted, shared.setdefault(one.inputs, Shared()))
         score = criterion(model, rows[seen], y[seen], sample_domain=domain[seen])
         table.append({**one.to_json(), "score": float(score)})
     return table

@@ -15,6 +15,7 @@ from marda._memory import available_memory
 from marda.criteria import entropy, mutual_information, soft_neighbourhood_density
 from marda.criteria.neighbours import Neighbours, label_agreement, nearest_neighbours
 from marda.estimators import MDAClassifier
+from marda.estimators.fitting import Shared
 from marda.selection.candidates import SHARED, PathCandidates, on_path, path_bytes
 from marda.selection.committee import spread_of
 from marda.selection.trials import Candidate, Trials
@@ -127,9 +128,9 @@ def _view_scores(candidates: list[Candidate], rows: Any, trials: Trials) -> list
         near = [k for k in places if path.close(candidates[k].parameters)]
         scored = path.scores([candidates[k].parameters for k in near], target)
         found |= dict(zip(near, scored, strict=True))
-    problems: dict[Any, Any] = {}
+    factors = Shared()
     for k, one in enumerate(candidates):
         if k not in found:
-            model = trials.fit(one, rows, problems=problems)
-            found[k] = model._class_scores(rows[target])
+            model = trials.fit(one, rows, shared=factors)
+            found[k] = model.model_.scores(rows[target])
     return [found[k] for k in range(len(candidates))]

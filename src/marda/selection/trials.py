@@ -12,6 +12,9 @@ from sklearn.model_selection import KFold, ParameterGrid
 
 from marda._validation import UNLABELED, Labels
 from marda.estimators import MDAClassifier
+from marda.estimators.classifier import fit_rows
+from marda.estimators.fitting import Shared
+from marda.estimators.model import TrainingRows
 from marda.selection.views import View
 
 __all__ = ["Candidate", "LeftOut", "Trials", "expand"]
@@ -93,18 +96,15 @@ class Trials:
         one: Candidate,
         rows: Any,
         keep: Index | None = None,
-        problems: dict[Any, Any] | None = None,
+        shared: Shared | None = None,
     ) -> MDAClassifier:
-        """Fit on rows, or on those at `keep`; factorisations are shared through `problems`."""
+        """Fit on rows, or on those at `keep`; factorisations are shared through `shared`."""
         labels, domain = self.labels, self.domain
         if keep is not None:
             rows, domain = rows[keep], domain[keep]
             labels = labels._replace(codes=labels.codes[keep])
         model = MDAClassifier(**one.parameters, random_state=self.seed)
-        model._problems = problems
-        model._fit_checked(rows, labels, domain)
-        model._problems = None
-        return model
+        return fit_rows(model, TrainingRows(rows, labels, domain), shared)
 
     def split(self, places: Index) -> Iterator[tuple[Index, Index]]:
         """Folds of these rows, each with all rows but it."""
@@ -123,5 +123,5 @@ class Trials:
             if len(np.unique(known)) < len(self.labels.classes):
                 continue  # a class of this fold is in no other
             model = self.fit(one, rows, keep)
-            found.append((held, codes[held], model._class_scores(rows[held])))
+            found.append((held, codes[held], model.model_.scores(rows[held])))
         return found

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marda.estimators._denoised import row_lengths
+from marda.estimators.model import row_lengths
 
 __all__ = ["KINDS", "View", "column_energy", "make_view", "share_of_zeros"]
 
