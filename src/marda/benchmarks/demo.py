@@ -17,8 +17,7 @@ from marda import datasets
 from marda.benchmarks.render import align
 from marda.datasets import Dataset, Task
 from marda.diagnostics import Diagnosis, Evidence, Interval, diagnose, gather
-from marda.diagnostics.bootstrap import percentile_interval, row_counts
-from marda.diagnostics.numbers import seconds_text
+from marda.diagnostics.intervals import percentile_interval, row_counts, seconds_text
 from marda.diagnostics.verdict import gain_text
 
 PAIRS = (("films", "tweets"), ("films", "products"), ("editorials", "tweets"))

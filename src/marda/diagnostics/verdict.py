@@ -16,8 +16,8 @@ from typing import Literal
 
 from scipy.stats import binomtest
 
-from marda.diagnostics.bootstrap import Interval
-from marda.diagnostics.numbers import (
+from marda.diagnostics.intervals import (
+    Interval,
     counted,
     percent,
     points_text,

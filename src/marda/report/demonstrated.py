@@ -15,17 +15,27 @@ from marda.benchmarks.demo import (
     word_lists,
 )
 from marda.diagnostics import Interval
+from marda.diagnostics.intervals import counted
 from marda.diagnostics.verdict import Verdict, pairs_verdict
 from marda.report import charts
-from marda.report.html import Cells, Chart, Number, Section, facts, paragraph, table
-from marda.report.numbers import counted, interval_cells, number
-from marda.report.page import page
-from marda.report.parts import before_and_after, beside, confidence, confusion, times
+from marda.report.page import (
+    Cells,
+    Chart,
+    Number,
+    Section,
+    facts,
+    interval_cells,
+    number,
+    page,
+    paragraph,
+    table,
+)
+from marda.report.sections import before_and_after, beside, confidence, confusion, times
 
-__all__ = ["demo_page"]
+__all__ = ["demonstrated_page"]
 
 
-def demo_page(result: DemoResult) -> str:
+def demonstrated_page(result: DemoResult) -> str:
     """One page: every pair and method, then a closer look at the first pair."""
     first = result.pairs[0]
     look = first.look
