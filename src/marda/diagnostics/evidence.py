@@ -15,7 +15,7 @@ from marda.criteria import stack_rows
 
 __all__ = ["Evidence", "Gap", "Picture", "denoise", "gather"]
 
-POINTS = 500  # a domain: more dots hide each other, and every dot is part of the page
+POINTS = 500  # per domain: more dots hide each other, and every dot is part of the page
 GAPS = 15
 CELLS = 20_000_000  # values of denoised rows held at once, for rows that are very long
 BINS = 20

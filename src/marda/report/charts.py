@@ -94,7 +94,7 @@ def rounded(value: float, digits: int = 4) -> float:
 
 
 def coloured(field: str, names: Sequence[str], colours: Sequence[str], **legend: Any) -> Any:
-    """A colour a name; one name alone needs no legend."""
+    """A colour per name; one name alone needs no legend."""
     scale = alt.Scale(domain=list(names), range=list(colours))
     shown = alt.Legend(**legend) if len(names) > 1 else None
     return alt.Color(f"{field}:N", scale=scale, legend=shown)
@@ -112,7 +112,7 @@ def intervals(
     low: float | None = None,
     high: float | None = None,
 ) -> Spec:
-    """A dot and its 95% interval a line."""
+    """A dot and its 95% interval per line."""
     data = inline(
         [{"name": n, "value": v.value, "low": v.low, "high": v.high, "of": str(v)} for n, v in rows]
     )
@@ -209,7 +209,7 @@ def lines(values: Sequence[float], *, across: str, up: str) -> Spec:
 
 
 def bars(rows: Sequence[tuple[str, str, float]], *, axis: str, form: str, tip: str) -> Spec:
-    """Bars ``(name, group, value)``, one colour a group; groups stand beside each other."""
+    """Bars ``(name, group, value)``, one colour per group; groups stand beside each other."""
     data = inline([{"name": n, "group": g, "value": rounded(v, 5)} for n, g, v in rows])
     groups = list(dict.fromkeys(g for _, g, _ in rows))
     names = list(dict.fromkeys(n for n, _, _ in rows))
