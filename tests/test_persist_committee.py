@@ -25,9 +25,9 @@ def fit(model, X=CASE.X, y=CASE.codes):
 
 
 @pytest.fixture
-def usual_looks(monkeypatch):
+def usual_inputs(monkeypatch):
     """Unit rows, and roots where most entries are zero, whatever predicts better."""
-    monkeypatch.setattr("marda.selection.looks.MARGIN", 1.0)
+    monkeypatch.setattr("marda.selection.inputs.MARGIN", 1.0)
 
 
 def plain(value):
@@ -46,7 +46,7 @@ def assert_same_choice(a, b):
         assert getattr(a, name, None) == getattr(b, name, None), name
     for one, other in zip(a.members_, b.members_, strict=True):
         assert (one.name, one.weight, one.spread) == (other.name, other.weight, other.spread)
-        assert one.view.kind == other.view.kind
+        assert one.inputs.kind == other.inputs.kind
         assert one.model.get_params() == other.model.get_params()
         assert not hasattr(other.model, "_left_out")
     np.testing.assert_array_equal(a.classes_, b.classes_)
@@ -55,7 +55,7 @@ def assert_same_choice(a, b):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("kind", ["dense", "zeros", "sparse"])
-def test_the_committee(kind, dtype, tmp_path, usual_looks):
+def test_the_ensemble(kind, dtype, tmp_path, usual_inputs):
     X = (CASE.X if kind == "dense" else COUNTS).astype(dtype)
     X = sp.csr_array(X) if kind == "sparse" else X
     model = fit(MDAClassifierCV(random_state=0), X)
@@ -117,8 +117,8 @@ def test_refused(model, words, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_members_share_what_is_the_same(tmp_path, usual_looks):
-    """Two views of the same sparse rows have the same zeros, which are stored once."""
+def test_members_share_what_is_the_same(tmp_path, usual_inputs):
+    """Two inputs of the same sparse rows have the same zeros, which are stored once."""
     rng = np.random.default_rng(0)
     X = sp.csr_array(rng.poisson(0.2, (110, 200)) + 2.0 * np.eye(110, 200, k=50))
     model = fit(MDAClassifierCV(random_state=0), X)
@@ -142,7 +142,7 @@ def test_a_refit_forgets_the_files_preprocessing_and_the_search(tmp_path):
 
 
 @pytest.fixture
-def saved(tmp_path, usual_looks):
+def saved(tmp_path, usual_inputs):
     fit(MDAClassifierCV(random_state=0), COUNTS).save(tmp_path / "m")
     return tmp_path / "m"
 
@@ -184,7 +184,7 @@ def test_hostile_fields_with_a_right_checksum(change, saved):
     assert_refused(saved, change)
 
 
-def test_skops_round_trips_the_committee(tmp_path):
+def test_skops_round_trips_the_ensemble(tmp_path):
     skops = pytest.importorskip("skops.io")
     for X in (CASE.X, sp.csr_array(COUNTS)):
         model = fit(MDAClassifierCV(random_state=0), X)
