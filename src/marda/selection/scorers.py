@@ -26,7 +26,7 @@ from marda.criteria import (
     proxy_a_distance,
     soft_neighbourhood_density,
 )
-from marda.selection._fitted import Fitted, Rows, split_rows
+from marda.selection.scored import ScoredEstimator, SideRows, split_rows
 
 __all__ = [
     "CRITERIA",
@@ -92,10 +92,12 @@ class Scorer(BaseEstimator, ABC):
         """
         name = type(self).__name__
         source, target = split_rows(name, X, y, sample_domain, labels=self._reads_source)
-        return float(self._score(Fitted(estimator, name), source, target)) + 0.0  # no "-0.0"
+        return (
+            float(self._score(ScoredEstimator(estimator, name), source, target)) + 0.0
+        )  # no "-0.0"
 
     @abstractmethod
-    def _score(self, model: Fitted, source: Rows, target: Rows) -> float:
+    def _score(self, model: ScoredEstimator, source: SideRows, target: SideRows) -> float:
         """The criterion."""
 
 
@@ -105,7 +107,7 @@ class PredictionEntropyScorer(Scorer):
     High for confident predictions, right or wrong.
     """
 
-    def _score(self, model: Fitted, source: Rows, target: Rows) -> float:
+    def _score(self, model: ScoredEstimator, source: SideRows, target: SideRows) -> float:
         return -entropy(model.probabilities(target))
 
 
@@ -115,7 +117,7 @@ class MutualInformationScorer(Scorer):
     High for predictions that are confident row by row and balanced over classes.
     """
 
-    def _score(self, model: Fitted, source: Rows, target: Rows) -> float:
+    def _score(self, model: ScoredEstimator, source: SideRows, target: SideRows) -> float:
         return mutual_information(model.probabilities(target))
 
 
@@ -139,7 +141,7 @@ class SoftNeighbourhoodDensityScorer(Scorer):
         self.max_rows = max_rows
         self.random_state = random_state
 
-    def _score(self, model: Fitted, source: Rows, target: Rows) -> float:
+    def _score(self, model: ScoredEstimator, source: SideRows, target: SideRows) -> float:
         return soft_neighbourhood_density(
             model.probabilities(target),
             temperature=self.temperature,
@@ -159,7 +161,7 @@ class _SourceRiskScorer(Scorer):
         self.seed = seed
 
     def _losses_and_weights(
-        self, model: Fitted, source: Rows, target: Rows
+        self, model: ScoredEstimator, source: SideRows, target: SideRows
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         if self.loss == "zero_one":
             losses = (model.labels(source) != source.y).astype(np.float64)
@@ -188,7 +190,7 @@ class ImportanceWeightedScorer(_SourceRiskScorer):
     def __init__(self, *, loss: str = "zero_one", features: str = "input", seed: int = 0) -> None:
         super().__init__(loss=loss, features=features, seed=seed)
 
-    def _score(self, model: Fitted, source: Rows, target: Rows) -> float:
+    def _score(self, model: ScoredEstimator, source: SideRows, target: SideRows) -> float:
         return -importance_weighted(*self._losses_and_weights(model, source, target))
 
 
@@ -209,7 +211,7 @@ class DeepEmbeddedScorer(_SourceRiskScorer):
     def __init__(self, *, loss: str = "log", features: str = "transform", seed: int = 0) -> None:
         super().__init__(loss=loss, features=features, seed=seed)
 
-    def _score(self, model: Fitted, source: Rows, target: Rows) -> float:
+    def _score(self, model: ScoredEstimator, source: SideRows, target: SideRows) -> float:
         return -dev_risk(*self._losses_and_weights(model, source, target))
 
 
@@ -222,7 +224,7 @@ class ReverseValidationScorer(Scorer):
 
     _reads_source = True
 
-    def _score(self, model: Fitted, source: Rows, target: Rows) -> float:
+    def _score(self, model: ScoredEstimator, source: SideRows, target: SideRows) -> float:
         guessed = model.labels(target)
         if len(np.unique(guessed)) == 1:  # nothing to learn; the way back knows one class, too
             back = np.full(len(source.y), guessed[0])
@@ -244,7 +246,7 @@ class ProxyADistanceScorer(Scorer):
     def __init__(self, *, seed: int = 0) -> None:
         self.seed = seed
 
-    def _score(self, model: Fitted, source: Rows, target: Rows) -> float:
+    def _score(self, model: ScoredEstimator, source: SideRows, target: SideRows) -> float:
         Fs, Ft = (model.features(rows, "transform") for rows in (source, target))
         return -proxy_a_distance(Fs, Ft, seed=self.seed)
 
@@ -269,7 +271,7 @@ class NeighbourAgreementScorer(Scorer):
         self.max_rows = max_rows
         self.random_state = random_state
 
-    def _score(self, model: Fitted, source: Rows, target: Rows) -> float:
+    def _score(self, model: ScoredEstimator, source: SideRows, target: SideRows) -> float:
         agreement = neighbour_agreement(
             model.features(target, "input"),
             model.labels(target),
