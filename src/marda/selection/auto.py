@@ -1,5 +1,7 @@
 """The default: an ensemble whose every number is a rule that reads the user's own rows.
 
+The rules, with their formulas in math.md §15:
+
 - Inputs are rows of unit length; where most entries are zero (counts, tf-idf), a second member
   sees their signed square roots, whose spread does not grow with their size. Where other inputs
   (roots, standardised columns, rows that keep their length) predict left-out source rows clearly

@@ -1,7 +1,7 @@
 """The ensemble: a weighted sum of the scores of a few fitted models, and its temperature.
 
 With members m of weight a_m, scores S_m and spread σ_m (the root mean square of S_m about its mean
-over classes, on the target rows of the fit), the scores of the ensemble are
+over classes, on the target rows of the fit), the scores of the ensemble are (math.md §15)
 
     S(x) = Σ_m a_m (S_m(x) − mean over classes of S_m(x)) / σ_m,
 

@@ -3,7 +3,7 @@
 `MDAClassifierCV` fits its models on one or several inputs of the same rows. Unit rows are the
 usual ones; where most entries are zero (counts, tf-idf), their signed square roots are used as
 well. Tables in many units, and rows whose length tells classes apart, need others: these replace
-the usual ones where they predict left-out source rows better by a margin (`choose_inputs`).
+the usual ones where they predict left-out source rows better by a margin (math.md §15).
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def choose_inputs(
     Parameters
     ----------
     kappas : mapping of InputOption to float
-        κ of left-out source rows (math.md §12), the usual inputs included.
+        κ of left-out source rows (math.md §12), those of the usual inputs included.
     usual : sequence of InputOption
         Replaced where the largest κ exceeds the mean of theirs by more than `MARGIN`.
     """

@@ -1,6 +1,6 @@
 """A search over candidates by label-free criteria: the best one, fitted on all rows.
 
-The candidate with the highest score wins. Scores come, by what is given,
+The candidate with the highest score wins (math.md §15). Scores come, by what is given,
 
 - from target predictions alone (`TARGET_CRITERIA`; candidates on the noise path share one
   factorisation, math.md §7),
