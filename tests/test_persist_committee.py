@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
-from marda import MDAClassifierCV
+from marda import MDAClassifierCV, load
 from marda.noise import Gaussian
 from marda.persist import ModelFileError
 from marda.persist.container import read_file
@@ -51,6 +53,18 @@ def assert_same_choice(a, b):
         assert not hasattr(other.model, "_left_out")
     np.testing.assert_array_equal(a.classes_, b.classes_)
     np.testing.assert_array_equal(a.domains_, b.domains_)
+
+
+def test_an_ensemble_of_version_0_1_predicts_what_it_did():
+    model = load(Path(__file__).parent / "data" / "ensemble-0.1.marda")
+    row = np.arange(24)
+    X = np.column_stack([3.0 * (row % 2) + row % 5, row % 7 - row % 2, row % 3])[::-1]
+    found = model.predict_proba(X[:4] + [1.0, 0.5, 0.0])[:, 1]
+    then = [0.9043056060228762, 0.08735858306668291, 0.9343666363712511, 0.1386605846325035]
+    np.testing.assert_allclose(found, then, rtol=1e-10)
+    assert [m.name for m in model.members_] == ["adapted, standard rows", "source only"]
+    assert {m.inputs.kind for m in model.ensemble_.members} == {"standard"}
+    assert model.source_skill_ == 0.75
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
