@@ -59,7 +59,7 @@ def test_an_ensemble_of_version_0_1_predicts_what_it_did():
     model = load(Path(__file__).parent / "data" / "ensemble-0.1.marda")
     row = np.arange(24)
     X = np.column_stack([3.0 * (row % 2) + row % 5, row % 7 - row % 2, row % 3])[::-1]
-    found = model.predict_proba(X[:4] + [1.0, 0.5, 0.0])[:, 1]
+    found = model.predict_proba(X[:4] + np.array([1.0, 0.5, 0.0]))[:, 1]
     then = [0.9043056060228762, 0.08735858306668291, 0.9343666363712511, 0.1386605846325035]
     np.testing.assert_allclose(found, then, rtol=1e-10)
     assert [m.name for m in model.members_] == ["adapted, standard rows", "source only"]
