@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from marda._memory import available_memory, format_bytes
 from marda._validation import UNLABELED
-from marda.criteria.neighbours import Agreement, nearest_neighbours
+from marda.criteria import Agreement, nearest_neighbours
 from marda.estimators.accuracy_estimation import recall_above_chance
 from marda.estimators.class_shares import Centred, CentredGram, Centring
 from marda.estimators.heads import (
