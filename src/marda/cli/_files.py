@@ -7,7 +7,6 @@ import json
 import sys
 import threading
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -83,7 +82,13 @@ def report_to(path: Path | None, kind: str) -> Any:
     from marda.report import require
 
     require()
-    return path, getattr(import_module(f"marda.report.{kind}"), f"{kind}_page")
+    if kind == "adapted":
+        from marda.report.adapted import adapted_page
+
+        return path, adapted_page
+    from marda.report.compared import compared_page
+
+    return path, compared_page
 
 
 def show(result: Any, lines: Sequence[str], as_json: bool) -> None:

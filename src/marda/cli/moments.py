@@ -86,7 +86,7 @@ def _build(parts: Any) -> None:
     add("--label", metavar="COL", help="column of labels; missing values mean no label")
     add("--features", metavar="COL,...", help="columns to read (default: all but the label)")
     add("--classes", metavar="L,...", help="all label names, if some may have no row here")
-    add("--class-grams", action="store_true", help="a Gram a class too: class weights need it")
+    add("--class-grams", action="store_true", help="a Gram per class too: class weights need it")
     add("--memory", metavar="SIZE", help="memory that batches may take, such as 500MB")
     add("--checkpoint", type=Path, metavar="FILE", help="continue from this file if killed")
     _output(parser)

@@ -207,7 +207,7 @@ def _matrix(source: Table, target: Table, missing: str, scale: str) -> Matrix:
     plain = Matrix(max(widths) if sparse else widths[0], source.block_names, sparse)
     if missing == "error" and scale == "none":
         return plain
-    rows = [plain._ordered(table, table.block) for table in (source, target)]
+    rows = [plain.ordered(table, table.block) for table in (source, target)]
     if sparse:
         squares = sum((np.asarray(X.multiply(X).sum(0)) for X in rows), np.zeros(plain.width))
         root = np.sqrt(squares / sum(X.shape[0] for X in rows))

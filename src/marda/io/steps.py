@@ -195,7 +195,7 @@ class Matrix(Step):
                 f"{table.path} holds columns, but the model wants a matrix of {self.width} "
                 "features: give npz, mat or svmlight."
             )
-        block = self._ordered(table, block)
+        block = self.ordered(table, block)
         values = block.data if sp.issparse(block) else block
         gone = np.isnan(values)
         if gone.any():
@@ -210,7 +210,7 @@ class Matrix(Step):
             return sp.csr_array(block.multiply(1 / np.array(self.scale)))
         return block / np.array(self.scale) if self.scale else block
 
-    def _ordered(self, table: Table, block: Any) -> Any:
+    def ordered(self, table: Table, block: Any) -> Any:
         """Features by name if there are names, else by place."""
         if self.names and table.block_names:
             place = {name: k for k, name in enumerate(table.block_names)}

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from marda._machine import available_cores
 from marda.moments._optional import is_dask, require
-from marda.moments.batches import Collector, _holds
+from marda.moments.batches import Collector, holds_mark
 from marda.moments.parquet import ROLES, ParquetRows
 from marda.moments.stats import Moments
 from marda.moments.streams import Part
@@ -96,7 +97,7 @@ def _merge(parts: Sequence[_Partial | None], options: _Options) -> _Partial | No
             total = part if total is None else total
             continue
         total = _Partial(total.moments + part.moments, total.marked or part.marked)
-    if total is not None and total.marked and _holds(total.moments.classes, options.unlabeled):
+    if total is not None and total.marked and holds_mark(total.moments.classes, options.unlabeled):
         raise ValueError(
             f"the mark of unlabelled target rows, {options.unlabeled!r}, is also a class of other "
             "rows: mark them otherwise, with unlabeled=…"
@@ -261,7 +262,7 @@ def _n_threads() -> int:
     """Threads of the current cluster, or of this machine."""
     client = _client()
     if client is None:
-        return os.cpu_count() or 1
+        return available_cores()
     return max(1, int(sum(client.nthreads().values())))
 
 
@@ -364,7 +365,7 @@ def start_local(n_workers: int | None = None, *, memory: str | int = "auto") -> 
     """A client of worker processes on this machine; closing it ends them."""
     distributed = require("distributed", "dask")
     return distributed.Client(
-        n_workers=n_workers or os.cpu_count() or 1,
+        n_workers=n_workers or available_cores(),
         threads_per_worker=1,
         processes=True,
         memory_limit=memory,

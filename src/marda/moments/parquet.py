@@ -203,7 +203,7 @@ def moments_from_parquet(
     unlabeled : default=-1
         Mark of unlabelled target rows.
     class_grams : bool, default=False
-        Keep a Gram a class.
+        Keep a Gram per class.
     memory : int, default=None
         Bytes that batches may take together with their copies.
     checkpoint : path, default=None

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix
 
-from marda.criteria.rows import places
+from marda.criteria import sample_places
 from marda.diagnostics import (
     Change,
     Evidence,
@@ -28,7 +28,7 @@ from marda.diagnostics import (
     mmd,
     prediction_findings,
 )
-from marda.diagnostics.bootstrap import bootstrap_mean
+from marda.diagnostics.intervals import bootstrap_mean
 from marda.diagnostics.verdict import Comparison, compared_text
 from marda.io import InputError
 from marda.io.atomic import replacing
@@ -233,7 +233,7 @@ def _sampled(data: Data) -> list[Any]:
 
 def _places(data: Data) -> list[NDArray[np.int64]]:
     rng = np.random.default_rng(0)
-    return [places(X, 500, rng) for X in (data.Xs, data.Xt)]
+    return [sample_places(X, 500, rng) for X in (data.Xs, data.Xt)]
 
 
 def _denoised(data: Data, model: Any) -> list[Any]:

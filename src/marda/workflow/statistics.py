@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda._validation import UNLABELED
-from marda.diagnostics.findings import share_findings
 from marda.diagnostics.verdict import Facts, next_step
+from marda.diagnostics.warnings import share_findings
 from marda.estimators import MDAClassifier
 from marda.io import InputError, Preprocessing, replacing
 from marda.io.labels import check_classes

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda._validation import UNLABELED
-from marda.diagnostics.findings import FEW_ROWS, Finding
 from marda.diagnostics.verdict import statistics_text
+from marda.diagnostics.warnings import FEW_ROWS, Finding
 from marda.moments import Moments
 
 __all__ = ["Domain", "Summary", "summarize"]
