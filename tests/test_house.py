@@ -47,7 +47,6 @@ KNOWN: set[str] = {
     "persist/classifiers.py: takes fitted._y",
     "persist/state.py: takes estimator._centers",
     "persist/state.py: takes estimator._layers",
-    "report/page.py: by a string: import_module(name)",
     "selection/__init__.py: more than 12 modules in a folder",
     "selection/_bases.py: takes path._basis",
     "selection/_bases.py: takes self._path._basis",
@@ -149,7 +148,13 @@ def strings(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
     named = {  # getattr(...) → the name that it is given
         node.value: ast.unparse(node.targets[0]) for node in nodes if isinstance(node, ast.Assign)
     }
-    texts = [str(node.value) for node in nodes if isinstance(node, ast.Constant)]
+    data = {  # importlib.resources.files("marda.report"): a folder, not a module
+        constant
+        for node in nodes
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("files")
+        for constant in node.args
+    }
+    texts = [str(n.value) for n in nodes if isinstance(n, ast.Constant) and n not in data]
     ours = any(re.fullmatch(r"marda(\.\w+)+", text) for text in texts)
     for node in nodes:
         if isinstance(node, ast.Subscript) and ast.unparse(node.value) in ("globals()", "vars()"):
