@@ -414,3 +414,14 @@ class FakeMetadata:
 
     def row_group(self, g):
         return type("Group", (), {"num_rows": 250})
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (3, 1)])
+@pytest.mark.parametrize("kind", ["npz", "mat"])
+def test_a_matrix_of_one_row_or_column_is_known_by_its_name(tmp_path, kind, shape):
+    path, rows = tmp_path / f"rows.{kind}", np.arange(3.0).reshape(shape)
+    np.savez(path, X=rows) if kind == "npz" else scipy.io.savemat(path, {"X": rows})
+    np.testing.assert_array_equal(read_table(path).block, rows)
+    np.savez(path, other=rows) if kind == "npz" else scipy.io.savemat(path, {"other": rows})
+    with pytest.raises(InputError, match="holds no matrix of features: name one X"):
+        read_table(path)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marda.estimators._denoised import ROUNDINGS
 from marda.estimators.kernel import syrk
 
 __all__ = ["InnerProducts"]
@@ -46,12 +47,16 @@ class InnerProducts:
         C = C.astype(self._rows.dtype)
         place = self._place
         cross = (self._rows @ C.T)[:, place]
+        shift = (C @ C.T)[np.ix_(place, place)]
         inner = self._gram - cross
         inner -= cross.T
-        inner += (C @ C.T)[np.ix_(place, place)]
+        inner += shift
         if self._normalize:
-            lengths = np.sqrt(np.maximum(inner.diagonal(), 0))
-            lengths = np.where(lengths > 0, lengths, 1).astype(inner.dtype)
+            squares, own = inner.diagonal(), np.arange(len(inner))
+            summed = self._gram.diagonal() + 2 * np.abs(cross[own, own]) + shift.diagonal()
+            # Rows that are their own centre but for rounding have no direction: products of 0.
+            nothing = squares <= ROUNDINGS * np.finfo(inner.dtype).eps * summed
+            lengths = np.sqrt(np.where(nothing, np.inf, squares)).astype(inner.dtype)
             inner /= lengths
             inner /= lengths[:, None]
         return np.asarray(inner)

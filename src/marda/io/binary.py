@@ -175,11 +175,14 @@ def mat_batches(path: Path, rows: int, columns: Collection[str] | None) -> Itera
 
 
 def _from_arrays(path: Path, arrays: Mapping[str, Any]) -> Table:
-    matrices = {
+    planes = {
         name: a
         for name, a in arrays.items()
-        if sp.issparse(a) or (a.ndim == 2 and a.dtype.kind in "fiub" and min(a.shape) > 1)
+        if sp.issparse(a) or (a.ndim == 2 and a.dtype.kind in "fiub" and a.size)
     }
+    matrices = {name: a for name, a in planes.items() if sp.issparse(a) or min(a.shape) > 1}
+    # One row or one column is a vector to MATLAB: only its name tells that it is not.
+    matrices = matrices or {name: a for name, a in planes.items() if name in BLOCK_NAMES}
     name = next((n for n in BLOCK_NAMES if n in matrices), None)
     if name is None and matrices:
         name = max(matrices, key=lambda n: float(np.prod(matrices[n].shape)))
