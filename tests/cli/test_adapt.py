@@ -170,7 +170,7 @@ def test_a_bar_on_a_terminal_after_a_while(monkeypatch, capsys):
     pytest.importorskip("rich")
     import time
 
-    from marda.cli._files import Progress
+    from marda._progress import Progress
 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with Progress(delay=0.01) as progress:

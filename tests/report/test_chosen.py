@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from marda import MDAClassifierCV
+from marda.adaptation import adapt
+from marda.adaptation.data import read_data
 from marda.diagnostics import gather
-from marda.workflow import adapt
-from marda.workflow.data import read_data
 from report_pages import SAMPLE
 
 pytest.importorskip("altair")

@@ -7,12 +7,12 @@ import pytest
 
 pytest.importorskip("altair")
 
+from marda.adaptation import ReadOptions, adapt
+from marda.adaptation.judgement import Judgement
 from marda.diagnostics import Interval
 from marda.diagnostics.verdict import benchmark_verdict
 from marda.report.numbers import counted, percent, points_text, signed
 from marda.report.parts import confusion
-from marda.workflow import ReadOptions, adapt
-from marda.workflow.judging import Judgement
 
 
 def judgement(value, low, high):

@@ -1,16 +1,13 @@
-"""What the commands on the user's files share: options, printing, progress."""
+"""What the commands on the user's files share: options and printing."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
-import threading
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from marda.cli._common import Once, joint
 
@@ -63,7 +60,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def read_options(args: argparse.Namespace) -> Any:
     """`ReadOptions` of the arguments."""
-    from marda.workflow import ReadOptions
+    from marda.adaptation import ReadOptions
 
     return ReadOptions(
         label=args.label,
@@ -89,55 +86,3 @@ def report_to(path: Path | None, kind: str) -> Any:
 def show(result: Any, lines: Sequence[str], as_json: bool) -> None:
     """Print a result for a machine or a person."""
     print(json.dumps(result.to_json(), ensure_ascii=False) if as_json else "\n".join(lines))
-
-
-class Progress:
-    """A bar with the time left, on a terminal and only for work that lasts over two seconds."""
-
-    def __init__(self, delay: float = 2.0) -> None:
-        self.done, self.what = 0.0, ""
-        self.bar: Any = None
-        self.task: Any = None
-        self._timer = threading.Timer(delay, self._start) if sys.stderr.isatty() else None
-
-    def __enter__(self) -> Self:
-        if self._timer is not None:
-            self._timer.daemon = True
-            self._timer.start()
-        return self
-
-    def __call__(self, done: float, what: str) -> None:
-        """Take the share that is done and what comes next."""
-        self.done, self.what = done, what
-        if self.bar is not None:
-            self.bar.update(self.task, completed=done, description=what)
-
-    def _start(self) -> None:
-        try:
-            from rich.console import Console
-            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-            from rich.progress import Progress as Bar
-        except ImportError:
-            print(f"{self.what} …", file=sys.stderr)
-            return
-        columns = (TextColumn("{task.description}"), BarColumn(24), TimeElapsedColumn())
-        left = (TextColumn("left"), TimeRemainingColumn())
-        console = Console(stderr=True)
-        bar = Bar(*columns, *left, console=console, transient=True)
-        self.task = bar.add_task(self.what, total=1.0)
-        bar.update(self.task, completed=self.done)
-        bar.start()
-        self.bar = bar  # last: the other thread updates whatever stands here
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            if self._timer.is_alive():
-                self._timer.join()  # a bar that is just starting must be stopped too
-        if self.bar is not None:
-            self.bar.stop()

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from marda._progress import Progress
 from marda.cli._common import add_command
 from marda.cli._files import (
-    Progress,
     add_file_options,
     add_model_options,
     read_options,
@@ -42,9 +42,9 @@ def register(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare and print."""
-    from marda.workflow import compare
-    from marda.workflow.comparing import METHODS
-    from marda.workflow.text import compared_lines
+    from marda.adaptation import compare
+    from marda.adaptation.compare import METHODS
+    from marda.adaptation.lines import compared_lines
 
     report = report_to(args.report, "compared")
     with Progress() as progress:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from marda._memory import peak_mb
+from marda.adaptation import Compared
 from marda.diagnostics.verdict import compared_verdict
 from marda.report import charts
 from marda.report.html import Cells, Chart, Number, Section, paragraph, points, table
@@ -26,7 +27,6 @@ from marda.report.parts import (
     times,
     warnings,
 )
-from marda.workflow import Compared
 
 __all__ = ["compared_page"]
 

@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from marda.adaptation.adapt import Adapted
+from marda.adaptation.compare import Compared
+from marda.adaptation.methods import method_of
+from marda.adaptation.predict import Predicted
+from marda.adaptation.statistics import AdaptedFromStatistics, Domain
 from marda.diagnostics import Facts, Finding
 from marda.diagnostics.verdict import expected_text
-from marda.workflow.adapting import Adapted
-from marda.workflow.comparing import Compared
-from marda.workflow.methods import method_of
-from marda.workflow.predicting import Predicted
-from marda.workflow.statistics import AdaptedFromStatistics
-from marda.workflow.summary import Domain
 
-__all__ = ["adapted_lines", "compared_lines", "predicted_lines", "statistics_lines"]
+__all__ = ["adapted_lines", "compared_lines", "predicted_lines"]
 
 SETTINGS = {
     "US": "no labels in the target",
@@ -25,8 +24,10 @@ SETTINGS = {
 }
 
 
-def adapted_lines(result: Adapted) -> list[str]:
+def adapted_lines(result: Adapted | AdaptedFromStatistics) -> list[str]:
     """Verdict first, then evidence, warnings and files."""
+    if isinstance(result, AdaptedFromStatistics):
+        return _statistics_lines(result)
     diagnosis, verdict = result.diagnosis, result.diagnosis.verdict
     if result.judgement is not None:  # labels say more than distances
         judged = result.judgement.verdict(every=result.n_labelled_target == result.n_target)
@@ -47,7 +48,7 @@ def adapted_lines(result: Adapted) -> list[str]:
     return lines + _end(result, diagnosis.findings)
 
 
-def statistics_lines(result: AdaptedFromStatistics) -> list[str]:
+def _statistics_lines(result: AdaptedFromStatistics) -> list[str]:
     """The same, where no rows were held."""
     summary = result.summary
     n_source, n_target = summary.n_rows("source"), summary.n_rows("target")
@@ -126,7 +127,7 @@ def predicted_lines(result: Predicted) -> list[str]:
 
 
 def compared_lines(result: Compared) -> list[str]:
-    """Verdict first, then a line a method and the pairs that differ."""
+    """Verdict first, then a line per method and the pairs that differ."""
     first = result.results[0].method
     lines = [result.verdict, ""]
     lines.append(f"{'method':8} {'accuracy':22} {f'as {first}':>8}  MMD after")

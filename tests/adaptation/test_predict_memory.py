@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from marda.workflow import ReadOptions, adapt
+from marda.adaptation import ReadOptions, adapt
 from measured import run_measured
 
 D, GROUP = 20, 250_000

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from marda.adaptation.data import PathLike, Progress, input_errors, silent
+from marda.adaptation.methods import classes_and_probabilities
 from marda.estimators import MDAClassifier
 from marda.io import InputError, PredictionWriter, Preprocessing, detect_format, read_batches
 from marda.io.binary import pyarrow
@@ -16,8 +18,6 @@ from marda.io.formats import parquet_files
 from marda.io.steps import Matrix, Number
 from marda.persist import load
 from marda.selection import MDAClassifierCV
-from marda.workflow.data import PathLike, Progress, input_errors, silent
-from marda.workflow.scoring import classes_and_probabilities
 
 __all__ = ["Predicted", "load_model", "predict", "predict_rows"]
 
@@ -29,7 +29,7 @@ Classifier = MDAClassifier | MDAClassifierCV
 
 @dataclass(frozen=True)
 class Predicted:
-    """What `predict` did: rows, and rows a class."""
+    """What `predict` did: rows, and rows per class."""
 
     n_rows: int
     counts: dict[Any, int]
@@ -110,7 +110,7 @@ def predict_rows(
     id: str | None = None,
     progress: Progress = silent,
 ) -> dict[Any, int]:
-    """Score the rows of a file with a model in memory; gives rows a class."""
+    """Score the rows of a file with a model in memory; gives rows per class."""
     width = max(1, chosen.n_features)
     rows = max(256, min(MAX_BATCH_ROWS, BATCH_BYTES // (8 * width)))
     key = id or chosen.id

@@ -1,4 +1,4 @@
-"""Two files in; predictions and a model file out."""
+"""`adapt`: files in; predictions, a model and a report out; in memory, or else in batches."""
 
 from __future__ import annotations
 
@@ -11,33 +11,46 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.diagnostics import Diagnosis, Evidence, diagnose, gather
-from marda.io import PredictionWriter, Preprocessing
-from marda.io.atomic import replacing
-from marda.persist import save
-from marda.workflow.data import (
+from marda._memory import format_bytes
+from marda.adaptation.data import (
+    Outputs,
     PathLike,
     Progress,
     ReadOptions,
     Sources,
     Watch,
+    check_names,
+    check_predictions,
     input_errors,
+    is_parquet,
+    memory_budget,
     names_of,
     read_data,
+    refuse_report,
+    rows_size,
     silent,
     sources_of,
 )
-from marda.workflow.judging import Judgement, judge
-from marda.workflow.methods import classifier_of, make_classifier, method_of
-from marda.workflow.outputs import check_names, check_predictions
-from marda.workflow.scoring import classes_and_probabilities
+from marda.adaptation.judgement import Judgement, judge
+from marda.adaptation.methods import (
+    classes_and_probabilities,
+    classifier_of,
+    make_classifier,
+    method_of,
+)
+from marda.adaptation.statistics import AdaptedFromStatistics
+from marda.adaptation.stream import Cluster, adapt_streaming, quiet
+from marda.diagnostics import Diagnosis, Evidence, diagnose, gather
+from marda.io import InputError, PredictionWriter, Preprocessing
+from marda.io.atomic import replacing
+from marda.persist import save
 
-__all__ = ["Adapted", "adapt"]
+__all__ = ["Adapted", "adapt", "too_large"]
 
 
 @dataclass(frozen=True)
 class Adapted:
-    """What `adapt` did.
+    """What `adapt` did with rows in memory.
 
     Attributes
     ----------
@@ -48,9 +61,9 @@ class Adapted:
     diagnosis : Diagnosis
         Distances, warnings and the verdict.
     inputs : tuple of str
-        Names of the files of the source, and of the target's.
+        Names of the files of the source, and of the target.
     times : tuple of (str, float)
-        Seconds by step.
+        Seconds per step.
     evidence, judgement : Evidence and Judgement, or None
         What a report shows; the second only where the target has labels.
     """
@@ -103,11 +116,17 @@ def adapt(
     out: PathLike | None = None,
     model: PathLike | None = None,
     report: tuple[PathLike, Callable[[Adapted], str]] | None = None,
+    memory: str | None = None,
+    cluster: Cluster | None = None,
+    announce: Callable[[str], None] = quiet,
     progress: Progress = silent,
     method: str | None = None,
     **parameters: Any,
-) -> Adapted:
+) -> Adapted | AdaptedFromStatistics:
     """Learn from two files a classifier for the second.
+
+    Rows that fit into `memory` are held there. Parquet files beyond it are read in batches, and
+    give the model of all their rows to rounding; other files beyond it are refused.
 
     Parameters
     ----------
@@ -119,18 +138,92 @@ def adapt(
     out, model : paths, default=None
         Where to write predictions and the model.
     report : path and function, default=None
-        Where to write what the function makes of the result. All files are written, or none is.
+        Where to write what the function makes of the result, which needs rows in memory. All files
+        are written, or none is.
+    memory : str, default=None
+        What rows may take: "4GB", "30%" of the free memory, or a quarter of it.
+    cluster : Cluster, default=None
+        Read row groups of Parquet files on its workers, whatever their size.
+    announce : callable
+        Called with sentences about a pass in batches before it begins.
     progress : callable
         Called with the share of the work done and what comes next.
     method : str, default=None
-        "auto", or one of `MDAClassifier`; None: "auto", or "S1D" with parameters.
+        "auto", or one of `MDAClassifier`; None: "auto", or "S1D" with parameters or in batches.
     **parameters
         Of `MDAClassifier`; those that are None have their defaults.
 
     Returns
     -------
-    Adapted
+    Adapted or AdaptedFromStatistics
+        The second where rows were read in batches.
     """
+    reason = None if cluster is not None else too_large(source, target, options, memory)
+    if cluster is None and reason is None:
+        return _adapt_in_memory(
+            source, target, options, out, model, report, progress, method, **parameters
+        )
+    refuse_report(report, "rows are not held in memory here")
+    return adapt_streaming(
+        source,
+        target,
+        options,
+        Outputs(target, options.format, options.id, out, model),
+        memory=memory,
+        cluster=cluster,
+        method=method,
+        reason=reason,
+        announce=announce,
+        progress=progress,
+        **parameters,
+    )
+
+
+def too_large(
+    source: Sources, target: PathLike, options: ReadOptions, memory: str | None = None
+) -> str | None:
+    """Why rows have to be read in batches, or None if they fit into memory.
+
+    Parameters
+    ----------
+    source, target : paths
+        Files, or folders of Parquet files; a list of them gives several sources.
+    options : ReadOptions
+        Columns and how to read them.
+    memory : str or None
+        "4GB", "30%" of the free memory, or a quarter of it.
+    """
+    budget = memory_budget(memory)
+    left_out = {options.label, options.id, *options.drop}
+    sizes = [
+        (path, rows_size(path, options.format, left_out)) for path in (*sources_of(source), target)
+    ]
+    total = sum(size for _, size in sizes)
+    if total <= budget:
+        return None
+    why = f"more than the {format_bytes(budget)} that rows may take (--memory)"
+    for path, size in sizes:
+        if size and not is_parquet(path, options.format):
+            raise InputError(
+                f"{path} is too large ({format_bytes(size)}; with the others "
+                f"{format_bytes(total)}, {why}): convert it to Parquet, which is read in batches, "
+                "or allow more memory."
+            )
+    return f"the rows take {format_bytes(total)}, {why}, so they are read in batches."
+
+
+def _adapt_in_memory(
+    source: Sources,
+    target: PathLike,
+    options: ReadOptions,
+    out: PathLike | None,
+    model: PathLike | None,
+    report: tuple[PathLike, Callable[[Adapted], str]] | None,
+    progress: Progress,
+    method: str | None,
+    **parameters: Any,
+) -> Adapted:
+    """`adapt` with all rows at once."""
     watch = Watch(progress)
     with ExitStack() as stack:
         watch(0.0, "reading")

@@ -15,17 +15,18 @@ from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import KFold
 
 from marda._order import row_order
+from marda.adaptation.data import Data
 from marda.diagnostics import Interval
 from marda.diagnostics.bootstrap import bootstrap_mean
 from marda.diagnostics.verdict import FEW_LABELS, Judged, Verdict, judged_verdict
 from marda.estimators import MDAClassifier
-from marda.workflow.data import Data
 
 __all__ = ["FEW_LABELS", "Judgement", "Pair", "judge", "mcnemar", "pairs_of"]
 
 LEVEL = 0.05
 FOLDS = 5
-DEAR = 1e10  # operations of one fit from which on a fifth of the labels judges alone
+#: Operations of one fit from which on a fifth of the labels judges alone.
+EXPENSIVE_FIT = 1e10
 
 
 @dataclass(frozen=True)
@@ -76,14 +77,14 @@ class Judgement:
 def judge(data: Data, model: Any, *, seed: int = 0) -> Judgement | None:
     """Cross-validate on the labelled target rows; None where they are too few.
 
-    Where a fit is dear, one fifth of the labels is held out and judges alone.
+    Where a fit is expensive, one fifth of the labels is held out and judges alone.
 
     Parameters
     ----------
     data : Data
         Rows and labels.
     model : classifier
-        Whose parameters are judged; it is cloned and fitted once a fold.
+        Whose parameters are judged; it is cloned and fitted once per fold.
     """
     places = np.flatnonzero(data.known)
     if len(places) < FEW_LABELS:
@@ -95,7 +96,7 @@ def judge(data: Data, model: Any, *, seed: int = 0) -> Judgement | None:
     folds = KFold(FOLDS, shuffle=True, random_state=seed).split(places)
     cost = float(X.shape[0]) * X.shape[1] * min(X.shape)
     judges, guesses = [], []
-    for _, held in islice(folds, None if cost < DEAR else 1):
+    for _, held in islice(folds, None if cost < EXPENSIVE_FIT else 1):
         hidden = len(data.ys) + places[held]
         shown = y.copy()
         shown[hidden] = unlabelled[hidden]

@@ -11,6 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix
 
+from marda.adaptation.data import (
+    Data,
+    PathLike,
+    Progress,
+    ReadOptions,
+    Sources,
+    Watch,
+    check_names,
+    input_errors,
+    names_of,
+    read_data,
+    silent,
+    sources_of,
+)
+from marda.adaptation.judgement import Pair, pairs_of
+from marda.adaptation.methods import AUTO, make_classifier
 from marda.criteria.rows import places
 from marda.diagnostics import (
     Change,
@@ -32,22 +48,6 @@ from marda.diagnostics.bootstrap import bootstrap_mean
 from marda.diagnostics.verdict import Comparison, compared_text
 from marda.io import InputError
 from marda.io.atomic import replacing
-from marda.workflow.data import (
-    Data,
-    PathLike,
-    Progress,
-    ReadOptions,
-    Sources,
-    Watch,
-    input_errors,
-    names_of,
-    read_data,
-    silent,
-    sources_of,
-)
-from marda.workflow.judging import Pair, pairs_of
-from marda.workflow.methods import AUTO, make_classifier
-from marda.workflow.outputs import check_names
 
 __all__ = ["Compared", "Details", "MethodResult", "compare"]
 
@@ -95,7 +95,7 @@ class Details:
 
 @dataclass(frozen=True)
 class Compared:
-    """What `compare` found; `details` (one a method) and `before` are for a report."""
+    """What `compare` found; `details` (one per method) and `before` are for a report."""
 
     results: tuple[MethodResult, ...]
     pairs: tuple[Pair, ...]

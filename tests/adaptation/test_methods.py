@@ -7,7 +7,7 @@ import pytest
 from scipy.special import softmax
 
 from marda import MDAClassifier, MDAClassifierCV
-from marda.workflow.scoring import classes_and_probabilities
+from marda.adaptation.methods import chosen_method, classes_and_probabilities
 from problems import make_case
 
 CASE = make_case("US", n_classes=3)
@@ -71,3 +71,11 @@ def test_classifiers_of_others_predict_by_their_own_rule():
     codes, P = classes_and_probabilities(Foreign([(0.0, 1.0, 2.0)]), None)
     assert codes.tolist() == [2]
     assert P.argmax(1).tolist() == [0]
+
+
+def test_the_default_method_is_chosen_in_one_place():
+    assert chosen_method("J12", rows=True) == ("J12", ())
+    assert chosen_method("J12", rows=False) == ("J12", ())
+    method, notes = chosen_method(None, rows=False)
+    assert method == "S1D"
+    assert "no --method was named: S1D" in notes[0]

@@ -1,8 +1,11 @@
-"""Which method a command runs when none is named, and the estimator that a name means."""
+"""Methods by name: which runs when none is named, its estimator, and what that says of rows."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from marda.estimators import MDAClassifier
 from marda.io import InputError
@@ -13,6 +16,7 @@ __all__ = [
     "FROM_STATISTICS",
     "WITH_PARAMETERS",
     "chosen_method",
+    "classes_and_probabilities",
     "classifier_of",
     "make_classifier",
     "method_of",
@@ -22,6 +26,8 @@ AUTO = "auto"
 #: Where noise or a classifier is given, of which "auto" chooses its own.
 WITH_PARAMETERS = "S1D"
 FROM_STATISTICS = "S1D"
+#: Probabilities that differ by more have scores of the same order, whatever a softmax rounded.
+CLEAR = 1e-12
 
 
 def chosen_method(method: str | None, *, rows: bool) -> tuple[str, tuple[str, ...]]:
@@ -75,3 +81,19 @@ def classifier_of(model: Any) -> str:
     if isinstance(model, MDAClassifierCV):
         return " + ".join(f"{m.weight:.2g} × {m.name}" for m in model.members_)
     return str(model.classifier)
+
+
+def classes_and_probabilities(model: Any, X: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Places of the predicted classes in `classes_`, and probabilities of all classes.
+
+    The classes are those of `predict`. marda's classifiers predict the class of the highest score
+    and rank probabilities as scores, so that `predict_proba` tells both; `predict` is asked too
+    where two probabilities are too close to tell whose score is higher, and where the classifier
+    is another library's, which may predict by another rule.
+    """
+    P = model.predict_proba(X)
+    own = isinstance(getattr(model, "classifier", "ridge"), str)
+    second, first = np.partition(P, (-2, -1), axis=1)[:, -2:].T
+    if own and (first - second > CLEAR).all():  # not if any is NaN
+        return P.argmax(1), P
+    return np.searchsorted(model.classes_, model.predict(X)).astype(np.int64), P

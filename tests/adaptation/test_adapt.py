@@ -1,59 +1,16 @@
-"""adapt, predict and compare as functions: the same labels as from Python, whatever the format."""
+"""`adapt`: the same labels as from Python, whatever the format; in memory or in batches."""
 
 from __future__ import annotations
 
 import csv
+import importlib
 
 import numpy as np
 import pytest
-import scipy.io
-from sklearn.datasets import dump_svmlight_file
 
-import marda.workflow.predicting as predict_module
-from marda import MDAClassifier, pack
+from adaptation.small import XS, XT, YS, YT, from_python, write
+from marda.adaptation import ReadOptions, adapt, load_model, predict
 from marda.io import InputError, read_table
-from marda.workflow import ReadOptions, adapt, compare, load_model, predict
-from marda.workflow.judging import mcnemar
-
-D = 4
-RNG = np.random.default_rng(5)
-YS, YT = np.arange(60) % 3, np.arange(45) % 3
-CENTRES = RNG.normal(0, 2, (3, D))
-XS = CENTRES[YS] + RNG.normal(0, 1, (60, D))
-XT = CENTRES[YT] + RNG.normal(0.7, 1, (45, D))
-NAMES = [f"f{k}" for k in range(D)]
-
-
-def write(path, X, y=None, ids=None):
-    """Write rows; y may hold None."""
-    kind = path.suffix[1:]
-    if kind == "csv":
-        with path.open("w", newline="") as file:
-            out = csv.writer(file)
-            out.writerow(
-                [*(["id"] if ids is not None else []), *NAMES, *(["y"] if y is not None else [])]
-            )
-            for k, row in enumerate(X.tolist()):
-                label = [] if y is None else ["" if y[k] is None else y[k]]
-                out.writerow([*([ids[k]] if ids is not None else []), *row, *label])
-    elif kind == "parquet":
-        pa = pytest.importorskip("pyarrow")
-        import pyarrow.parquet as pq
-
-        columns = {name: X[:, k] for k, name in enumerate(NAMES)}
-        pq.write_table(pa.table(columns if y is None else {**columns, "y": list(y)}), path)
-    elif kind == "svm":
-        dump_svmlight_file(X, np.full(len(X), -9) if y is None else y, str(path))
-    elif kind == "npz":
-        np.savez(path, X=X, **({} if y is None else {"y": y}))
-    else:
-        scipy.io.savemat(path, {"X": X, **({} if y is None else {"y": y})})
-    return path
-
-
-def from_python(method="S1D", yt=None, **options):
-    X, y, domain = pack(XS, YS, XT, yt)
-    return MDAClassifier(method, **options).fit(X, y, sample_domain=domain)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "svm", "npz", "mat"])
@@ -121,40 +78,6 @@ def test_ids_are_carried_through(tmp_path, out):
     assert not (tmp_path / "x.csv").exists()
 
 
-def test_batches_do_not_change_predictions(tmp_path, monkeypatch):
-    source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT)
-    adapt(source, target, ReadOptions("y"), out=tmp_path / "a.csv", model=tmp_path / "m")
-    monkeypatch.setattr(predict_module, "MAX_BATCH_ROWS", 300)
-    many = write(tmp_path / "many.csv", np.tile(XT, (20, 1)))
-    done = predict(tmp_path / "m", many, tmp_path / "b.csv")
-    assert done.n_rows == 900
-    first = read_table(tmp_path / "a.csv")["prediction"].tolist()
-    assert read_table(tmp_path / "b.csv")["prediction"].tolist() == first * 20
-    assert sum(done.counts.values()) == 900
-
-
-@pytest.mark.parametrize("named", [True, False])
-def test_models_saved_from_python_serve_too(tmp_path, named):
-    pd = pytest.importorskip("pandas")
-    X, y, domain = pack(XS, YS, XT)
-    rows = pd.DataFrame(X, columns=NAMES) if named else X
-    model = MDAClassifier().fit(rows, y, sample_domain=domain)
-    model.save(tmp_path / "m")
-    new = write(tmp_path / ("n.csv" if named else "n.npz"), XT)
-    predict(tmp_path / "m", new, tmp_path / "p.csv")
-    wanted = model.predict(rows[len(XS) :])
-    assert read_table(tmp_path / "p.csv")["prediction"].tolist() == [str(v) for v in wanted]
-
-
-def test_columns_of_a_file_that_lie_are_refused_before_names_are_made(tmp_path):
-    model = from_python()
-    step = {"kind": "matrix", "width": 10**15}
-    model.preprocessing_ = {"version": 1, "label": "y", "id": None, "steps": [step]}
-    model.save(tmp_path / "m")
-    with pytest.raises(InputError, match="do not fit"):
-        load_model(tmp_path / "m")
-
-
 def test_text_and_categories_end_to_end(tmp_path):
     rng = np.random.default_rng(0)
     words = {0: ["good", "fine"], 1: ["bad", "poor"]}
@@ -179,7 +102,8 @@ def test_nothing_is_written_if_the_model_cannot_be(tmp_path, monkeypatch):
     def full(model, path):
         raise OSError("no space left")
 
-    monkeypatch.setattr("marda.workflow.adapting.save", full)
+    module = importlib.import_module("marda.adaptation.adapt")  # not the function
+    monkeypatch.setattr(module, "save", full)
     source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT)
     files = {"out": tmp_path / "p.csv", "report": (tmp_path / "r.html", lambda result: "page")}
     with pytest.raises(OSError, match="no space"):
@@ -199,29 +123,6 @@ def test_a_report_sees_the_result_and_nothing_is_written_if_it_fails(tmp_path):
     assert done.evidence.target.sum() == len(XT)
     assert done.judgement is None
     assert [step for step, _ in done.times][:2] == ["reading", "adapting"]
-
-
-def test_labelled_target_rows_judge_without_having_been_seen(tmp_path, monkeypatch):
-    source = write(tmp_path / "s.csv", XS, YS)
-    target = write(tmp_path / "t.csv", XT, list(YT))
-    page = tmp_path / "r.html"
-    judged = adapt(source, target, ReadOptions("y"), report=(page, lambda r: "")).judgement
-    assert judged.n_rows == len(XT)
-    assert judged.adapted.value == judged.confusion.trace() / len(XT)
-    assert judged.gain.value == pytest.approx(judged.adapted.value - judged.plain.value)
-    # Where a fit is dear, a fifth of the labels judges alone.
-    monkeypatch.setattr("marda.workflow.judging.DEAR", 0)
-    dear = adapt(source, target, ReadOptions("y"), report=(page, lambda r: "")).judgement
-    assert dear.n_rows == len(XT) // 5
-    monkeypatch.undo()
-    # Labels without meaning: a model that had seen them would be right above chance.
-    noise = np.random.default_rng(0).permutation(np.repeat(YT, 8))
-    rows = np.random.default_rng(1).normal(size=(len(noise), D))
-    target = write(tmp_path / "u.csv", rows, list(noise))
-    judged = adapt(
-        source, target, ReadOptions("y"), report=(page, lambda r: ""), classifier="nn", method="BL"
-    ).judgement
-    assert abs(judged.adapted.value - 1 / 3) < 0.1
 
 
 @pytest.mark.parametrize("name", ["p.csv", "p.parquet"])
@@ -268,39 +169,6 @@ def test_extreme_numbers_are_refused_or_scaled(tmp_path):
         ReadOptions("y", scale="standard"),
     )
     np.testing.assert_array_equal(done.predictions, same.predictions)
-
-
-def test_compare_judges_with_labels_that_no_method_saw(tmp_path):
-    source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT, YT)
-    done = compare(source, target, ReadOptions("y"), methods=["BL", "S1", "S1M"])
-    assert [r.method for r in done.results] == ["BL", "S1", "S1M"]
-    for result in done.results:
-        model = from_python(result.method)
-        assert result.accuracy.value == pytest.approx((model.predict(XT) == YT).mean())
-        assert result.accuracy.low <= result.accuracy.value <= result.accuracy.high
-    assert len(done.pairs) == 3
-    assert done.results[0].agreement == 1
-    unlabelled = compare(source, write(tmp_path / "u.csv", XT), ReadOptions("y"))
-    assert unlabelled.pairs == ()
-    assert "no labels" in unlabelled.verdict
-
-
-def test_mcnemar_and_its_correction():
-    a = np.array([True] * 30 + [False] * 10)
-    assert mcnemar(a, a) == 1
-    from scipy.stats import binomtest
-
-    b = np.array([False] * 12 + [True] * 18 + [True] * 3 + [False] * 7)
-    assert mcnemar(a, b) == pytest.approx(binomtest(12, 15).pvalue)
-    assert mcnemar(b, a) == mcnemar(a, b)
-    from marda.workflow.judging import pairs_of
-
-    right = [np.arange(200) < n for n in (100, 150, 152)]
-    pairs = {(p.a, p.b): p for p in pairs_of(["x", "y", "z"], right)}
-    assert pairs["x", "y"].significant
-    assert pairs["x", "y"].difference.value == pytest.approx(-0.25)
-    assert not pairs["y", "z"].significant
-    assert pairs["y", "z"].p_value >= mcnemar(right[1], right[2])
 
 
 def test_progress_is_told(tmp_path):

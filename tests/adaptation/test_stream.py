@@ -8,14 +8,10 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 
+from adaptation.tables import WORDS, rows, table_of, write_pair  # noqa: E402
+from marda.adaptation import Outputs, ReadOptions, adapt, adapt_streaming  # noqa: E402
+from marda.adaptation.adapt import too_large  # noqa: E402
 from marda.io import InputError  # noqa: E402
-from marda.workflow import ReadOptions, adapt  # noqa: E402
-from marda.workflow.budget import memory_budget, rows_size  # noqa: E402
-from marda.workflow.methods import chosen_method  # noqa: E402
-from marda.workflow.outputs import Outputs  # noqa: E402
-from marda.workflow.statistics import model_for  # noqa: E402
-from marda.workflow.streaming import adapt_streaming, too_large  # noqa: E402
-from workflow.tables import WORDS, rows, table_of, write_pair  # noqa: E402
 
 OPTIONS = ReadOptions("y", id="id")
 
@@ -122,75 +118,6 @@ def test_folders_are_their_files(tmp_path):
     both(folder, target, method="S1D")
 
 
-def test_what_statistics_tell(tmp_path):
-    source, target = write_pair(tmp_path, scale=3.0)
-    result = adapt_streaming(source, target, OPTIONS, Outputs(target, out=tmp_path / "p.csv"))
-    (X, y), (T, _) = rows(300, seed=1, scale=3.0), rows(200, shift=0.7, seed=2, scale=3.0)
-
-    def distance(A, B):
-        inner = np.sqrt((A.var(0) * len(A) + B.var(0) * len(B)) / (len(A) + len(B)))
-        return (A.mean(0) - B.mean(0)) / inner
-
-    before = distance(X, T)
-    after = distance(result.model.transform(X), result.model.transform(T))
-    summary = result.summary
-    assert summary.distance_before == pytest.approx(np.sqrt((before**2).mean()), rel=1e-9)
-    assert summary.distance_after == pytest.approx(np.sqrt((after**2).mean()), rel=1e-9)
-    farthest = np.argsort(-np.abs(before))[:3]
-    assert [name for name, _ in summary.farthest] == [f"f{i}" for i in farthest]
-    assert summary.domains[0].labelled == {w: int((y == k).sum()) for k, w in enumerate(WORDS)}
-    assert (summary.domains[1].n_rows, summary.domains[1].labelled) == (200, {})
-    predicted = result.model.predict(T)
-    assert result.predicted == {w: int((predicted == w).sum()) for w in WORDS}
-    told = result.to_json()
-    assert told["from_statistics"] is True
-    assert told["rows"] == {"source": 300, "target": 200, "labelled_target": 0}
-    assert any("not calibrated" in note for note in told["notes"])
-    assert any("A-distance" in note for note in told["notes"])
-
-
-def test_warnings_from_statistics(tmp_path):
-    for name, n, labels in (("s", 60, True), ("t", 9, False)):
-        X, y = rows(n)
-        X[:, 0] *= 1e-5
-        X[:, 5] = n
-        table = table_of(X, WORDS[y] if labels else None)
-        pq.write_table(table, tmp_path / f"{name}.parquet")
-    pair = tmp_path / "s.parquet", tmp_path / "t.parquet"
-    found = {f.code: f.text for f in adapt_streaming(*pair, OPTIONS, Outputs()).summary.findings}
-    assert "target has 9 rows" in found["few-rows"]
-    assert "as much as 'f0'" in found["scales"]
-    assert "'f5' is constant in each domain" in found["leakage"]
-
-
-def test_predictions_of_one_class_are_a_warning(tmp_path):
-    X, y = rows(300)
-    pq.write_table(table_of(X, WORDS[y]), tmp_path / "s.parquet")
-    pq.write_table(table_of(X[y == 1] * 1.0), tmp_path / "t.parquet")
-    pair = tmp_path / "s.parquet", tmp_path / "t.parquet"
-    result = adapt_streaming(*pair, OPTIONS, Outputs(pair[1], out=tmp_path / "p.csv"), method="BL")
-    assert {"single-class", "proportions"} & {f.code for f in result.summary.findings}
-
-
-def test_how_large_rows_are(tmp_path, monkeypatch):
-    source, target = write_pair(tmp_path)
-    assert rows_size(source, None, {"y", "id"}) == 300 * 6 * 8
-    assert rows_size(tmp_path, None, {"y", "id"}) == 500 * 6 * 8
-    assert rows_size("sample:source", None, set()) == 0
-    (tmp_path / "a.csv").write_text("a,y\n1,2\n")
-    assert rows_size(tmp_path / "a.csv", None, set()) == 8
-    assert too_large(source, target, OPTIONS, "24001") is None
-    assert "24 kB, more than the 23.9 kB" in too_large(source, target, OPTIONS, "23.9kB")
-    monkeypatch.setenv("MARDA_MEMORY", "80kB")
-    assert memory_budget(None) == 20_000
-    assert memory_budget("50%") == 40_000
-    assert memory_budget("1MB") == 10**6
-    assert too_large(source, target, OPTIONS) is not None
-    for wrong in ("", "-1", "0", "0%", "101%", "%", "much"):
-        with pytest.raises(InputError, match=r"--memory: a size such as 4GB or a share"):
-            memory_budget(wrong)
-
-
 def test_text_files_are_not_streamed_and_say_what_to_do(tmp_path):
     source, _ = write_pair(tmp_path)
     (tmp_path / "a.csv").write_text("f0\n" + "1\n" * 100)
@@ -200,27 +127,20 @@ def test_text_files_are_not_streamed_and_say_what_to_do(tmp_path):
         adapt_streaming(source, tmp_path / "a.csv", OPTIONS, Outputs())
 
 
-def test_the_default_method_is_chosen_in_one_place():
-    assert chosen_method("J12", rows=True) == ("J12", ())
-    assert chosen_method("J12", rows=False) == ("J12", ())
-    method, notes = chosen_method(None, rows=False)
-    assert method == "S1D"
-    assert "no --method was named: S1D" in notes[0]
-
-
-@pytest.mark.parametrize(
-    ("parameters", "words"),
-    [
-        ({"classifier": "nn"}, "'ridge' or 'dscm'"),
-        ({"refine": 1}, "refine"),
-        ({"n_layers": 2}, "n_layers"),
-        ({"solver": "cg"}, "solver='cg' needs rows"),
-    ],
-)
-def test_models_that_need_rows_are_refused_before_any_work(parameters, words):
-    with pytest.raises(InputError, match=words):
-        model_for("S1D", None, **parameters)
-    with pytest.raises(InputError, match="auto needs rows in memory"):
-        model_for("auto", None)
-    with pytest.raises(InputError, match="S9"):
-        model_for("S9", None)
+def test_adapt_decides_by_size_and_memory(tmp_path):
+    """Rows that fit are held, Parquet beyond memory comes in batches, and a page needs rows."""
+    source, target = write_pair(tmp_path)
+    held = adapt(source, target, OPTIONS, method="S1D", memory="24kB")
+    told = []
+    streamed = adapt(source, target, OPTIONS, method="S1D", memory="23kB", announce=told.append)
+    assert (type(held).__name__, type(streamed).__name__) == ("Adapted", "AdaptedFromStatistics")
+    assert relative(streamed.model.coef_, held.model.coef_) < 1e-9
+    assert told == [streamed.notes[0]]
+    assert told[0].startswith("the rows take 24 kB, more than the 23 kB that rows may take")
+    page = tmp_path / "r.html", lambda result: "page"
+    with pytest.raises(InputError, match="--report shows rows, and rows are not held in memory"):
+        adapt(source, target, OPTIONS, memory="23kB", report=page)
+    assert not page[0].exists()
+    (tmp_path / "a.csv").write_text("f0\n" + "1\n" * 100)
+    with pytest.raises(InputError, match=r"a\.csv is too large .* convert it to Parquet"):
+        adapt(source, tmp_path / "a.csv", OPTIONS, memory="1kB")

@@ -1,11 +1,11 @@
-"""Two files become the arrays of a fit."""
+"""Files in: rows, how large they are, and the arrays of a fit. Files out: what may be written."""
 
 from __future__ import annotations
 
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,31 +15,47 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda._memory import available_memory, parse_bytes
 from marda.io import (
     InputError,
+    PredictionWriter,
     Preprocessing,
+    detect_format,
     fit_preprocessing,
     read_labels,
     read_table,
     stack_sources,
 )
+from marda.io.binary import parquet_errors, pyarrow
+from marda.io.formats import parquet_files
+from marda.io.sample import PREFIX
 from marda.io.table import is_missing
 
 __all__ = [
+    "LARGEST",
     "Data",
+    "Outputs",
     "PathLike",
     "Progress",
     "ReadOptions",
     "Sources",
     "Watch",
+    "check_names",
+    "check_predictions",
     "input_errors",
+    "is_parquet",
+    "memory_budget",
     "names_of",
     "read_data",
+    "refuse_report",
+    "rows_size",
     "silent",
     "sources_of",
 ]
 
 LARGEST = 1e75  # sums of fourth powers stay below 1e308
+#: Of free memory: rows are copied a few times on their way into a model.
+SHARE = 0.25
 PathLike = str | os.PathLike[str]
 Sources = PathLike | Sequence[PathLike]
 #: Told the share of the work that is done, and what comes next.
@@ -210,3 +226,134 @@ def input_errors() -> Iterator[list[str]]:
         except (ValueError, MemoryError) as error:
             raise InputError(str(error)) from error
     messages += [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+
+
+# How large the rows are --------------------------------------------------------------------------
+
+
+def memory_budget(wish: str | None) -> int:
+    """Bytes that rows may take: a size ("4GB"), a share of free memory ("30%"), or a quarter."""
+    if wish is None:
+        return int(SHARE * available_memory())
+    try:
+        if wish.strip().endswith("%"):
+            share = float(wish.strip()[:-1]) / 100
+            if not 0 < share <= 1:
+                raise ValueError(wish)
+            return int(share * available_memory())
+        size = parse_bytes(wish)
+        if size < 1:
+            raise ValueError(wish)
+    except ValueError:
+        raise InputError(
+            f"--memory: a size such as 4GB or a share of the free memory such as 30% is wanted, "
+            f"got {wish!r}."
+        ) from None
+    return size
+
+
+def is_parquet(path: PathLike, format: str | None) -> bool:
+    """Whether a file or a folder is read as Parquet."""
+    path = Path(path)
+    if path.is_dir():
+        return True
+    if _is_sample(path):
+        return False
+    return (format or detect_format(path)) == "parquet"
+
+
+def rows_size(path: PathLike, format: str | None, left_out: set[Any]) -> int:
+    """Bytes that the rows of a file take in memory, as far as a quick look tells.
+
+    Parquet is packed, so its numbers are counted; for other files it is their size on disk.
+    """
+    path = Path(path)
+    if _is_sample(path):
+        return 0
+    if not is_parquet(path, format):
+        return path.stat().st_size
+    files = parquet_files(path) if path.is_dir() else [path]
+    arrow = pyarrow(path)
+    size = 0
+    for file in files:
+        with parquet_errors(arrow, file):
+            metadata = arrow.parquet.read_metadata(file)
+            names = metadata.schema.to_arrow_schema().names
+        kept = sum(name not in left_out for name in names)
+        size += 8 * metadata.num_rows * kept
+    return size
+
+
+def _is_sample(path: Path) -> bool:
+    return str(path).startswith(PREFIX) and not path.exists()
+
+
+# What is written ---------------------------------------------------------------------------------
+
+
+def check_names(
+    inputs: Sequence[PathLike],
+    outputs: Mapping[str, PathLike | None],
+    *,
+    make_folders: bool = False,
+) -> None:
+    """Refuse files that would replace each other or an input, and folders, there or missing."""
+    taken = {Path(path).resolve(): "" for path in inputs}
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        at = Path(path).resolve()
+        if at in taken:
+            other = taken[at]
+            clash = f"{other} and {name} both name {path}." if other else ""
+            raise InputError(clash or f"{name} {path} would replace an input file.")
+        taken[at] = name
+        if at.is_dir():
+            raise InputError(f"{name} {path} is a folder: give the name of a file.")
+        if not (make_folders or at.parent.is_dir()):
+            raise InputError(f"{name} {path}: there is no folder {Path(path).parent}.")
+
+
+def check_predictions(out: PathLike | None) -> None:
+    """Refuse names that predictions cannot be written under."""
+    if out is not None:
+        PredictionWriter(Path(out), np.empty(0), None)
+
+
+def refuse_report(report: object, why: str) -> None:
+    """A page shows rows: refuse one where there are none, and say why."""
+    if report is not None:
+        raise InputError(f"--report shows rows, and {why}: leave it out, or allow more --memory.")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What is written: predictions of the rows of `target` to `out`, and the model.
+
+    Attributes
+    ----------
+    target : path or None
+        Rows to predict; a file, or a folder of Parquet files.
+    format, id : str or None
+        Of the target: its format, and the column that is carried through.
+    out, model : paths or None
+        Where predictions and the model go. Both are written, or none is.
+    """
+
+    target: PathLike | None = None
+    format: str | None = None
+    id: str | None = None
+    out: PathLike | None = None
+    model: PathLike | None = None
+
+    def check(self, inputs: Sequence[PathLike]) -> None:
+        """Refuse before the work what would fail after it."""
+        check_names(inputs, {"--out": self.out, "--model": self.model}, make_folders=True)
+        if self.out is not None and self.target is None:
+            raise InputError("--out without --target: name the file whose rows to predict.")
+        check_predictions(self.out)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What is there in the end."""
+        return tuple(str(path) for path in (self.out, self.model) if path is not None)
