@@ -26,9 +26,8 @@ from marda.io import (
     read_table,
     stack_sources,
 )
-from marda.io.binary import parquet_errors, pyarrow
-from marda.io.formats import parquet_files
-from marda.io.sample import PREFIX
+from marda.io.arrow import parquet_files, parquet_footer
+from marda.io.formats import is_sample
 from marda.io.table import is_missing
 
 __all__ = [
@@ -257,7 +256,7 @@ def is_parquet(path: PathLike, format: str | None) -> bool:
     path = Path(path)
     if path.is_dir():
         return True
-    if _is_sample(path):
+    if is_sample(path):
         return False
     return (format or detect_format(path)) == "parquet"
 
@@ -268,24 +267,15 @@ def rows_size(path: PathLike, format: str | None, left_out: set[Any]) -> int:
     Parquet is packed, so its numbers are counted; for other files it is their size on disk.
     """
     path = Path(path)
-    if _is_sample(path):
+    if is_sample(path):
         return 0
     if not is_parquet(path, format):
         return path.stat().st_size
-    files = parquet_files(path) if path.is_dir() else [path]
-    arrow = pyarrow(path)
     size = 0
-    for file in files:
-        with parquet_errors(arrow, file):
-            metadata = arrow.parquet.read_metadata(file)
-            names = metadata.schema.to_arrow_schema().names
-        kept = sum(name not in left_out for name in names)
-        size += 8 * metadata.num_rows * kept
+    for file in parquet_files(path):
+        n_rows, names = parquet_footer(file)
+        size += 8 * n_rows * sum(name not in left_out for name in names)
     return size
-
-
-def _is_sample(path: Path) -> bool:
-    return str(path).startswith(PREFIX) and not path.exists()
 
 
 # What is written ---------------------------------------------------------------------------------

@@ -13,9 +13,8 @@ from marda.adaptation.data import PathLike, Progress, input_errors, silent
 from marda.adaptation.methods import classes_and_probabilities
 from marda.estimators import MDAClassifier
 from marda.io import InputError, PredictionWriter, Preprocessing, detect_format, read_batches
-from marda.io.binary import pyarrow
-from marda.io.formats import parquet_files
-from marda.io.steps import Matrix, Number
+from marda.io.arrow import parquet_footer
+from marda.io.columns import Matrix, Number
 from marda.persist import load
 from marda.selection import MDAClassifierCV
 
@@ -145,9 +144,7 @@ def _rows(path: Path, format: str | None) -> int:
     try:
         kind = "parquet" if path.is_dir() else format or detect_format(path)
         if kind == "parquet":
-            files = parquet_files(path) if path.is_dir() else [path]
-            read = pyarrow(path).parquet.read_metadata
-            return sum(int(read(file).num_rows) for file in files)
+            return parquet_footer(path)[0]
         if kind in ("csv", "svmlight"):
             with path.open("rb") as file:
                 return sum(part.count(b"\n") for part in iter(lambda: file.read(2**20), b""))

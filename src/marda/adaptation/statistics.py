@@ -26,8 +26,7 @@ from marda.diagnostics.findings import FEW_ROWS, Finding, share_findings
 from marda.diagnostics.verdict import Facts, next_step, statistics_text
 from marda.estimators import MDAClassifier
 from marda.io import InputError, Preprocessing, replacing
-from marda.io.labels import check_classes
-from marda.io.steps import Matrix, Number, Step
+from marda.io.columns import Matrix, Number, Step, check_classes
 from marda.moments import Moments
 from marda.moments.files import merge_files
 from marda.persist import save

@@ -30,11 +30,11 @@ from marda.adaptation.data import (
 )
 from marda.adaptation.statistics import AdaptedFromStatistics, fit_statistics, model_for
 from marda.io import InputError, Table, read_batches, read_labels
+from marda.io.arrow import is_number
 from marda.io.atomic import remove_stale
 from marda.io.table import as_numbers, as_texts, is_missing
 from marda.moments import Moments
-from marda.moments.parquet import ROLES, ParquetRows, column_types, is_number
-from marda.moments.streams import Part, moments_of_parts
+from marda.moments.parquet import ROLES, ParquetRows, Part, column_types, moments_of_parts
 from marda.terms import parse_method
 
 __all__ = [

@@ -1,8 +1,14 @@
-"""What becomes of a column: numbers, categories, words, or a matrix; frozen, and JSON both ways."""
+"""What becomes of a column: features (numbers, categories, words, a matrix) or labels.
+
+Steps are frozen, and JSON both ways. Steps of a model file are checked field by field, since anyone
+can write a file.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,7 +19,21 @@ from numpy.typing import NDArray
 
 from marda.io.table import InputError, Table, as_numbers, as_texts, is_missing
 
-__all__ = ["Category", "Matrix", "MissingValues", "Number", "Step", "Words"]
+__all__ = [
+    "Category",
+    "Matrix",
+    "MissingValues",
+    "Number",
+    "Step",
+    "Words",
+    "check_classes",
+    "read_labels",
+    "step_from_json",
+]
+
+#: From so many numbers on, labels look like a quantity if most of them are rare.
+MANY_VALUES = 20
+RARE = 2
 
 
 @dataclass(frozen=True)
@@ -107,7 +127,7 @@ class Number(_OneColumn):
 
 @dataclass(frozen=True)
 class Category(_OneColumn):
-    """One feature a category; a category that fit did not see gives zeros."""
+    """One feature per category; a category that fit did not see gives zeros."""
 
     name: str
     categories: tuple[str, ...]
@@ -155,14 +175,14 @@ class Words(_OneColumn):
         return vectorizer
 
     def transform(self, table: Table) -> sp.csr_array:
-        """One feature a word."""
+        """One feature per word."""
         values = self._texts(table)
         return sp.csr_array(self._vectorizer.transform(values.tolist()))
 
 
 @dataclass(frozen=True)
 class Matrix(Step):
-    """The matrix of a npz, mat or svmlight file; `fill`, `center`, `scale` a feature, or empty."""
+    """The matrix of a file; `fill`, `center` and `scale` hold a number per feature, or nothing."""
 
     width: int
     names: tuple[str, ...] = ()
@@ -195,7 +215,7 @@ class Matrix(Step):
                 f"{table.path} holds columns, but the model wants a matrix of {self.width} "
                 "features: give npz, mat or svmlight."
             )
-        block = self._ordered(table, block)
+        block = self.ordered(table, block)
         values = block.data if sp.issparse(block) else block
         gone = np.isnan(values)
         if gone.any():
@@ -210,7 +230,7 @@ class Matrix(Step):
             return sp.csr_array(block.multiply(1 / np.array(self.scale)))
         return block / np.array(self.scale) if self.scale else block
 
-    def _ordered(self, table: Table, block: Any) -> Any:
+    def ordered(self, table: Table, block: Any) -> Any:
         """Features by name if there are names, else by place."""
         if self.names and table.block_names:
             place = {name: k for k, name in enumerate(table.block_names)}
@@ -236,3 +256,113 @@ def _first_word(values: NDArray[Any]) -> str:
         if as_numbers(np.array([value], dtype=object)) is None:
             return str(value)[:30]
     return ""
+
+
+# Steps of a model file ---------------------------------------------------------------------------
+
+KINDS: dict[str, type[Any]] = {c.kind: c for c in (Number, Category, Words, Matrix)}
+
+
+def step_from_json(state: dict[str, Any]) -> Step:
+    """The step that `to_json` described; anything else raises TypeError, ValueError or KeyError."""
+    fields = {k: tuple(v) if isinstance(v, list) else v for k, v in state.items() if k != "kind"}
+    step = KINDS[state["kind"]](**fields)
+    if isinstance(step, Matrix):
+        good = type(step.width) is int and step.width >= 0 and isinstance(step.is_sparse, bool)
+        good = good and _texts(step.names) and len(step.names) in (0, step.width)
+        for numbers in (step.fill, step.center, step.scale):
+            good = good and _numbers(numbers) and len(numbers) in (0, step.width)
+        good = good and 0 not in step.scale
+    elif isinstance(step, Number):
+        fill = () if step.fill is None else (step.fill,)
+        good = isinstance(step.name, str) and _numbers((*fill, step.center, step.scale))
+        good = good and step.scale != 0
+    else:
+        good = isinstance(step.name, str) and (step.fill is None or isinstance(step.fill, str))
+        values = step.categories if isinstance(step, Category) else step.words
+        good = good and _texts(values) and len(set(values)) == len(values)
+        if isinstance(step, Words):
+            good = good and _numbers(step.idf) and len(step.idf) == len(step.words)
+    if not good:
+        raise ValueError("a column is described wrongly")
+    found: Step = step
+    return found
+
+
+def _texts(values: Any) -> bool:
+    return isinstance(values, tuple) and all(isinstance(v, str) for v in values)
+
+
+def _numbers(values: Any) -> bool:
+    return isinstance(values, tuple) and all(
+        type(v) in (int, float) and math.isfinite(v) for v in values
+    )
+
+
+# Labels ------------------------------------------------------------------------------------------
+
+
+def read_labels(
+    source: Table, target: Table, label: str, *, rows: Sequence[int] | None = None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Source labels, and target labels with NaN or None where there is none.
+
+    Both are whole numbers if all labels are; else numbers, else text. A target without the column
+    has no labels. In svmlight files, where every row must have a label, 0 in the target means none
+    if 0 is not a label of the source. `rows` says how many rows of a file each row of the source
+    stands for; None: one.
+    """
+    ys = source[label]
+    given = target.columns.get(label)
+    if label in target.refused:
+        target[label]  # raises
+    empty: NDArray[Any] = np.full(target.n_rows, None, dtype=object)
+    yt = empty if given is None else given
+    source_numbers, target_numbers = as_numbers(ys), as_numbers(yt)
+    if source_numbers is not None and target_numbers is not None:
+        ys, yt = source_numbers, target_numbers
+        if source.block is not None and target.block is not None and not (ys == 0).any():
+            yt[yt == 0] = np.nan
+    else:
+        ys, yt = as_texts(ys), as_texts(yt)
+    gone = np.flatnonzero(is_missing(ys))
+    if len(gone):
+        lost = "1 source row has" if len(gone) == 1 else f"{len(gone)} source rows have"
+        path, row = source.place(int(gone[0]))
+        raise InputError(
+            f"{path}: {lost} no label in column {label!r} (the first: row {row + 1}): fill them or "
+            "leave the rows out; only target rows may be empty."
+        )
+    if len(set(ys.tolist())) < 2:
+        raise InputError(
+            f"{source.path}: column {label!r} has one class only, {ys[0]!r}: 2 are needed."
+        )
+    if ys.dtype.kind == "f":
+        if not np.all(np.mod(ys, 1) == 0):
+            raise InputError(
+                f"{source.path}: column {label!r} holds fractions such as "
+                f"{ys[np.mod(ys, 1) != 0][0]:g}: labels must be classes."
+            )
+        ys = ys.astype(np.int64)
+        found = np.unique(ys, return_inverse=True)[1].ravel()
+        counts = np.bincount(found, weights=rows).astype(np.int64)
+        check_classes(source.path, label, counts)
+    unknown = [v for v in set(yt[~is_missing(yt)].tolist()) if v not in set(ys.tolist())]
+    if unknown:
+        shown = f"{unknown[0]:g}" if isinstance(unknown[0], float) else repr(unknown[0])
+        raise InputError(
+            f"{target.path}: label {shown} in column {label!r} is no class of the source: correct "
+            "it, or leave it empty."
+        )
+    return ys, yt
+
+
+def check_classes(path: str, label: str, counts: NDArray[np.int64]) -> None:
+    """Refuse numbers that are quantities rather than classes: most of many have a row or two."""
+    few = int((counts <= RARE).sum())
+    if len(counts) >= MANY_VALUES and few > len(counts) / 2:
+        raise InputError(
+            f"{path}: column {label!r} holds {len(counts)} different numbers in {counts.sum()} "
+            f"rows, {few} of them in one or two rows, as a quantity does (a regression): marda "
+            "predicts classes; cut it into a few ranges, or write classes as words."
+        )
