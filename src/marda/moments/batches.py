@@ -13,9 +13,9 @@ from sklearn.utils.validation import _get_feature_names, check_array
 
 from marda._validation import UNLABELED, Labels, check_domains, encode_labels, is_marked, summed
 from marda.moments.accumulate import Accumulator, batch_rows
-from marda.moments.stats import Moments, merge_classes, with_classes
+from marda.moments.stats import Moments, merge_classes
 
-__all__ = ["Collector", "from_batches", "holds", "is_dask"]
+__all__ = ["Collector", "from_batches", "holds_mark", "is_dask"]
 
 
 class Collector:
@@ -53,7 +53,7 @@ class Collector:
         self._values = np.empty(0, dtype=np.int64)  # classes in order of appearance
         self._codes: dict[Any, int] = {}
         self._n_features = None if start is None else start.n_features
-        self._mark_is_class = start is not None and holds(start.classes, unlabeled)
+        self._mark_is_class = start is not None and holds_mark(start.classes, unlabeled)
         self.mark_is_mark = False
 
     def add(self, X: Any, y: Any = None, sample_domain: Any = None) -> None:
@@ -96,7 +96,7 @@ class Collector:
         if self.start is not None:
             moments = self.start + moments
         if declared and self.allowed is not None:
-            moments = with_classes(moments, self.allowed)
+            moments = moments.recoded(merge_classes(moments.classes, self.allowed))
         return moments
 
     def _encode(self, y: Any, domain: NDArray[np.int64], given: bool) -> NDArray[np.int64]:
@@ -128,7 +128,7 @@ class Collector:
         hidden = (labels.codes == UNLABELED) & (domain < 0)
         none = is_marked(values, None)
         self.mark_is_mark |= bool((is_marked(values, self.unlabeled) & hidden & ~none).any())
-        self._mark_is_class |= holds(labels.classes, self.unlabeled)
+        self._mark_is_class |= holds_mark(labels.classes, self.unlabeled)
         if self.mark_is_mark and self._mark_is_class:
             raise ValueError(
                 f"the mark of unlabelled target rows, {self.unlabeled!r}, is also a class of "
@@ -173,7 +173,7 @@ def _encode_quietly(y: Any, domain: NDArray[np.int64], mark: Any, given: bool) -
         return encode_labels(y, domain, mark, given=given, whole=False)
 
 
-def holds(classes: NDArray[Any], mark: Any) -> bool:
+def holds_mark(classes: NDArray[Any], mark: Any) -> bool:
     """Whether the mark of unlabelled rows is one of the classes."""
     return bool(len(classes)) and bool(is_marked(classes, mark).any())
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from marda.moments.batches import Collector, holds, is_dask
+from marda.moments.batches import Collector, holds_mark, is_dask
 from marda.moments.parquet import ROLES, ParquetRows, Part
 from marda.moments.stats import Moments
 
@@ -107,7 +107,7 @@ def _merge(parts: Sequence[_Partial | None], options: _Options) -> _Partial | No
             total = part if total is None else total
             continue
         total = _Partial(total.moments + part.moments, total.marked or part.marked)
-    if total is not None and total.marked and holds(total.moments.classes, options.unlabeled):
+    if total is not None and total.marked and holds_mark(total.moments.classes, options.unlabeled):
         raise ValueError(
             f"the mark of unlabelled target rows, {options.unlabeled!r}, is also a class of other "
             "rows: mark them otherwise, with unlabeled=…"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from os import PathLike
 
-__all__ = ["Moments", "merge_classes", "with_classes"]
+__all__ = ["Moments", "merge_classes"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -268,7 +268,7 @@ class Moments:
         if other.n_rows > self.n_rows:  # the larger part keeps its reference point
             return other + self
         classes = merge_classes(self.classes, other.classes)
-        a, b = self._recoded(classes), other.shifted(self.shift)._recoded(classes)
+        a, b = self.recoded(classes), other.shifted(self.shift).recoded(classes)
         (in_a, in_b), names = _renumber((m.domains.tolist(), m.domain_names) for m in (a, b))
         a, b = a._renumbered(in_a), b._renumbered(in_b)
         keys = np.stack(
@@ -296,7 +296,7 @@ class Moments:
             **grams,
         )
 
-    def _recoded(self, classes: NDArray[Any]) -> Moments:
+    def recoded(self, classes: NDArray[Any]) -> Moments:
         """The same moments with labels as indices into a larger set of classes."""
         if len(classes) == len(self.classes):
             return self
@@ -360,11 +360,6 @@ def merge_classes(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
             f"labels differ in kind: {a[0]!r} and {b[0]!r}. Use strings or numbers, not both."
         )
     return np.unique(np.concatenate([a, b]))
-
-
-def with_classes(moments: Moments, more: NDArray[Any]) -> Moments:
-    """The same statistics, which name these classes too, even where no row has one."""
-    return moments._recoded(merge_classes(moments.classes, more))
 
 
 def _check_mergeable(a: Moments, b: Moments) -> None:
