@@ -42,6 +42,7 @@ class Progress:
         self.done, self.what = 0.0, ""
         self.bar: Any = None
         self.task: Any = None
+        self._lock = threading.Lock()
         self._first: float | None = None
         self._plain: float | None = None  # when the last line was printed
         self._timer = threading.Timer(delay, self._start) if self.stream.isatty() else None
@@ -56,11 +57,12 @@ class Progress:
         """Take the count or share that is done, and what comes next."""
         if self._first is None:  # what was done before tells nothing about speed
             self._first, self._began = done, time.monotonic()
-        self.done, self.what = done, what
-        if self.bar is not None:
-            self.bar.update(self.task, completed=done, description=what)
-        elif self._plain is not None and time.monotonic() - self._plain >= self.every:
-            self._print()
+        with self._lock:  # a bar may be starting
+            self.done, self.what = done, what
+            if self.bar is not None:
+                self.bar.update(self.task, completed=done, description=what)
+            elif self._plain is not None and time.monotonic() - self._plain >= self.every:
+                self._print()
 
     def _start(self) -> None:
         try:
@@ -74,7 +76,8 @@ class Progress:
             )
             from rich.progress import Progress as Bar
         except ImportError:
-            self._print()
+            with self._lock:
+                self._print()
             return
         counts = () if self.total is None else (MofNCompleteColumn(),)
         bar = Bar(
@@ -84,10 +87,11 @@ class Progress:
             transient=not self.keep,
             speed_estimate_period=600.0,
         )
-        self.task = bar.add_task(self.what, total=self.total or 1.0)
-        bar.update(self.task, completed=self.done)
-        bar.start()
-        self.bar = bar  # last: the other thread updates whatever stands here
+        with self._lock:
+            self.task = bar.add_task(self.what, total=self.total or 1.0)
+            bar.update(self.task, completed=self.done)
+            bar.start()
+            self.bar = bar
 
     def _print(self) -> None:
         """One line: the count, the time left and what comes next."""
