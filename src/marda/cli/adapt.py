@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from marda._progress import Progress
-from marda.cli._common import add_command, joint
-from marda.cli._files import (
+from marda.cli._common import (
+    add_command,
     add_file_options,
     add_model_options,
+    joint,
     read_options,
     report_to,
     show,
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     from marda.adaptation import Cluster, Outputs, adapt, adapt_moments
     from marda.adaptation.lines import adapted_lines
 
-    report = report_to(args.report, "adapted")
+    report = report_to(args.report, _page)
     _check_call(args)
     parameters = {"method": args.method, "noise": args.noise, "classifier": args.classifier}
     with Progress() as progress:
@@ -123,3 +124,9 @@ def _check_call(args: argparse.Namespace) -> None:
                 f"--moments and {name} exclude each other: rows, columns and labels were read "
                 "when the statistics were built."
             )
+
+
+def _page(result: Any) -> str:
+    from marda.report.adapted import adapted_page
+
+    return adapted_page(result)

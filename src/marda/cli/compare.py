@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from marda._progress import Progress
-from marda.cli._common import add_command
-from marda.cli._files import (
+from marda.cli._common import (
+    add_command,
     add_file_options,
     add_model_options,
     read_options,
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     from marda.adaptation.compare import METHODS
     from marda.adaptation.lines import compared_lines
 
-    report = report_to(args.report, "compared")
+    report = report_to(args.report, _page)
     with Progress() as progress:
         result = compare(
             args.source,
@@ -60,3 +60,9 @@ def run(args: argparse.Namespace) -> int:
         )
     show(result, compared_lines(result), args.json)
     return 0
+
+
+def _page(result: Any) -> str:
+    from marda.report.compared import compared_page
+
+    return compared_page(result)

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from marda._progress import Progress
-from marda.cli._common import Once, add_command
-from marda.cli._files import FORMATS, show
+from marda.cli._common import FORMATS, Once, add_command, show
 from marda.cli.adapt import EXAMPLE
 
 
