@@ -147,7 +147,7 @@ def test_from_a_shell_to_onnx(method, tmp_path):
         "predict --model m.marda --input more.csv --out more-p.csv",
     ):
         done = subprocess.run(
-            [sys.executable, "-m", "marda.cli", *command.split()],
+            [sys.executable, "-m", "marda", *command.split()],
             cwd=tmp_path,
             env=env,
             capture_output=True,

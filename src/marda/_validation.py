@@ -31,7 +31,7 @@ UNLABELED = -1  # code of a row without a label
 
 
 class Labels(NamedTuple):
-    """Class values, and a code a row: an index into them, or UNLABELED."""
+    """Class values, and a code per row: an index into them, or UNLABELED."""
 
     classes: NDArray[Any]
     codes: NDArray[np.int64]
@@ -62,7 +62,7 @@ def summed(X: Any) -> Any:
 
 
 def check_domains(sample_domain: Any, n_rows: int, *, both: bool = True) -> NDArray[np.int64]:
-    """One integer a row; ≥ 0 is a source, < 0 a target. None: every row is of one source.
+    """One integer per row; ≥ 0 is a source, < 0 a target. None: every row is of one source.
 
     A fit needs both kinds; statistics of a part of the rows do not.
     """

@@ -157,7 +157,7 @@ def test_wrong_calls_leave_one_line_and_no_file(files, arguments, words, refused
 def test_from_a_shell(files, tmp_path):
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     done = subprocess.run(
-        [sys.executable, "-m", "marda.cli", "adapt", *GOOD, "--id", "id", "--out", "p.csv"],
+        [sys.executable, "-m", "marda", "adapt", *GOOD, "--id", "id", "--out", "p.csv"],
         env=env,
         capture_output=True,
         text=True,

@@ -40,7 +40,7 @@ def here(tmp_path, monkeypatch):
 def shell(*args, folder, **options):
     """The command in a process of its own."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    call = [sys.executable, "-m", "marda.cli", "adapt", *args]
+    call = [sys.executable, "-m", "marda", "adapt", *args]
     if options.pop("start", False):
         return subprocess.Popen(call, cwd=folder, env=env, stdout=subprocess.DEVNULL)
     return subprocess.run(

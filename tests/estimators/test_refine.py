@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
 from marda import MDAClassifier, pack
-from marda.criteria.neighbours import Agreement, nearest_neighbours
+from marda.criteria import Agreement, nearest_neighbours
 from marda.estimators.refine import (
     RefinementWarning,
     Rows,

@@ -27,7 +27,7 @@ from marda.adaptation.data import (
 )
 from marda.adaptation.judgement import Pair, pairs_of
 from marda.adaptation.methods import AUTO, make_classifier
-from marda.criteria.rows import places
+from marda.criteria import sample_places
 from marda.diagnostics import (
     Change,
     Evidence,
@@ -44,7 +44,7 @@ from marda.diagnostics import (
     mmd,
     prediction_findings,
 )
-from marda.diagnostics.bootstrap import bootstrap_mean
+from marda.diagnostics.intervals import bootstrap_mean
 from marda.diagnostics.verdict import Comparison, compared_text
 from marda.io import InputError
 from marda.io.atomic import replacing
@@ -233,7 +233,7 @@ def _sampled(data: Data) -> list[Any]:
 
 def _places(data: Data) -> list[NDArray[np.int64]]:
     rng = np.random.default_rng(0)
-    return [places(X, 500, rng) for X in (data.Xs, data.Xt)]
+    return [sample_places(X, 500, rng) for X in (data.Xs, data.Xt)]
 
 
 def _denoised(data: Data, model: Any) -> list[Any]:

@@ -17,7 +17,7 @@ from sklearn.model_selection import KFold
 from marda._order import row_order
 from marda.adaptation.data import Data
 from marda.diagnostics import Interval
-from marda.diagnostics.bootstrap import bootstrap_mean
+from marda.diagnostics.intervals import bootstrap_mean
 from marda.diagnostics.verdict import FEW_LABELS, Judged, Verdict, judged_verdict
 from marda.estimators import MDAClassifier
 

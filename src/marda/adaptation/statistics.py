@@ -22,8 +22,8 @@ from marda.adaptation.data import (
 )
 from marda.adaptation.methods import chosen_method
 from marda.adaptation.predict import predict_rows
-from marda.diagnostics.findings import FEW_ROWS, Finding, share_findings
 from marda.diagnostics.verdict import Facts, next_step, statistics_text
+from marda.diagnostics.warnings import FEW_ROWS, Finding, share_findings
 from marda.estimators import MDAClassifier
 from marda.io import InputError, Preprocessing, replacing
 from marda.io.columns import Matrix, Number, Step, check_classes

@@ -33,9 +33,9 @@ def run(args: argparse.Namespace) -> int:
 
     check_names((), {"--out": args.out})
     require()
-    from marda.report.demo import demo_page
+    from marda.report.demonstrated import demonstrated_page
 
     result = run_demo()
     print("\n".join(text_lines(result)))
-    print(f"\nWritten: {write_text(args.out, demo_page(result))}")
+    print(f"\nWritten: {write_text(args.out, demonstrated_page(result))}")
     return 0

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.metrics.pairwise import euclidean_distances
 
-from marda.criteria.neighbours import Agreement, Neighbours, label_agreement
+from marda.criteria import Agreement, Neighbours, label_agreement
 
 __all__ = ["RefinementWarning", "Round", "Rows", "balanced_weights", "class_separation", "refine"]
 

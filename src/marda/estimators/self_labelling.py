@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from marda._memory import available_memory, format_bytes
 from marda._validation import UNLABELED, Labels, check_number
-from marda.criteria.neighbours import Agreement, nearest_neighbours
+from marda.criteria import Agreement, nearest_neighbours
 from marda.estimators._denoised import GroupMeans
 from marda.estimators.centring import Centred, Centring
 from marda.estimators.kernel import MAX_EXACT, RidgeSolution

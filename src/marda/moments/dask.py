@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from marda._machine import available_cores
 from marda.moments.batches import Collector, holds_mark, is_dask
 from marda.moments.parquet import ROLES, ParquetRows, Part
 from marda.moments.stats import Moments
@@ -272,7 +273,7 @@ def _n_threads() -> int:
     """Threads of the current cluster, or of this machine."""
     client = _client()
     if client is None:
-        return os.cpu_count() or 1
+        return available_cores()
     return max(1, int(sum(client.nthreads().values())))
 
 
@@ -375,7 +376,7 @@ def start_local(n_workers: int | None = None, *, memory: str | int = "auto") -> 
     """A client of worker processes on this machine; closing it ends them."""
     distributed = _require("distributed")
     return distributed.Client(
-        n_workers=n_workers or os.cpu_count() or 1,
+        n_workers=n_workers or available_cores(),
         threads_per_worker=1,
         processes=True,
         memory_limit=memory,

@@ -226,7 +226,7 @@ class Moments:
             return self.gram_labelled
         if self.class_grams is None:
             raise ValueError(
-                "class_weight needs one Gram a class, which these Moments do not have: "
+                "class_weight needs one Gram per class, which these Moments do not have: "
                 "build them with class_grams=True."
             )
         return np.asarray(np.tensordot(class_weights, self.class_grams, 1))
@@ -315,7 +315,7 @@ class Moments:
         return replace(self, domains=np.array([new[n] for n in self.domains.tolist()], np.int64))
 
     def class_weights(self, weight: str | Mapping[Any, float] | None) -> Vector:
-        """One weight a class: 1, scikit-learn's "balanced" rule, or a dict."""
+        """One weight per class: 1, scikit-learn's "balanced" rule, or a dict."""
         n_classes = len(self.classes)
         if weight is None:
             return np.ones(n_classes)
@@ -351,7 +351,7 @@ def _recentre(gram: Matrix, n: float, total: Vector, step: Vector) -> Matrix:
 
 
 def merge_classes(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-    """All classes of both, sorted; strings and numbers do not mix."""
+    """All classes of both, sorted; text and numbers do not mix."""
     if not len(a) or not len(b):
         return a if len(a) else b
     kinds = {("text" if c.dtype.kind in "OUS" else "number") for c in (a, b)}

@@ -293,6 +293,6 @@ class ExplicitMap(Denoiser):
         return DenseMap(self.W0)
 
     def _predictor(self, ridge: float) -> Factor:
-        K = self.W0.T @ self.centred(self.with_bias(self.W0))[: self.n_features]
+        K = self.map_adjoint(self.centred(self.with_bias(self.W0)))
         K[np.diag_indices_from(K)] += ridge
         return CholeskyFactor(K, "the class predictor's matrix", ridge)

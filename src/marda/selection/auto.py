@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda._validation import UNLABELED, Labels
-from marda.criteria.neighbours import Neighbours, label_agreement, nearest_neighbours
+from marda.criteria import Neighbours, label_agreement, nearest_neighbours
 from marda.estimators import MDAClassifier
 from marda.selection.ensemble import Member
 from marda.selection.inputs import (

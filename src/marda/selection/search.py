@@ -23,8 +23,14 @@ from sklearn.model_selection import KFold, ParameterGrid
 
 from marda._memory import available_memory
 from marda._validation import UNLABELED, Labels
-from marda.criteria import entropy, mutual_information, soft_neighbourhood_density
-from marda.criteria.neighbours import Neighbours, label_agreement, nearest_neighbours
+from marda.criteria import (
+    Neighbours,
+    entropy,
+    label_agreement,
+    mutual_information,
+    nearest_neighbours,
+    soft_neighbourhood_density,
+)
 from marda.estimators import MDAClassifier
 from marda.selection.candidates import SHARED, PathCandidates, on_path, path_bytes
 from marda.selection.ensemble import Member, spread_of

@@ -3,7 +3,7 @@
 import pytest
 
 from marda.benchmarks.plan import Request
-from marda.benchmarks.reproduce import reproduce
+from marda.benchmarks.results import reproduce
 
 
 @pytest.mark.data

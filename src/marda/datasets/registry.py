@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from marda.datasets import amt, sentiment_snippets
-from marda.datasets._errors import DataError
-from marda.datasets._files import ENVIRONMENT, Layout, Location, sha256_of
-from marda.datasets._types import Dataset
+from marda.datasets.base import DataError, Dataset, known_sha256
 from marda.datasets.download import Progress, download
 from marda.datasets.oc10 import OC10
 from marda.datasets.off31 import OFF31
+from marda.datasets.readers import ENVIRONMENT, Layout, Location
 
 _IMAGES = {family.name: family for family in (OC10, OFF31)}
 
@@ -105,7 +104,7 @@ def check(name: str, path: str | os.PathLike[str] | None = None) -> tuple[FileCh
     Returns
     -------
     tuple of FileCheck
-        One a file.
+        One per file.
     """
     location = locate(name, path)
     if location.layout is None:
@@ -113,7 +112,7 @@ def check(name: str, path: str | os.PathLike[str] | None = None) -> tuple[FileCh
     known = _known(_parse(name)[0])
     checks = []
     for file in location.files.values():
-        got, expected = sha256_of(file), known.get(file.name)
+        got, expected = known_sha256(file), known.get(file.name)
         checks.append(FileCheck(file, got, None if expected is None else got == expected))
     return tuple(checks)
 

@@ -1,4 +1,4 @@
-"""What reports have in common: distances, pictures, features, confidence, errors, times."""
+"""Sections that reports share: distances, pictures, features, confidence, errors, times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from marda._memory import format_bytes
 from marda.diagnostics import Diagnosis, Evidence, Facts, Finding, Gap, Interval, Picture
-from marda.diagnostics.numbers import seconds_text
+from marda.diagnostics.intervals import percent, seconds_text
 from marda.diagnostics.verdict import (
     checks_text,
     gaps_text,
@@ -17,9 +17,18 @@ from marda.diagnostics.verdict import (
     probabilities_text,
     sampled_text,
 )
-from marda.report import charts, looks
-from marda.report.html import Cells, Chart, Number, Section, paragraph, points, table
-from marda.report.numbers import interval_cells, number, percent
+from marda.report import charts
+from marda.report.page import (
+    Cells,
+    Chart,
+    Number,
+    Section,
+    interval_cells,
+    number,
+    paragraph,
+    points,
+    table,
+)
 
 __all__ = [
     "before_and_after",
@@ -126,7 +135,7 @@ def pictures(evidence: Evidence, rows: tuple[int, int], after: str = "after adap
         parts.append(
             tuple(
                 Chart(
-                    looks.scatter(evidence, picture, by),
+                    charts.scatter(evidence, picture, by),
                     f"{stage[0].upper()}{stage[1:]}, {what}.",
                     _centres(evidence, picture, by, stage),
                 )
@@ -187,7 +196,7 @@ def features(gaps: Sequence[Gap]) -> Section:
                 "feature. A gap that shrinks is a difference between the domains that the "
                 f"classifier sees less of. {gaps_text([(g.before, g.after) for g in gaps])}"
             ),
-            Chart(looks.gaps(gaps), name, table(name, header, rows)),
+            Chart(charts.gaps(gaps), name, table(name, header, rows)),
         ),
     )
 
@@ -203,7 +212,7 @@ def confidence(evidence: Evidence, facts: Facts) -> Chart:
         for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True)
         if count
     ]
-    return Chart(looks.histogram(evidence), name, table(name, ("probability", "rows"), rows))
+    return Chart(charts.histogram(evidence), name, table(name, ("probability", "rows"), rows))
 
 
 def confusion(counts: NDArray[np.int64], classes: Sequence[str], of: str) -> Chart | str:

@@ -8,9 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from marda.datasets._files import Layout, Location, find
-from marda.datasets._readers import csv_domain, mat_domain, npz_domain, open_npz
-from marda.datasets._types import Dataset, Domain, LazyDomains
+from marda.datasets.base import Dataset, Domain, LazyDomains
+from marda.datasets.readers import (
+    Layout,
+    Location,
+    csv_domain,
+    find,
+    mat_domain,
+    npz_domain,
+    open_npz,
+)
 
 LICENCE = (
     "No licence is stated by the publishers; the images are used in research under the terms of "
@@ -23,7 +30,7 @@ SQUEEZENET = "SqueezeNet features (3×3 max-pool of the last fire module), not D
 class ImageFamily:
     """A benchmark of images: its domains, classes, and the spellings of its files.
 
-    The first layout that is complete serves the bare name; ``notes`` has one text a variant.
+    The first layout that is complete serves the bare name; ``notes`` has one text per variant.
     """
 
     name: str
@@ -68,7 +75,7 @@ class ImageFamily:
         )
 
     def _loaders(self, files: Mapping[str, Path]) -> dict[str, Callable[[], Domain]]:
-        """Return one reader a domain; partials, so that a `Dataset` can go to another process."""
+        """Return one reader per domain; partials, so that a `Dataset` can go to another process."""
         n_classes = len(self.classes)
         if "all" in files:
             with open_npz(files["all"]) as archive:

@@ -5,7 +5,7 @@ import pytest
 
 from marda import datasets
 from marda.datasets import ChecksumError, DataError, MissingData
-from marda.datasets._types import LazyDomains
+from marda.datasets.base import LazyDomains
 
 
 @pytest.fixture

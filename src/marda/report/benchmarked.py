@@ -6,33 +6,31 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from marda.benchmarks.leaderboard import Entry, Leaderboard, checks
 from marda.benchmarks.plan import BENCHMARKS, CLASSIFIERS, MODELS
 from marda.benchmarks.render import time_lines
-from marda.benchmarks.reproduce import Results
+from marda.benchmarks.results import Results
 from marda.benchmarks.store import ResultRow
 from marda.benchmarks.tables import Block, Cell, Column, Finding, Table
+from marda.diagnostics.intervals import counted, signed
 from marda.diagnostics.verdict import Verdict, benchmark_verdict
 from marda.report import charts
-from marda.report.boards import auto_verdict, board_sections
-from marda.report.html import Cells, Chart, Number, Section, points, table
-from marda.report.numbers import counted, number, signed
-from marda.report.page import page
-from marda.report.parts import times
+from marda.report.page import NONE, Cells, Chart, Number, Section, number, page, points, table
+from marda.report.sections import times
 
-__all__ = ["reproduced_page"]
+__all__ = ["benchmarked_page"]
 
 BASE, ADAPTED = "BL", "S1D"
-NONE = Number("–", float("nan"))
 
 
-def reproduced_page(results: Results) -> str:
+def benchmarked_page(results: Results) -> str:
     """One page: the paper's tables next to ours, task by task, and what marda chooses itself."""
     sections = [*_paper(results.tables)]
     if results.findings:
         sections.append(_findings(results.findings))
     if results.tables:
         sections += _tasks(results.rows)
-    sections += board_sections(results.leaderboards, results.notes)
+    sections += _boards(results.leaderboards, results.notes)
     problems = _problems(results)
     if problems:
         sections.insert(0, Section("Warnings", (points(problems, "warnings"),)))
@@ -75,7 +73,7 @@ def _gains(rows: Sequence[ResultRow]) -> list[tuple[Column, list[float]]]:
 
 def _verdict(results: Results) -> Verdict | None:
     if results.leaderboards:
-        return auto_verdict(results.leaderboards)
+        return _auto_verdict(results.leaderboards)
     gains = [
         (f"{BENCHMARKS[column.benchmark].label}, {column.setting}", found)
         for column, found in _gains(results.rows)
@@ -273,3 +271,66 @@ def _heat(rows: Sequence[ResultRow], classifier: str) -> Chart:
     ]
     spec = charts.heat_map(cells, down="task", across="model", value="accuracy", cell=26)
     return Chart(spec, name, table(name, ("task", *models), lines))
+
+
+# marda's own choice next to the alternatives ------------------------------------------------------
+
+
+def _auto_verdict(boards: Sequence[Leaderboard]) -> Verdict | None:
+    """Does marda's own choice help, against the same classifier without adaptation?"""
+    gains = [
+        (f"{board.heading.partition(',')[0]}, {board.setting}", [gap for _, gap in found])
+        for board in boards
+        if (found := board.harm())
+    ]
+    return benchmark_verdict(
+        gains,
+        "What marda chooses by itself, without a target label, against a ridge classifier that "
+        "knows the source only.",
+    )
+
+
+def _boards(boards: Sequence[Leaderboard], notes: Sequence[str]) -> list[Section]:
+    """A section per data set; then checks and notes."""
+    sections = [_board(board) for board in boards]
+    if boards:
+        told = [line.partition("] ")[2] for line in checks(boards)]
+        sections.append(Section("Checks and notes", (points([*told, *notes], "note"),)))
+    return sections
+
+
+def _board(board: Leaderboard) -> Section:
+    heads = [pair.replace("-", " → ") for pair in board.pairs]
+    cells = [
+        (entry.label, _short(pair), value, f"{value:.1f}")
+        for entry in board.entries
+        for pair, value in zip(board.pairs, entry.values, strict=True)
+        if value is not None
+    ]
+    name = f"{board.heading}, by method and task."
+    rows: list[Cells] = [_line(entry) for entry in board.entries]
+    header = ("method", "kind", "mean", *heads, "fit", "memory")
+    whole = table("The same with means, times and memory; a click sorts.", header, rows)
+    if not cells:
+        return Section(board.heading, (whole,))
+    spec = charts.heat_map(cells, down="method", across="task", value="percent", cell=24)
+    return Section(board.heading, (Chart(spec, name, ""), whole))
+
+
+def _short(pair: str) -> str:
+    return "→".join(end[0].upper() for end in pair.split("-"))
+
+
+def _line(entry: Entry) -> Cells:
+    def figure(value: float | None) -> Number:
+        return NONE if value is None else number(value, ".1f")
+
+    seconds, memory = entry.fit_seconds, entry.peak_mb
+    return [
+        entry.label,
+        entry.role,
+        figure(entry.mean),
+        *(figure(value) for value in entry.values),
+        NONE if seconds is None else Number(f"{seconds:.2f} s", seconds),
+        NONE if memory is None else Number(f"{memory:.0f} MB", memory),
+    ]

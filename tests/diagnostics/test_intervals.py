@@ -1,11 +1,20 @@
-"""Bootstrap intervals against what theory says of them."""
+"""Bootstrap intervals against what theory says of them; figures as text."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from marda.diagnostics.bootstrap import bootstrap_mean, percentile_interval, row_counts
+from marda.diagnostics.intervals import (
+    Interval,
+    bootstrap_mean,
+    counted,
+    percent,
+    percentile_interval,
+    points_text,
+    row_counts,
+    signed,
+)
 
 
 @pytest.mark.parametrize(
@@ -43,3 +52,10 @@ def test_an_interval_holds_its_estimate():
     found = percentile_interval(3.0, np.linspace(0, 1, 100))
     assert (found.value, found.high) == (3.0, 3.0)
     assert found.low == pytest.approx(0.025)
+
+
+def test_figures_as_text():
+    assert (counted(1, "row"), counted(1200, "row")) == ("1 row", "1,200 rows")
+    assert percent(0.8412) == "84.1%"
+    assert (signed(-0.04), signed(-1.25), signed(2.0)) == ("0.0", "−1.2", "+2.0")
+    assert points_text(Interval(5, 1.2, 8.8)) == "+5.0 points (95% interval +1.2 to +8.8)"

@@ -7,7 +7,7 @@ from marda.benchmarks.demo import (
     INTRO,
     LEGEND,
     DemoResult,
-    Look,
+    PairDetails,
     PairResult,
     heading,
     unseen,
@@ -15,21 +15,31 @@ from marda.benchmarks.demo import (
     word_lists,
 )
 from marda.diagnostics import Interval
+from marda.diagnostics.intervals import counted
 from marda.diagnostics.verdict import Verdict, pairs_verdict
 from marda.report import charts
-from marda.report.html import Cells, Chart, Number, Section, facts, paragraph, table
-from marda.report.numbers import counted, interval_cells, number
-from marda.report.page import page
-from marda.report.parts import before_and_after, beside, confidence, confusion, times
+from marda.report.page import (
+    Cells,
+    Chart,
+    Number,
+    Section,
+    facts,
+    interval_cells,
+    number,
+    page,
+    paragraph,
+    table,
+)
+from marda.report.sections import before_and_after, beside, confidence, confusion, times
 
-__all__ = ["demo_page"]
+__all__ = ["demonstrated_page"]
 
 
-def demo_page(result: DemoResult) -> str:
+def demonstrated_page(result: DemoResult) -> str:
     """One page: every pair and method, then a closer look at the first pair."""
     first = result.pairs[0]
-    look = first.look
-    assert look is not None
+    details = first.details
+    assert details is not None
     sections = [
         _scores(result),
         *(_words(pair) for pair in result.pairs),
@@ -37,8 +47,8 @@ def demo_page(result: DemoResult) -> str:
             f"A closer look at {first.source} → {first.target}",
             (paragraph(f"From here on: {first.scores[1].method.label} on this pair alone."),),
         ),
-        *before_and_after(look.diagnosis, look.evidence),
-        _predictions(first, look),
+        *before_and_after(details.diagnosis, details.evidence),
+        _predictions(first, details),
     ]
     methods = [(s.method.label, s.method.says) for s in first.scores]
     sections += [
@@ -155,9 +165,9 @@ def _words(pair: PairResult) -> Section:
     )
 
 
-def _predictions(pair: PairResult, look: Look) -> Section:
-    parts: list[str | Chart] = [confidence(look.evidence, look.diagnosis.facts)]
+def _predictions(pair: PairResult, details: PairDetails) -> Section:
+    parts: list[str | Chart] = [confidence(details.evidence, details.diagnosis.facts)]
     for score, counts in list(zip(pair.scores, pair.confusions, strict=True))[:2]:
         of = f"{counted(pair.n_target, 'target sentence')}, {score.method.label}"
-        parts.append(confusion(counts, look.evidence.classes, of))
+        parts.append(confusion(counts, details.evidence.classes, of))
     return Section("Predictions", (parts[0], *beside(parts[1:])))

@@ -237,5 +237,5 @@ def test_no_pickle(tmp_path):
 
 
 def test_domain_refuses_rows_without_labels():
-    with pytest.raises(DataError, match="one row of X a label"):
+    with pytest.raises(DataError, match="one label per row of X"):
         datasets.Domain(np.ones((3, 2)), np.zeros(2, dtype=np.int64))

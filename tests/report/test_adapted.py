@@ -1,18 +1,20 @@
-"""The words at the top of a page follow from the figures."""
+"""The page of one adaptation: its verdict follows from the figures, its candidates are listed."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 pytest.importorskip("altair")
 
+from marda import MDAClassifierCV
 from marda.adaptation import ReadOptions, adapt
+from marda.adaptation.data import read_data
 from marda.adaptation.judgement import Judgement
-from marda.diagnostics import Interval
-from marda.diagnostics.verdict import benchmark_verdict
-from marda.report.numbers import counted, percent, points_text, signed
-from marda.report.parts import confusion
+from marda.diagnostics import Interval, gather
+from report_pages import SAMPLE
 
 
 def judgement(value, low, high):
@@ -32,26 +34,6 @@ def test_labels_decide(gain, kind, word):
     verdict = judgement(*gain).verdict()
     assert (verdict.kind, verdict.word) == (kind, word)
     assert "40 labelled target rows" in dict(verdict.reasons)["Evidence"]
-
-
-@pytest.mark.parametrize(
-    ("gains", "kind", "word"),
-    [
-        ([("a", [1.0] * 12)], "good", "Adaptation helps"),
-        ([("a", [1.0] * 12), ("b", [2.0, 1.0])], "unclear", "on average, not surely"),
-        ([("a", [1.0] * 12), ("b", [-2.0] * 12)], "unclear", "on some data sets"),
-        ([("a", [-1.0] * 12)], "bad", "does not help"),
-        ([("a", [0.0] * 12)], "unclear", "does not help"),
-    ],
-)
-def test_benchmarks_decide_by_a_sign_test(gains, kind, word):
-    verdict = benchmark_verdict(gains, "text")
-    assert verdict.kind == kind
-    assert word in verdict.word
-
-
-def test_no_gains_no_verdict():
-    assert benchmark_verdict([], "text") is None
 
 
 @pytest.fixture
@@ -89,17 +71,28 @@ def test_without_labels_the_word_follows_from_distances(verdict_of):
     assert "Too few rows" in dict(few.reasons)["Evidence"]
 
 
-def test_figures_as_text():
-    assert (counted(1, "row"), counted(1200, "row")) == ("1 row", "1,200 rows")
-    assert percent(0.8412) == "84.1%"
-    assert (signed(-0.04), signed(-1.25), signed(2.0)) == ("0.0", "−1.2", "+2.0")
-    assert points_text(Interval(5, 1.2, 8.8)) == "+5.0 points (95% interval +1.2 to +8.8)"
+@pytest.mark.parametrize("candidates", ["auto", {"method": ["S1", "S1D"], "noise": [0.5, 0.9]}])
+def test_candidates_are_listed_by_what_they_differ_in(candidates, tmp_path):
+    from marda.report.adapted import _candidates, adapted_page
 
-
-def test_very_many_classes_give_a_list_of_errors_and_no_matrix():
-    counts = np.diag(np.full(50, 5))
-    counts[3, 7] = 4
-    text = confusion(counts, [f"class {k}" for k in range(50)], "rows")
-    assert isinstance(text, str)
-    assert "class 3" in text
-    assert "44.4%" in text
+    files = "sample:source", "sample:target"
+    data = read_data(*files, SAMPLE)
+    X, y, domain, mark = data.packed()
+    model = MDAClassifierCV(candidates, unlabeled=mark, random_state=0)
+    model.fit(X, y, sample_domain=domain)
+    predicted = model.predict(data.Xt)
+    evidence = gather(
+        data.Xs,
+        data.Xt,
+        model,
+        names=data.preprocessing.features,
+        labels=data.ys,
+        predicted=predicted,
+        probabilities=model.predict_proba(data.Xt),
+    )
+    done = adapt(*files, SAMPLE, report=(tmp_path / "r.html", adapted_page))
+    page = adapted_page(replace(done, model=model, evidence=evidence))
+    assert "Models that were weighed without a target label" in page
+    listed = _candidates(model.candidates_)
+    assert listed.count("<tr>") == 1 + len(model.candidates_)
+    assert "fit_intercept" not in listed  # the same in all

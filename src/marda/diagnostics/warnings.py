@@ -87,7 +87,7 @@ def checks_of(Xs: Any, Xt: Any, *, scales: bool = True) -> tuple[str, ...]:
 
 
 def _ranges(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Smallest, largest and standard deviation a feature."""
+    """Smallest, largest and standard deviation per feature."""
     if sp.issparse(X):
         low, high = X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
         return low, high, high - low

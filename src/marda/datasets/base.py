@@ -1,11 +1,11 @@
-"""The two shapes data take: a `Dataset` as stored, a `Task` as learned from."""
+"""The shapes data take, `Dataset` as stored and `Task` as learned from, and what can go wrong."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -13,13 +13,30 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.datasets._errors import ChecksumError, DataError
-from marda.datasets._files import sha256_of
-
 Rows: TypeAlias = Any  # dense ndarray or scipy CSR matrix; scipy ships no types
 Kind = Literal["image", "surf", "text", "generated"]
 Part = Literal["all", "train", "test"]
 Setting = Literal["US", "SUP", "SS"]
+
+
+class DataError(ValueError):
+    """Anything wrong with a data set: base of the errors below."""
+
+
+class MissingData(DataError, FileNotFoundError):
+    """Files are not where they were looked for."""
+
+
+class FormatError(DataError):
+    """A file was found but does not hold what its name promises."""
+
+
+class ChecksumError(DataError):
+    """The bytes of a file are not the expected ones."""
+
+
+class DownloadError(DataError, OSError):
+    """A file could not be fetched."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +64,7 @@ class Domain:
         """Refuse rows and labels that do not belong together; lock the arrays."""
         if self.X.ndim != 2 or self.X.shape[0] != self.y.shape[0]:
             raise DataError(
-                f"X has shape {self.X.shape} and y {self.y.shape}: give one row of X a label."
+                f"X has shape {self.X.shape} and y {self.y.shape}: give one label per row of X."
             )
         locked = self.X if isinstance(self.X, np.ndarray) else self.X.data
         for array in (locked, self.y, self.train, self.rating):
@@ -150,21 +167,22 @@ class Dataset:
         """SHA-256 of the file; of the sorted list of sums if there are several files."""
         if not self.files:
             return hashlib.sha256(self.identity.encode()).hexdigest()
-        sums = sorted(f"{sha256_of(file)}  {file.name}\n" for file in self.files)
-        return sums[0].split()[0] if len(sums) == 1 else _digest("".join(sums))
+        sums = sorted(f"{known_sha256(file)}  {file.name}\n" for file in self.files)
+        listed = "".join(sums).encode()
+        return sums[0].split()[0] if len(sums) == 1 else hashlib.sha256(listed).hexdigest()
 
     @property
     def verified(self) -> bool | None:
         """True if every file has its known checksum, None if the content of one is not known."""
         if not self.files or any(file.name not in self.known for file in self.files):
             return None
-        return all(sha256_of(file) == self.known[file.name] for file in self.files)
+        return all(known_sha256(file) == self.known[file.name] for file in self.files)
 
     def verify(self) -> None:
         """Raise `ChecksumError` for the first file that differs from the known one."""
         for file in self.files:
             expected = self.known.get(file.name)
-            if expected is not None and (got := sha256_of(file)) != expected:
+            if expected is not None and (got := known_sha256(file)) != expected:
                 raise ChecksumError(
                     f"{file} has sha256 {got[:16]}…, expected {expected[:16]}…: "
                     "fetch the file again, or rename it if it is meant to differ."
@@ -221,6 +239,19 @@ class Task:
         return np.where(self.labelled, self.y_target, -1)
 
 
-def _digest(text: str) -> str:
-    """SHA-256 of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()
+def sha256_of(file: str | Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def known_sha256(file: Path) -> str:
+    """The same, kept as long as size and time of the file do not change."""
+    stat = file.stat()
+    return _sha256(str(file), stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _sha256(file: str, size: int, mtime: int) -> str:
+    """Hash the file; size and time are only keys of the cache."""
+    return sha256_of(file)
