@@ -12,9 +12,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from marda import MDAClassifier, MDAClassifierCV, pack
+from marda.adaptation import ReadOptions, adapt
 from marda.onnx import OnnxError
 from marda.persist import load
-from marda.workflow import ReadOptions, adapt
 from problems import make_case
 
 pytest.importorskip("onnx")

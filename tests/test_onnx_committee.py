@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
 from marda import MDAClassifier, MDAClassifierCV
+from marda.adaptation import ReadOptions, adapt
 from marda.io import Preprocessing, read_batches
 from marda.onnx import OnnxError, graph
 from marda.persist import load
-from marda.workflow import ReadOptions, adapt
 from problems import make_case
 from test_onnx import CASE, assert_same, fit, run
 

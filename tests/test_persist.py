@@ -175,7 +175,7 @@ def saved(tmp_path):
 
 def rewrite(path, change):
     """Alter the header or content and make the checksum right again, as an attacker would."""
-    from marda.persist import container
+    from marda.io.container import start_digest
 
     raw = path.read_bytes()
     length = int.from_bytes(raw[:8], "little")
@@ -186,7 +186,7 @@ def rewrite(path, change):
     metadata = header["__metadata__"]
     metadata["content"] = json.dumps(content)
     table = {k: v for k, v in header.items() if k != "__metadata__"}
-    digest = container._digest(metadata, table)
+    digest = start_digest(metadata, table)
     digest.update(body)
     metadata["sha256"] = digest.hexdigest()
     text = json.dumps(header).encode()

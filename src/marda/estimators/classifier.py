@@ -24,7 +24,7 @@ from marda.estimators.self_labelling import SelfLabelling
 from marda.estimators.streaming import Streaming, lazy_on_dask
 from marda.estimators.transformer import FeatureNames
 from marda.moments import Moments, accumulate
-from marda.moments._optional import is_dask
+from marda.moments.batches import is_dask
 from marda.noise import Dropout
 from marda.operators.linear import DenseGram
 from marda.operators.rows import Rows

@@ -15,7 +15,7 @@ from marda.estimators._callers import check_callers
 from marda.estimators._parameters import with_parameters
 from marda.estimators.streaming import Streaming, lazy_on_dask
 from marda.moments import Moments
-from marda.moments._optional import is_dask
+from marda.moments.batches import is_dask
 from marda.terms import parse_method
 
 __all__ = ["MDA", "FeatureNames"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from marda.io import InputError, Preprocessing
-from marda.io.steps import Matrix, Number
+from marda.io.columns import Matrix, Number
 from marda.onnx.graph import Graph, OnnxError
 
 __all__ = ["add_preprocessing"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from marda.estimators._denoised import Layer
 from marda.operators.maps import DenoisingMap, DenseMap, IdentityMap, Map, RowMap
 from marda.operators.rows import Rows
-from marda.persist.container import ModelFileError
+from marda.persist.model_file import ModelFileError
 from marda.persist.values import Reader, Writer, count, indices, one_of
 
 __all__ = ["SOLVERS", "decode_layer", "encode_layer"]

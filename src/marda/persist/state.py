@@ -21,8 +21,8 @@ from marda.persist.classifiers import (
     encode_classifier,
     encode_dscm,
 )
-from marda.persist.container import ModelFileError
 from marda.persist.layers import SOLVERS, decode_layer, encode_layer
+from marda.persist.model_file import ModelFileError
 from marda.persist.values import Reader, Writer, count, number, one_of
 
 __all__ = ["decode_model", "encode_model", "encode_shell", "make_shell"]
