@@ -126,3 +126,13 @@ def test_a_domain_of_one_row_is_its_own_centre(dtype):
     H = model.transform(X, sample_domain=domain)
     np.testing.assert_array_equal(H[20], 0)
     np.testing.assert_allclose(np.linalg.norm(np.delete(H, 20, axis=0), axis=1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("solver", ["primal", "dual", "cg"])
+def test_a_target_of_one_row_has_no_direction_by_any_route(solver):
+    """Found by torture: rounding of the dual route, 38 units in the last place, became ±1."""
+    X = np.array([[-0.56], [-4.4], [-3.46], [0.41], [-1.24], [-1.81], [-0.91]])
+    y, domain = np.array([0, 1, 1, 0, 0, 0, -1]), np.array([0, 0, 0, 1, 1, 1, -1])
+    model = MDAClassifier("J12", solver=solver, noise=0.0, center=True, normalize=True)
+    F = model.fit(X, y, sample_domain=domain).transform(X, sample_domain=domain)
+    np.testing.assert_allclose(F.ravel(), [1, -1, -1, 1, -1, -1, 0])

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from marda.estimators.accuracy_estimation import target_skill
 from marda.estimators.heads import RidgeHead, syrk
+from marda.estimators.model import ROUNDINGS
 from marda.estimators.pseudo_labels import Pool
 
 __all__ = ["Centred", "CentredGram", "Centring"]
@@ -143,12 +144,16 @@ class CentredGram:
         C = C.astype(self._rows.dtype)
         place = self._place
         cross = (self._rows @ C.T)[:, place]
+        shift = (C @ C.T)[np.ix_(place, place)]
         inner = self._gram - cross
         inner -= cross.T
-        inner += (C @ C.T)[np.ix_(place, place)]
+        inner += shift
         if self._normalize:
-            lengths = np.sqrt(np.maximum(inner.diagonal(), 0))
-            lengths = np.where(lengths > 0, lengths, 1).astype(inner.dtype)
+            squares, own = inner.diagonal(), np.arange(len(inner))
+            summed = self._gram.diagonal() + 2 * np.abs(cross[own, own]) + shift.diagonal()
+            # Rows that are their own centre but for rounding have no direction: products of 0.
+            nothing = squares <= ROUNDINGS * np.finfo(inner.dtype).eps * summed
+            lengths = np.sqrt(np.where(nothing, np.inf, squares)).astype(inner.dtype)
             inner /= lengths
             inner /= lengths[:, None]
         return np.asarray(inner)

@@ -27,7 +27,7 @@ from marda.estimators.model import (
 )
 from marda.estimators.streaming import check_mark, dask_moments, lazy_on_dask, why_rows
 from marda.moments import Moments
-from marda.moments._optional import is_dask
+from marda.moments.batches import is_dask
 
 __all__ = ["MDAClassifier", "fit_rows", "fit_scored_rows", "labelled_accuracy", "training_rows"]
 
@@ -335,7 +335,7 @@ class MDAClassifier(ClassifierMixin, BaseMDA):
             Replaced only once the file is complete. The graph takes float64 rows "X" and gives
             "label", "scores" (as `decision_function`) and "probabilities".
         """
-        from marda.onnx import export
+        from marda.persist.onnx import export
 
         export(self, path)
 

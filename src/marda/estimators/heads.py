@@ -35,6 +35,7 @@ __all__ = [
     "Head",
     "MeansHead",
     "NearestHead",
+    "NearestRow",
     "RidgeHead",
     "RidgeOnRows",
     "RidgeSolution",
@@ -567,6 +568,22 @@ class MeansHead(Head):
         return self._fitted
 
 
+class NearestRow(KNeighborsClassifier):
+    """The class of the nearest row.
+
+    Attributes
+    ----------
+    rows_, labels_ : arrays of shape (n_rows, n_features) and (n_rows,)
+        What it was fitted on.
+    """
+
+    def fit(self, X: Matrix, y: Vector) -> NearestRow:
+        """Keep the rows."""
+        self.rows_, self.labels_ = X, y
+        super().fit(X, y)
+        return self
+
+
 class NearestHead(Head):
     """The nearest labelled row; sure where the nearest row of another class is far."""
 
@@ -579,10 +596,10 @@ class NearestHead(Head):
         return scores
 
     @property
-    def fitted(self) -> KNeighborsClassifier:
+    def fitted(self) -> NearestRow:
         """The nearest-neighbour classifier of the last rows."""
         rows, codes = self._last
-        return KNeighborsClassifier(n_neighbors=1).fit(self.F[rows], self.classes[codes])
+        return NearestRow(n_neighbors=1).fit(self.F[rows], self.classes[codes])
 
 
 def class_scores(fitted: Any, F: Matrix) -> NDArray[np.float64]:

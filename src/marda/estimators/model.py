@@ -27,6 +27,7 @@ from marda.terms import Model, parse_method
 
 __all__ = [
     "ACTIVATIONS",
+    "ROUNDINGS",
     "FittedModel",
     "GroupMeans",
     "Layer",
@@ -49,6 +50,8 @@ GroupMeans = dict[int, tuple[Index | None, Matrix]]
 
 #: What is left of a row after centring is rounding below this many units of its last place.
 ROUNDINGS = 32
+#: ... or below this share of its length: denoised rows are sums over many terms.
+ROUNDING = 1e-12
 
 ACTIVATIONS: dict[str, Callable[[Matrix], Matrix]] = {
     "tanh": np.tanh,
@@ -462,7 +465,8 @@ def place(H: Matrix, domain: Index | None, centers: Centers, normalize: bool) ->
     if normalize:
         norms = row_lengths(H)
         if before is not None:  # rows that are their own centre but for rounding
-            norms[nothing := norms <= ROUNDINGS * np.finfo(H.dtype).eps * before] = 0
+            rounding = max(ROUNDING, ROUNDINGS * float(np.finfo(H.dtype).eps))
+            norms[nothing := norms <= rounding * before] = 0
             H[nothing] = 0
         H /= np.where(norms > 0, norms, 1)[:, None].astype(H.dtype)
     return H

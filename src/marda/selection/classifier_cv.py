@@ -322,7 +322,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
             Replaced only once the file is complete. The graph takes float64 rows "X" and gives
             "label", "scores" (as `decision_function`) and "probabilities".
         """
-        from marda.onnx import export
+        from marda.persist.onnx import export
 
         export(self, path)
 
