@@ -73,9 +73,12 @@ def test_scores_of_centred_rows_are_linear_and_of_normalised_rows_not():
     np.testing.assert_allclose(
         case.X @ model.coef_.T + model.intercept_, scores(model, case.X), atol=1e-9
     )
-    normalised = fitted(MDAClassifier("S1", normalize=True), case)
-    with pytest.raises(AttributeError, match="normalised rows are not linear"):
-        _ = normalised.coef_
+    for method in ("S1", "J12"):
+        normalised = fitted(classifier(method, normalize=True), case)
+        want = normalised.transform(case.X) @ normalised.Z_ + normalised.model_.z0
+        np.testing.assert_allclose(scores(normalised, case.X), want, atol=1e-9)
+        with pytest.raises(AttributeError, match="normalised rows are not linear"):
+            _ = normalised.coef_
 
 
 @pytest.mark.parametrize("method", METHODS)

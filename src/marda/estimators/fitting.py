@@ -368,7 +368,7 @@ def _with_predictor(model: FittedModel, solution: Solution, settings: ModelSetti
     if solution.Z is None:
         return model
     model = replace(model, Z=solution.Z, z0=solution.predictor_intercept())
-    if not settings.is_ridge:
+    if not settings.is_ridge or settings.on_features:  # a ridge on features has a Z of its own
         return model
     coef, intercept = solution.coef()
     return replace(model, coef=coef, intercept=intercept)
