@@ -60,7 +60,7 @@ class MDAClassifier(ClassifierMixin, BaseMDA):
         nearest labelled row; "dscm" domain-specific class means; any other scikit-learn classifier
         is cloned and fitted on denoised labelled rows.
     refine : int, tuple of int or "auto", default=0
-        Rounds of self-labelling: the most confident target rows of every predicted class join the
+        Rounds of self-training: the most confident target rows of every predicted class join the
         labelled ones, a growing share of them, and the classifier is fitted again. With "C" in the
         method or a joint method, W is learned again too, so that S1C and J12C need no target
         label. Several numbers: the scores of these schedules are averaged ("ridge", "kernel").
@@ -80,7 +80,7 @@ class MDAClassifier(ClassifierMixin, BaseMDA):
     classifier_ : estimator
         The fitted classifier, if it is not "ridge".
     rounds_ : list of Round
-        What every round of self-labelling kept and changed.
+        What every round of self-training kept and changed.
     source_skill_ : float
         With "auto": κ, from 0 (chance) to 1, how well the source predicts left-out rows of itself.
     target_skill_ : float

@@ -550,7 +550,7 @@ class EstimatorHead(Head):
 
 
 class MeansHead(Head):
-    """Domain-specific class means; self-labelled rows give the target means of its own."""
+    """Domain-specific class means; pseudo-labels give the target means of its own."""
 
     def __init__(self, F: Matrix, classes: Vector, domain: Index):
         super().__init__(F, classes)

@@ -72,7 +72,7 @@ class Pool:
     free : array of shape (n_free,)
         Target rows without a label.
     balanced : bool
-        Classes of self-labelled rows weigh the same in sum.
+        Classes of rows with pseudo-labels weigh the same in sum.
     neighbours : Neighbours, default=None
         Of the free rows, in features that no round changes; None: no guard.
     """
@@ -117,7 +117,7 @@ def balanced_weights(codes: Index, n_classes: int) -> Vector:
 def refine(
     fit: Fit, rows: Pool, n_rounds: int, separation: Callable[[], Agreement] | None = None
 ) -> tuple[list[Round], Matrix]:
-    """Fit on the labelled rows, then in rounds on those and self-labelled rows.
+    """Fit on the labelled rows, then in rounds on those and rows with pseudo-labels.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def refine(
         history.append(Round(n_rounds, number, len(kept), changed, *now[0], used=not why))
         if why:
             warnings.warn(
-                f"self-labelling was stopped and undone at round {number} of {n_rounds}: "
+                f"self-training was stopped and undone at round {number} of {n_rounds}: "
                 f"{' and '.join(why)}. The model of the round before is kept; use fewer rounds, a "
                 "smaller domain_loss_weight, or refine=0.",
                 RefinementWarning,

@@ -224,7 +224,7 @@ def _decode_fitted(
 def _decode_round(values: Any) -> Round:
     schedule, step, kept, changed, agreement, error, used = values
     if not isinstance(used, bool):
-        raise TypeError("a round of self-labelling is not what it should be")
+        raise TypeError("a round of pseudo-labels is not what it should be")
     return Round(
         schedule=count(schedule),
         number=count(step),
