@@ -113,7 +113,8 @@ def _fit(
             rows,
             settings,
             solution.problem.class_weights,
-            relearn=lambda some, changed: fit_layers(some, changed, shared)[0],
+            # Not shared: labels are others, and so are their moments.
+            relearn=lambda some, changed: fit_layers(some, changed)[0],
             kept=None if shared is None else _kept_rows(rows, first, model, shared),
         )
     if settings.n_layers > 1:
