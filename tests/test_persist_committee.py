@@ -50,7 +50,8 @@ def assert_same_choice(a, b):
         assert (one.name, one.weight, one.spread) == (other.name, other.weight, other.spread)
         assert one.inputs.kind == other.inputs.kind
         assert one.model.get_params() == other.model.get_params()
-        assert not hasattr(other.model, "_left_out")
+        training = other.model.model_.training
+        assert training is None or training.left_out is None
     np.testing.assert_array_equal(a.classes_, b.classes_)
     np.testing.assert_array_equal(a.domains_, b.domains_)
 

@@ -53,7 +53,7 @@ def test_refined_models(classifier, refine, sparse, tmp_path):
     if refine == "auto":
         assert again.target_skill_ == model.target_skill_
         np.testing.assert_array_equal(again.target_shares_, model.target_shares_)
-    assert not hasattr(again, "_left_out")
+    assert again.model_.training.left_out is None
 
 
 def test_a_centred_transformer(tmp_path):

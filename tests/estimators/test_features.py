@@ -7,7 +7,7 @@ import pytest
 
 from estimators.helpers import classifier, fitted, scores
 from marda import MDA, MDAClassifier
-from marda.estimators._denoised import row_lengths
+from marda.estimators.model import row_lengths
 from problems import make_case, relative
 
 METHODS = ("BL", "MCF", "S1", "S1M", "S1D", "J12", "J12D")
@@ -68,7 +68,7 @@ def test_unit_length(layers):
 def test_scores_of_centred_rows_are_linear_and_of_normalised_rows_not():
     case = make_case()
     model = fitted(MDAClassifier("S1", center=True), case)
-    want = model.transform(case.X) @ model.Z_ + model._z0
+    want = model.transform(case.X) @ model.Z_ + model.model_.z0
     np.testing.assert_allclose(scores(model, case.X), want, atol=1e-9)
     np.testing.assert_allclose(
         case.X @ model.coef_.T + model.intercept_, scores(model, case.X), atol=1e-9

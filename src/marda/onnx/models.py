@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from marda.estimators import DSCM, MDAClassifier
-from marda.estimators.kernel import GaussianRidge
+from marda.estimators.heads import GaussianRidge
+from marda.estimators.model import FittedModel
 from marda.onnx.graph import Graph, OnnxError
 from marda.onnx.maps import add_map
 
 __all__ = ["add_class_scores"]
 
 
-def add_class_scores(graph: Graph, model: MDAClassifier, X: str) -> str:
+def add_class_scores(graph: Graph, estimator: MDAClassifier, X: str) -> str:
     """Scores of all classes for the rows X."""
-    name = model.classifier
+    name, model = estimator.classifier, estimator.model_
     if not isinstance(name, str):
         raise _refusal(type(name).__name__, "marda knows the graphs of its own classifiers only")
     if name == "nn":
@@ -23,8 +24,8 @@ def add_class_scores(graph: Graph, model: MDAClassifier, X: str) -> str:
         return _ridge(graph, model, X)
     features = _features(graph, model, X)
     if name == "kernel":
-        return _kernel(graph, model.classifier_, features)
-    return _dscm(graph, model.classifier_, features)
+        return _kernel(graph, model.classifier, features)
+    return _dscm(graph, model.classifier, features)
 
 
 def _refusal(name: str, why: str) -> OnnxError:
@@ -34,19 +35,18 @@ def _refusal(name: str, why: str) -> OnnxError:
     )
 
 
-def _features(graph: Graph, model: MDAClassifier, X: str) -> str:
+def _features(graph: Graph, model: FittedModel, X: str) -> str:
     """Denoised rows, as `transform` gives them for rows of the target."""
     H = _denoised(graph, model, X)
-    center = model._center_of_new_rows()
-    if model.center and center.any():
-        H = graph.add("Sub", H, np.asarray(center, dtype=np.float64)[None])
+    if model.centers and model.center_of_new_rows.any():
+        H = graph.add("Sub", H, np.asarray(model.center_of_new_rows, dtype=np.float64)[None])
     return graph.unit_rows(H) if model.normalize else H
 
 
-def _denoised(graph: Graph, model: MDAClassifier, X: str) -> str:
+def _denoised(graph: Graph, model: FittedModel, X: str) -> str:
     blocks, H = [X], X
-    several = len(model._layers) > 1
-    for layer in model._layers:
+    several = len(model.layers) > 1
+    for layer in model.layers:
         H = add_map(graph, layer.map, H)
         if several:
             kind = {"tanh": "Tanh", "relu": "Relu", "identity": "Identity"}[model.activation]
@@ -55,13 +55,13 @@ def _denoised(graph: Graph, model: MDAClassifier, X: str) -> str:
     return graph.add("Concat", *blocks, axis=1) if several and model.concatenate else H
 
 
-def _ridge(graph: Graph, model: MDAClassifier, X: str) -> str:
+def _ridge(graph: Graph, model: FittedModel, X: str) -> str:
     """Linear in the rows themselves, or in layers and normalised rows."""
-    if not hasattr(model, "_scores_coef"):
-        product = graph.add("MatMul", _features(graph, model, X), model.Z_)
-        return graph.add("Add", product, model._z0[None])
-    product = graph.add("MatMul", X, np.asarray(model._scores_coef.T, dtype=np.float64))
-    return graph.add("Add", product, np.asarray(model._scores_intercept)[None])
+    if model.coef is None:
+        product = graph.add("MatMul", _features(graph, model, X), np.asarray(model.Z))
+        return graph.add("Add", product, np.asarray(model.z0)[None])
+    product = graph.add("MatMul", X, np.asarray(model.coef.T, dtype=np.float64))
+    return graph.add("Add", product, np.asarray(model.intercept)[None])
 
 
 def _kernel(graph: Graph, kernel: GaussianRidge, F: str) -> str:
@@ -87,7 +87,7 @@ def _dscm(graph: Graph, dscm: DSCM, F: str) -> str:
     H = graph.add("Sub", F, middle[None])
     cross = graph.add("MatMul", H, np.asarray(means.T / dscm.temperature_, dtype=np.float64))
     squares = graph.add("ReduceSumSquare", H, axes=[1], keepdims=1)
-    constant = dscm._log_weights - 0.5 * (means**2).sum(1) / dscm.temperature_
+    constant = dscm.log_weights_ - 0.5 * (means**2).sum(1) / dscm.temperature_
     own = graph.add("Mul", squares, np.array([[-0.5 / dscm.temperature_]]))
     exponent = graph.add("Add", graph.add("Add", cross, constant[None]), own)
     scores = []

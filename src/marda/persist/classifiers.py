@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import KNeighborsClassifier
 
 from marda.estimators import DSCM
-from marda.estimators.kernel import GaussianRidge
+from marda.estimators.heads import GaussianRidge
 from marda.persist.values import Reader, Writer, indices, number
 
 __all__ = ["CLASSIFIERS", "decode_classifier", "decode_dscm", "encode_classifier", "encode_dscm"]
@@ -71,7 +71,7 @@ def encode_dscm(dscm: DSCM, out: Writer) -> dict[str, Any]:
         "means": out.put("dscm.means", dscm.means_),
         "mean_domains": out.put("dscm.mean_domains", dscm.mean_domains_),
         "mean_classes": out.put("dscm.mean_classes", dscm.mean_classes_),
-        "log_weights": out.put("dscm.log_weights", dscm._log_weights),
+        "log_weights": out.put("dscm.log_weights", dscm.log_weights_),
         "temperature": float(dscm.temperature_),
     }
 
@@ -85,6 +85,6 @@ def decode_dscm(state: dict[str, Any], reader: Reader, dscm: DSCM, d: int) -> DS
     dscm.mean_domains_ = reader.get(state["mean_domains"], n, kind="i")
     codes = reader.get(state["mean_classes"], n, kind="i")
     dscm.mean_classes_ = indices(codes, len(dscm.classes_))
-    dscm._log_weights = reader.get(state["log_weights"], n)
+    dscm.log_weights_ = reader.get(state["log_weights"], n)
     dscm.temperature_ = float(state["temperature"])
     return dscm

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marda.estimators._denoised import Layer
+from marda.estimators.model import Layer
 from marda.operators.maps import DenoisingMap, DenseMap, IdentityMap, Map, RowMap
 from marda.operators.rows import Rows
 from marda.persist.model_file import ModelFileError

@@ -6,14 +6,15 @@ against the shapes of the others before it is used.
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marda.estimators import DSCM, MDA, MDAClassifier
-from marda.estimators.refine import Round
+from marda.estimators.model import ACTIVATIONS, FittedModel, SelfTraining
+from marda.estimators.pseudo_labels import Round
 from marda.persist.classifiers import (
     CLASSIFIERS,
     decode_classifier,
@@ -29,7 +30,8 @@ __all__ = ["decode_model", "encode_model", "encode_shell", "make_shell"]
 
 KINDS: dict[str, Any] = {"MDA": MDA, "MDAClassifier": MDAClassifier, "DSCM": DSCM}
 SETTINGS = ("US", "SUP", "SS")
-LINEAR = ("Z_", "_z0", "_scores_coef", "_scores_intercept")
+#: Fields of the class predictor, by their names in files.
+LINEAR = {"Z_": "Z", "_z0": "z0", "_scores_coef": "coef", "_scores_intercept": "intercept"}
 SKILLS = ("source_skill", "target_skill")
 ROUND = tuple(field.name for field in fields(Round))
 
@@ -80,45 +82,48 @@ def encode_model(estimator: Any, out: Writer) -> dict[str, Any]:
     state = encode_shell(estimator, out)
     if isinstance(estimator, DSCM):
         return {**state, "dscm": encode_dscm(estimator, out)}
+    model = estimator.model_
     state |= {
-        "layers": [encode_layer(x, out, f"layer{k}") for k, x in enumerate(estimator._layers)],
-        "loss_curve": out.put("loss_curve", estimator.loss_curve_),
-        "n_iter": int(estimator.n_iter_),
-        "residual": getattr(estimator, "residual_", None),
-        "setting": estimator.setting_,
-        "solver": estimator.solver_,
-        "domains": out.put("domains", estimator.domains_),
+        "layers": [encode_layer(x, out, f"layer{k}") for k, x in enumerate(model.layers)],
+        "loss_curve": out.put("loss_curve", model.loss_curve),
+        "n_iter": int(model.n_iter),
+        "residual": model.residual,
+        "setting": model.setting,
+        "solver": model.solver,
+        "domains": out.put("domains", model.domains),
     }
-    centers = estimator._centers
-    if centers:
+    if model.centers:
+        domains, means = list(model.centers), list(model.centers.values())
         state["centers"] = {
-            "domains": out.put("centers.domains", np.array(list(centers), dtype=np.int64)),
-            "means": out.put("centers.means", np.array(list(centers.values()))),
+            "domains": out.put("centers.domains", np.array(domains, dtype=np.int64)),
+            "means": out.put("centers.means", np.array(means)),
         }
     if isinstance(estimator, MDAClassifier):
-        state |= _encode_fitted(estimator, out)
+        state |= _encode_fitted(model, out)
+        if estimator.classifier != "ridge":
+            state |= encode_classifier(estimator.classifier, model.classifier, out)
     return state
 
 
-def _encode_fitted(estimator: MDAClassifier, out: Writer) -> dict[str, Any]:
+def _encode_fitted(model: FittedModel, out: Writer) -> dict[str, Any]:
     """What a classifier has beyond its layers."""
     state: dict[str, Any] = {
-        "classes": out.labels("classes", estimator.classes_),
+        "classes": out.labels("classes", np.asarray(model.classes)),
         "linear": {
-            name: out.put(name.strip("_"), getattr(estimator, name))
-            for name in LINEAR
-            if hasattr(estimator, name)
+            name: out.put(name.strip("_"), getattr(model, field))
+            for name, field in LINEAR.items()
+            if getattr(model, field) is not None
         },
     }
-    if hasattr(estimator, "rounds_"):
-        state["rounds"] = [[getattr(one, name) for name in ROUND] for one in estimator.rounds_]
+    training = model.training
+    if training is None:
+        return state
+    state["rounds"] = [[getattr(one, name) for name in ROUND] for one in training.rounds]
     for name in SKILLS:
-        if hasattr(estimator, f"{name}_"):
-            state[name] = float(getattr(estimator, f"{name}_"))
-    if hasattr(estimator, "target_shares_"):
-        state["target_shares"] = out.put("target_shares", estimator.target_shares_)
-    if estimator.classifier != "ridge":
-        state |= encode_classifier(estimator.classifier, estimator.classifier_, out)
+        if getattr(training, name) is not None:
+            state[name] = float(getattr(training, name))
+    if training.target_shares is not None:
+        state["target_shares"] = out.put("target_shares", training.target_shares)
     return state
 
 
@@ -135,20 +140,28 @@ def decode_model(state: dict[str, Any], reader: Reader) -> Any:
         total += width
     if not layers or len(layers) != estimator.n_layers:
         raise ValueError("n_layers does not fit the layers")
-    estimator._layers = layers
     features = total if len(layers) > 1 and estimator.concatenate else width
-    estimator.loss_curve_ = reader.get(state["loss_curve"], None)
-    estimator.n_iter_ = count(state["n_iter"])
-    if state.get("residual") is not None:  # files of before fits were checked have none
-        estimator.residual_ = number(state["residual"], 0)
-    estimator.setting_ = one_of(state["setting"], SETTINGS)
-    estimator.solver_ = one_of(state["solver"], SOLVERS)
-    estimator.domains_ = reader.get(state["domains"], None, kind="i")
-    estimator._centers = _decode_centers(state, reader, features)
-    if bool(estimator.center) != bool(estimator._centers):
+    centers = _decode_centers(state, reader, features)
+    if bool(estimator.center) != bool(centers):
         raise ValueError("center does not fit the means of the domains")
+    model = FittedModel(
+        tuple(layers),
+        reader.get(state["domains"], None, kind="i"),
+        one_of(state["setting"], SETTINGS),
+        reader.get(state["loss_curve"], None),
+        count(state["n_iter"]),
+        # Files of before fits were checked have none.
+        None if state.get("residual") is None else number(state["residual"], 0),
+        one_of(estimator.activation, tuple(ACTIVATIONS)),
+        bool(estimator.concatenate),
+        bool(estimator.normalize),
+        centers,
+    )
+    if one_of(state["solver"], SOLVERS) != model.solver:
+        raise ValueError("the solver is not that of the first layer")
     if isinstance(estimator, MDAClassifier):
-        _decode_fitted(estimator, state, reader, features)
+        model = _decode_fitted(estimator, model, state, reader, features)
+    estimator.model_ = model
     return estimator
 
 
@@ -164,33 +177,40 @@ def _decode_centers(
 
 
 def _decode_fitted(
-    estimator: MDAClassifier, state: dict[str, Any], reader: Reader, features: int
-) -> None:
+    estimator: MDAClassifier,
+    model: FittedModel,
+    state: dict[str, Any],
+    reader: Reader,
+    features: int,
+) -> FittedModel:
     name = one_of(estimator.classifier, CLASSIFIERS)
-    estimator.classes_ = reader.labels(state["classes"])
-    n, d = len(estimator.classes_), estimator.n_features_in_
+    classes = reader.labels(state["classes"])
+    n, d = len(classes), estimator.n_features_in_
     shapes = {
         "Z_": (features, n),
         "_z0": (n,),
         "_scores_coef": (n, d),
         "_scores_intercept": (n,),
     }
-    for key, ref in state["linear"].items():
-        setattr(estimator, key, reader.get(ref, *shapes[key]))
+    linear: dict[str, Any] = {
+        LINEAR[key]: reader.get(ref, *shapes[key]) for key, ref in state["linear"].items()
+    }
     # Scores of one layer without normalisation are linear in the rows.
-    linear = estimator.n_layers == 1 and not estimator.normalize
-    needed = LINEAR if linear else LINEAR[:2]
-    if name == "ridge" and not set(needed) <= set(state["linear"]):
+    needed = LINEAR.values() if len(model.layers) == 1 and not model.normalize else ("Z", "z0")
+    if name == "ridge" and not set(needed) <= set(linear):
         raise ValueError("the class predictor is missing")
+    classifier = None
     if name != "ridge":
-        estimator.classifier_ = decode_classifier(name, state, reader, estimator.classes_, features)
+        classifier = decode_classifier(name, state, reader, classes, features)
+    training = None
     if "rounds" in state:
-        estimator.rounds_ = [_decode_round(one) for one in state["rounds"]]
-    for name in SKILLS:
-        if name in state:
-            setattr(estimator, f"{name}_", number(state[name], 0, 1))
-    if "target_shares" in state:
-        estimator.target_shares_ = reader.get(state["target_shares"], len(estimator.classes_))
+        skills: dict[str, Any] = {k: number(state[k], 0, 1) for k in SKILLS if k in state}
+        shares = None
+        if "target_shares" in state:
+            shares = reader.get(state["target_shares"], n)
+        rounds = [_decode_round(one) for one in state["rounds"]]
+        training = SelfTraining(rounds, **skills, target_shares=shares)
+    return replace(model, classes=classes, classifier=classifier, training=training, **linear)
 
 
 def _decode_round(values: Any) -> Round:

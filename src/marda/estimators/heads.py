@@ -1,6 +1,8 @@
-"""Weighted ridge classifiers on the rows of one fit: refitted often, on changing sets of rows.
+"""Heads: classifiers on the features of one fit, refitted often, on changing sets of labelled rows.
 
-With rows f_i, targets y_i = ±1 (one column a class), weights w_i and a free intercept b,
+A head is made for all rows of a fit and scores all of them after every fit, so that self-training
+(pseudo_labels.py) can use any classifier. The ridge heads are weighted ridge classifiers: with rows
+f_i, targets y_i = ±1 (one column per class), weights w_i and a free intercept b,
 
     min  Σ_i w_i ‖y_i − h(f_i) − b‖² + δ‖h‖²
 
@@ -10,6 +12,8 @@ does not depend on labels and weights (the Gram of all rows) is computed once.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +22,26 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh, inv, solve_triangular
 from scipy.linalg.blas import dsyrk, ssyrk
 from scipy.special import softmax
+from sklearn.metrics import pairwise_distances_argmin_min
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils.validation import has_fit_parameter
 
-__all__ = ["GaussianRidge", "RidgeOnRows", "RidgeSolution", "signs", "syrk"]
+from marda.estimators.dscm import DSCM, class_means
+from marda.moments import accumulate
+
+__all__ = [
+    "EstimatorHead",
+    "GaussianRidge",
+    "Head",
+    "MeansHead",
+    "NearestHead",
+    "RidgeHead",
+    "RidgeOnRows",
+    "RidgeSolution",
+    "class_scores",
+    "signs",
+    "syrk",
+]
 
 Matrix = NDArray[Any]
 Vector = NDArray[Any]
@@ -398,7 +420,8 @@ class GaussianRidge:
         coef = solution.coef[used]
         return cls(classes, ridge.basis[used], coef, solution.intercept, ridge.variance)
 
-    def _scores(self, F: Matrix) -> NDArray[np.float64]:
+    def scores(self, F: Matrix) -> NDArray[np.float64]:
+        """Scores of rows, one column per class."""
         out = np.empty((len(F), len(self.classes_)))
         # Large weights of both signs nearly cancel: in float32, four digits would be left.
         basis, coef = (a.astype(np.float64, copy=False) for a in (self.basis_, self.coef_))
@@ -411,13 +434,164 @@ class GaussianRidge:
 
     def decision_function(self, F: Matrix) -> NDArray[np.float64]:
         """Scores of rows; for two classes, those of the second."""
-        scores = self._scores(F)
+        scores = self.scores(F)
         return scores[:, 1] if len(self.classes_) == 2 else scores
 
     def predict_proba(self, F: Matrix) -> NDArray[np.float64]:
         """A softmax of the scores."""
-        return np.asarray(softmax(self._scores(F), axis=1))
+        return np.asarray(softmax(self.scores(F), axis=1))
 
     def predict(self, F: Matrix) -> NDArray[Any]:
         """The class of the highest score."""
-        return np.asarray(self.classes_[self._scores(F).argmax(1)])
+        return np.asarray(self.classes_[self.scores(F).argmax(1)])
+
+
+# Heads ------------------------------------------------------------------------------------------
+
+
+class Head(ABC):
+    """A classifier on features `F` of all rows of a fit.
+
+    Parameters
+    ----------
+    F : array of shape (n_rows, n_features)
+        Features of all rows.
+    classes : array of shape (n_classes,)
+        Label values.
+    """
+
+    def __init__(self, F: Matrix, classes: Vector):
+        self.F, self.classes = F, classes
+
+    @abstractmethod
+    def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
+        """Fit on some rows with these class codes; scores of all rows, one column a class."""
+
+    @property
+    @abstractmethod
+    def fitted(self) -> Any:
+        """The classifier of the last fit."""
+
+
+class RidgeHead(Head):
+    """Ridge with a free intercept, linear or in the space of a Gaussian kernel."""
+
+    def __init__(
+        self,
+        F: Matrix,
+        classes: Vector,
+        *,
+        gaussian: bool,
+        ridge: float = 1.0,
+        seed: int = 0,
+        inner: Matrix | None = None,
+    ):
+        super().__init__(F, classes)
+        self.ridge = ridge
+        self.on_rows = RidgeOnRows(F, gaussian=gaussian, seed=seed, inner=inner)
+        self.solution: RidgeSolution
+
+    def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
+        """Solve; the solution is kept."""
+        Y = signs(codes, len(self.classes), self.F.dtype)
+        self.solution, scores = self.on_rows.fit(rows, Y, weights, self.ridge)
+        return scores
+
+    def hold(self, rows: Index, codes: Index, weights: Vector) -> None:
+        """Prepare for fits of these rows first and others after them."""
+        Y = signs(codes, len(self.classes), self.F.dtype)
+        self.on_rows.hold(rows, Y, weights, self.ridge)
+
+    def leave_one_out(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
+        """Scores of fitted rows, each by the fit without it."""
+        Y = signs(codes, len(self.classes), self.F.dtype)
+        return self.on_rows.leave_one_out(rows, Y, weights, self.ridge)
+
+    @property
+    def fitted(self) -> GaussianRidge:
+        """The Gaussian classifier; a linear one is its solution."""
+        return GaussianRidge.of(self.classes, self.on_rows, self.solution)
+
+
+class EstimatorHead(Head):
+    """Any scikit-learn classifier; weights where it takes them."""
+
+    def __init__(self, F: Matrix, classes: Vector, make: Callable[[], Any]):
+        super().__init__(F, classes)
+        self._make = make
+
+    def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
+        """Fit a fresh copy; log-probabilities, or decision values."""
+        self._fitted = self._make()
+        # Equal weights say nothing, and not every classifier can be told.
+        weighted = has_fit_parameter(self._fitted, "sample_weight") and np.ptp(weights) > 0
+        options = {"sample_weight": weights} if weighted else {}
+        self._fitted.fit(self.F[rows], self.classes[codes], **options)
+        scores = np.full((len(self.F), len(self.classes)), -np.inf)
+        known = np.searchsorted(self.classes, self._fitted.classes_)
+        if hasattr(self._fitted, "predict_proba"):
+            P = self._fitted.predict_proba(self.F)
+            scores[:, known] = np.log(np.maximum(P, np.finfo(np.float64).tiny))
+            return scores
+        if not hasattr(self._fitted, "decision_function"):
+            raise ValueError(
+                f"refine needs the confidence of predictions, and {type(self._fitted).__name__} "
+                "has neither predict_proba nor decision_function."
+            )
+        values = np.asarray(self._fitted.decision_function(self.F))
+        scores[:, known] = values if values.ndim == 2 else np.stack([-values, values], 1)
+        return scores
+
+    @property
+    def fitted(self) -> Any:
+        """The fitted copy."""
+        return self._fitted
+
+
+class MeansHead(Head):
+    """Domain-specific class means; self-labelled rows give the target means of its own."""
+
+    def __init__(self, F: Matrix, classes: Vector, domain: Index):
+        super().__init__(F, classes)
+        self._domain = domain
+
+    def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
+        """Means of the rows; they have no weights."""
+        sums = accumulate(self.F[rows], self.classes, codes, self._domain[rows], grams=False)
+        self._fitted = class_means(sums)
+        return self._fitted.log_scores(self.F)
+
+    @property
+    def fitted(self) -> DSCM:
+        """The fitted class means."""
+        return self._fitted
+
+
+class NearestHead(Head):
+    """The nearest labelled row; sure where the nearest row of another class is far."""
+
+    def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
+        """Minus the distance to the nearest row of every class."""
+        self._last = rows, codes
+        scores = np.full((len(self.F), len(self.classes)), -np.inf)
+        for c in np.unique(codes):
+            scores[:, c] = -pairwise_distances_argmin_min(self.F, self.F[rows[codes == c]])[1]
+        return scores
+
+    @property
+    def fitted(self) -> KNeighborsClassifier:
+        """The nearest-neighbour classifier of the last rows."""
+        rows, codes = self._last
+        return KNeighborsClassifier(n_neighbors=1).fit(self.F[rows], self.classes[codes])
+
+
+def class_scores(fitted: Any, F: Matrix) -> NDArray[np.float64]:
+    """Scores of features by a fitted classifier, one column per class."""
+    if isinstance(fitted, GaussianRidge):
+        return fitted.scores(F)
+    if isinstance(fitted, DSCM):
+        return fitted.log_scores(F)
+    if hasattr(fitted, "decision_function"):
+        values = np.asarray(fitted.decision_function(F), dtype=np.float64)
+        return np.asarray(values if values.ndim == 2 else np.stack([-values, values], 1))
+    return np.asarray(fitted.predict_proba(F), dtype=np.float64)

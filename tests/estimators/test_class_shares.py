@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from marda import MDAClassifier, pack
-from marda.estimators import self_labelling
-from marda.estimators.centring import Centring
+from marda.estimators import self_training
+from marda.estimators.class_shares import CentredGram, Centring
 
 OPTIONS = {
     "classifier": "kernel",
@@ -61,8 +61,8 @@ def test_many_rows_are_centred_by_what_some_of_them_say(monkeypatch, of_target, 
     whole = fit(source, target)
     tried = []
     judged = Centring.judged
-    monkeypatch.setattr(self_labelling, "MAX_EXACT", 1000)
-    monkeypatch.setattr(self_labelling, "TRIED_ROWS", 500)
+    monkeypatch.setattr(self_training, "MAX_EXACT", 1000)
+    monkeypatch.setattr(self_training, "TRIED_ROWS", 500)
     monkeypatch.setattr(
         Centring, "judged", lambda self, *a: (tried.append(len(a[1].F)), judged(self, *a))[1]
     )
@@ -97,4 +97,28 @@ def test_a_source_may_lack_the_classes_of_the_target():
     model = MDAClassifier("S1", **{**OPTIONS, "center": True, "refine": "auto"})
     model.fit(rows, labels, sample_domain=domain)
     assert np.isfinite(model.predict_proba(X[target])).all()
-    assert set(model._centers) == {-1, 0, 1}
+    assert set(model.model_.centers) == {-1, 0, 1}
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_products_of_centred_rows(normalize, offset):
+    rng = np.random.default_rng(0)
+    H, side = rng.normal(size=(20, 6)) + offset, np.repeat([-1, 0, 1], [8, 7, 5])
+    products = CentredGram(H, side, normalize)
+    for seed in (5, 6):
+        centers = {d: offset + np.random.default_rng(seed).normal(size=6) for d in (-1, 0, 1)}
+        F = H - np.stack([centers[d] for d in side.tolist()])
+        if normalize:
+            F /= np.linalg.norm(F, axis=1, keepdims=True)
+        np.testing.assert_allclose(products.about(centers), F @ F.T, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_row_at_its_centre_stays_there(seed):
+    """But for rounding, which has no direction: products that cancelled are not blown up."""
+    rng = np.random.default_rng(seed)
+    H = rng.normal(size=(9, 3)) + 10 * rng.normal(size=3)
+    inner = CentredGram(H, np.zeros(9, int), normalize=True).about({0: H[0] * (1 + 1e-16)})
+    np.testing.assert_array_equal(inner[0], 0)
+    np.testing.assert_allclose(inner.diagonal()[1:], 1)

@@ -1,4 +1,4 @@
-"""Self-labelling: confident target rows join the labelled ones, more of them every round.
+"""Pseudo-labels: confident target rows join the labelled ones, more of them every round.
 
 Round k of n keeps the k/n most confident target rows of every predicted class and fits again. The
 set grows class by class, so that an easy class cannot crowd out a hard one. A round is judged by
@@ -19,7 +19,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from marda.criteria import Agreement, Neighbours, label_agreement
 
-__all__ = ["RefinementWarning", "Round", "Rows", "balanced_weights", "class_separation", "refine"]
+__all__ = ["Pool", "RefinementWarning", "Round", "balanced_weights", "class_separation", "refine"]
 
 Matrix = NDArray[np.floating]
 Vector = NDArray[np.floating]
@@ -62,7 +62,7 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Rows:
+class Pool:
     """Who is labelled, who may be, and how they weigh.
 
     Attributes
@@ -84,12 +84,12 @@ class Rows:
     balanced: bool
     neighbours: Neighbours | None = None
 
-    def of(self, some: NDArray[np.bool_]) -> Rows:
+    def of(self, some: NDArray[np.bool_]) -> Pool:
         """With some of the labelled rows alone."""
         kept = self.labelled[some], self.codes[some], self.weights[some]
         return replace(self, labelled=kept[0], codes=kept[1], weights=kept[2])
 
-    def sample(self, n: int, seed: int = 0) -> tuple[Index, Rows]:
+    def sample(self, n: int, seed: int = 0) -> tuple[Index, Pool]:
         """At most n labelled rows, a share of every class, and n free ones; who they are.
 
         Those are rows 0, 1 … of what is given back.
@@ -103,7 +103,7 @@ class Rows:
         some = np.sort(np.argsort(rank, kind="stable")[:n])
         who = np.concatenate([self.labelled[some], np.sort(rng.permutation(self.free)[:n])])
         labelled, free = np.split(np.arange(len(who)), [len(some)])
-        drawn = Rows(labelled, self.codes[some], self.weights[some], free, self.balanced)
+        drawn = Pool(labelled, self.codes[some], self.weights[some], free, self.balanced)
         return who, drawn
 
 
@@ -115,16 +115,16 @@ def balanced_weights(codes: Index, n_classes: int) -> Vector:
 
 
 def refine(
-    fit: Fit, rows: Rows, n_rounds: int, separation: Callable[[], Agreement] | None = None
+    fit: Fit, rows: Pool, n_rounds: int, separation: Callable[[], Agreement] | None = None
 ) -> tuple[list[Round], Matrix]:
     """Fit on the labelled rows, then in rounds on those and self-labelled rows.
 
     Parameters
     ----------
     fit : callable
-        (rows, codes, weights) → scores of all rows, one column a class. Its last call is the one
+        (rows, codes, weights) → scores of all rows, one column per class. Its last call is the one
         that holds.
-    rows : Rows
+    rows : Pool
         Labelled and free rows.
     n_rounds : int
         Rounds; labels that have settled skip to the last.
@@ -182,7 +182,7 @@ def refine(
     return history, scores
 
 
-def _fit_with(fit: Fit, rows: Rows, joined: tuple[Index, Index, Vector]) -> Matrix:
+def _fit_with(fit: Fit, rows: Pool, joined: tuple[Index, Index, Vector]) -> Matrix:
     """Fit on the labelled rows and these."""
     return fit(
         np.concatenate([rows.labelled, joined[0]]),
@@ -201,8 +201,8 @@ def most_confident(labels: Index, confidence: Vector, share: float) -> Index:
     return np.flatnonzero(kept)
 
 
-def _weights(rows: Rows, labels: Index, confidence: Vector) -> Vector:
-    """Confidence, with equal sums a class if balanced; in all as much as their number, at most
+def _weights(rows: Pool, labels: Index, confidence: Vector) -> Vector:
+    """Confidence, with equal sums per class if balanced; in all as much as their number, at most
     as much as the labelled rows.
     """
     weights = np.asarray(confidence, dtype=np.float64)
@@ -213,7 +213,7 @@ def _weights(rows: Rows, labels: Index, confidence: Vector) -> Vector:
 
 
 def _evidence(
-    rows: Rows, labels: Index, separation: Callable[[], Agreement] | None
+    rows: Pool, labels: Index, separation: Callable[[], Agreement] | None
 ) -> list[Agreement]:
     """What a round must not make worse, in the order of WORSE."""
     nothing = Agreement(0.0, 0.0)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.estimators.labellers import Labeller
+from marda.estimators.heads import Head
 
 __all__ = ["agreement", "recall_above_chance", "target_skill"]
 
@@ -47,7 +47,7 @@ def agreement(first: Index, second: Index) -> float:
 
 
 def target_skill(
-    labeller: Labeller,
+    head: Head,
     rows: Index,
     codes: Index,
     weights: NDArray[Any],
@@ -59,7 +59,7 @@ def target_skill(
 
     Parameters
     ----------
-    labeller : Labeller
+    head : Head
         Fitted on thirds of the source; what it last learned is lost.
     rows, codes, weights : arrays of shape (n_source,)
         Labelled rows of the source, their classes and weights.
@@ -84,7 +84,7 @@ def target_skill(
         said = []
         for k in range(PARTS):
             mine = part == k
-            said.append(labeller.fit(rows[mine], codes[mine], weights[mine]).argmax(1))
+            said.append(head.fit(rows[mine], codes[mine], weights[mine]).argmax(1))
         for i, j, left in permutations(range(PARTS)):
             if i < j:
                 unseen = rows[part == left]

@@ -7,9 +7,14 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from marda import MDAClassifier, pack
-from marda.estimators.labellers import RidgeLabeller
-from marda.estimators.refine import balanced_weights
-from marda.estimators.skill import _parts, agreement, recall_above_chance, target_skill
+from marda.estimators.accuracy_estimation import (
+    _parts,
+    agreement,
+    recall_above_chance,
+    target_skill,
+)
+from marda.estimators.heads import RidgeHead
+from marda.estimators.pseudo_labels import balanced_weights
 
 OPTIONS = {
     "classifier": "kernel",
@@ -105,7 +110,7 @@ def test_a_few_target_labels_do_not_change_what_is_expected():
 
 def test_too_few_rows_say_what_the_source_says():
     F = np.random.default_rng(0).normal(size=(8, 2))
-    labeller = RidgeLabeller(F, np.array([0, 1]), gaussian=True)
+    labeller = RidgeHead(F, np.array([0, 1]), gaussian=True)
     rows, codes = np.arange(4), np.array([0, 1, 0, 1])
     weights = balanced_weights(codes, 2)
     assert target_skill(labeller, rows, codes, weights, np.arange(4, 8), skill=0.37) == 0.37

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from marda import MDAClassifier, datasets, pack
-from marda.estimators.refine import RefinementWarning
+from marda.estimators.pseudo_labels import RefinementWarning
 
 pytestmark = [
     pytest.mark.data,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marda.estimators import kernel
-from marda.estimators.kernel import GaussianRidge, RidgeOnRows, RidgeSolution, signs
+from marda.estimators import heads
+from marda.estimators.heads import GaussianRidge, RidgeOnRows, RidgeSolution, signs
 
 
 @pytest.fixture
@@ -57,8 +57,8 @@ def test_the_solution_is_a_minimum_of_the_written_loss(rows, gaussian, wide):
 def test_leave_one_out_is_a_fit_without_the_row(rows, gaussian, landmarks, monkeypatch):
     F, codes, chosen, weights = rows
     if landmarks and gaussian:
-        monkeypatch.setattr(kernel, "MAX_EXACT", 10)
-        monkeypatch.setattr(kernel, "LANDMARKS", 30)
+        monkeypatch.setattr(heads, "MAX_EXACT", 10)
+        monkeypatch.setattr(heads, "LANDMARKS", 30)
     on_rows = RidgeOnRows(F, gaussian=gaussian)
     Y = signs(codes[chosen], 3)
     quick = on_rows.leave_one_out(chosen, Y, weights, 0.5)
@@ -74,8 +74,8 @@ def test_explicit_features_keep_their_digits_in_single_precision(monkeypatch):
     codes = np.arange(4000) % 2
     F = rng.normal(size=(4000, 6)) + 0.5 * codes[:, None] + 30
     given = np.arange(4000), signs(codes, 2), np.ones(4000), 0.1
-    monkeypatch.setattr(kernel, "MAX_EXACT", 100)
-    monkeypatch.setattr(kernel, "LANDMARKS", 50)
+    monkeypatch.setattr(heads, "MAX_EXACT", 100)
+    monkeypatch.setattr(heads, "LANDMARKS", 50)
     for gaussian in (True, False):
         _, expected = RidgeOnRows(F, gaussian=gaussian).fit(*given)
         single = RidgeOnRows(F.astype(np.float32), gaussian=gaussian)
@@ -91,8 +91,8 @@ def test_landmarks_come_close_to_the_exact_kernel(monkeypatch):
     F = rng.normal(size=(400, 5)) + 1.5 * codes[:, None]
     everyone, weights, Y = np.arange(400), np.ones(400), signs(codes, 2)
     exact = RidgeOnRows(F, gaussian=True).fit(everyone, Y, weights, 0.3)[1]
-    monkeypatch.setattr(kernel, "MAX_EXACT", 100)
-    monkeypatch.setattr(kernel, "LANDMARKS", 200)
+    monkeypatch.setattr(heads, "MAX_EXACT", 100)
+    monkeypatch.setattr(heads, "LANDMARKS", 200)
     near = RidgeOnRows(F, gaussian=True, seed=0).fit(everyone, Y, weights, 0.3)[1]
     assert np.corrcoef(exact[:, 0], near[:, 0])[0, 1] > 0.99
     assert np.mean(exact.argmax(1) == near.argmax(1)) > 0.97
@@ -136,7 +136,7 @@ def test_rows_far_from_the_origin_keep_their_digits(rows):
     given = RidgeOnRows(far, gaussian=True, inner=far @ far.T)
     np.testing.assert_allclose(given.fit(chosen, Y, weights, 0.1)[1], expected, atol=1e-5)
     frozen = GaussianRidge.of(np.arange(3), RidgeOnRows(far, gaussian=True), solution)
-    np.testing.assert_allclose(frozen._scores(far), expected, atol=1e-5)
+    np.testing.assert_allclose(frozen.scores(far), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("gaussian", [True, False])
@@ -144,8 +144,8 @@ def test_rows_far_from_the_origin_keep_their_digits(rows):
 def test_held_rows_change_nothing_but_the_time(rows, gaussian, explicit, monkeypatch):
     F, codes, chosen, weights = rows
     if explicit:  # landmarks, or more rows than features
-        monkeypatch.setattr(kernel, "MAX_EXACT", 10)
-        monkeypatch.setattr(kernel, "LANDMARKS", 30)
+        monkeypatch.setattr(heads, "MAX_EXACT", 10)
+        monkeypatch.setattr(heads, "LANDMARKS", 30)
     else:
         F = np.hstack([F, np.random.default_rng(1).normal(size=(60, 80))])
     plain, holding = (RidgeOnRows(F, gaussian=gaussian) for _ in range(2))
@@ -196,3 +196,13 @@ def test_a_ridge_that_is_lost_in_the_rows_is_refused(shape):
     Y = signs(rows % 2, 2)
     with pytest.raises(ValueError, match="ridge_class is too small"):
         RidgeOnRows(F, gaussian=False).fit(rows, Y, weights, 1e-3)
+
+
+def test_a_kernel_from_known_products_is_the_same():
+    F = np.random.default_rng(1).normal(size=(30, 4))
+    rows, Y = np.arange(20), np.sign(np.random.default_rng(2).normal(size=(20, 2)))
+    fits = [
+        RidgeOnRows(F, gaussian=True, inner=inner).fit(rows, Y, np.ones(20), 0.3)[1]
+        for inner in (None, F @ F.T)
+    ]
+    np.testing.assert_allclose(*fits, rtol=1e-12)
