@@ -25,6 +25,7 @@ from marda.adaptation.predict import predict_rows
 from marda.diagnostics.verdict import Facts, next_step, statistics_text
 from marda.diagnostics.warnings import FEW_ROWS, Finding, share_findings
 from marda.estimators import MDAClassifier
+from marda.estimators.streaming import why_rows
 from marda.io import InputError, Preprocessing, replacing
 from marda.io.columns import Matrix, Number, Step, check_classes
 from marda.moments import Moments
@@ -107,7 +108,7 @@ def model_for(
     classifier = MDAClassifier(name, unlabeled=mark, **given)
     with input_errors():
         parse_method(name)
-        reason = classifier._why_rows()
+        reason = why_rows(classifier)
         if reason:
             raise InputError(f"rows are not held in memory here: {reason}")
     return classifier, notes
