@@ -189,6 +189,6 @@ def lazy_on_dask(method: Any) -> Any:
             )
         from marda.moments.dask import apply_blockwise
 
-        return apply_blockwise(self, method.__name__, X)
+        return apply_blockwise(method, self, X)
 
     return either

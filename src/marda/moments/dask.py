@@ -116,9 +116,9 @@ def _merge(parts: Sequence[_Partial | None], options: _Options) -> _Partial | No
     return total
 
 
-def _apply(block: Any, model: Any, method: str, empty: Any) -> Any:
+def _apply(block: Any, model: Any, method: Callable[[Any, Any], Any], empty: Any) -> Any:
     """A method of a fitted model on one block; on none of its rows, if it has none."""
-    return np.asarray(getattr(model, method)(block)) if block.shape[0] else empty
+    return np.asarray(method(model, block)) if block.shape[0] else empty
 
 
 # Graphs -----------------------------------------------------------------------------------------
@@ -326,12 +326,19 @@ def _aligned(part: Any, X: Any, n_blocks: int, name: str) -> list[Any]:
     return blocks
 
 
-def apply_blockwise(model: Any, name: str, X: Any) -> Any:
-    """A method of a fitted model on a Dask collection: a lazy array, one block a block of X."""
+def _a_row(dtypes: Any) -> Any:
+    """A DataFrame of one row of zeros, with these columns."""
+    pandas = _require("pandas")
+    columns = [pandas.Series([0]).astype(dtype) for dtype in dtypes]
+    return pandas.concat(columns, axis=1, keys=dtypes.index)
+
+
+def apply_blockwise(method: Callable[[Any, Any], Any], model: Any, X: Any) -> Any:
+    """A method of a fitted model on a Dask collection: a lazy array, one block per block of X."""
     da = _require("dask.array")
     X = _one_block_of_columns(X)
-    sample = np.zeros((1, X.shape[1]), X.dtype) if _is_array(X) else X._meta_nonempty.iloc[:1]
-    like = np.asarray(getattr(model, name)(sample))
+    sample = np.zeros((1, X.shape[1]), X.dtype) if _is_array(X) else _a_row(X.dtypes)
+    like = np.asarray(method(model, sample))
     empty = like[:0]
     dask = _require("dask")
     held = dask.delayed(model, pure=False, traverse=False)  # one copy in the graph
@@ -341,16 +348,16 @@ def apply_blockwise(model: Any, name: str, X: Any) -> Any:
             _apply,
             X,
             model=held,
-            method=name,
+            method=method,
             empty=empty,
             dtype=like.dtype,
             meta=empty,
-            name=f"marda-{name}-{uuid.uuid4().hex}",
+            name=f"marda-{method.__name__}-{uuid.uuid4().hex}",
             **more,
         )
     call = dask.delayed(_apply, pure=False)
     parts = [
-        da.from_delayed(call(block, held, name, empty), (np.nan, *like.shape[1:]), meta=empty)
+        da.from_delayed(call(block, held, method, empty), (np.nan, *like.shape[1:]), meta=empty)
         for block in _blocks(X)
     ]
     return da.concatenate(parts, allow_unknown_chunksizes=True)
