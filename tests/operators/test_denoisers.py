@@ -305,25 +305,26 @@ def test_columns_of_the_iterative_route_come_in_blocks(outputs, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("n", "d", "limit", "ridge", "few"),
+    ("n", "limit", "noise", "ridge", "few"),
     [
-        (30, 40, 1024, 0.4, True),
-        (40, 40, 1024, 0.4, True),
-        (42, 40, 1024, 0.4, False),
-        (30, 40, 30, 0.4, True),
-        (30, 40, 29, 0.4, False),
-        (30, 40, 1024, 0.0, True),  # noise alone makes the diagonal positive
-        (30, 40, 1024, None, False),  # neither noise nor ridge does
+        (30, 1024, 0.3, 0.4, True),
+        (40, 1024, 0.3, 0.4, True),
+        (42, 1024, 0.3, 0.4, False),
+        (30, 30, 0.3, 0.4, True),
+        (30, 29, 0.3, 0.4, False),
+        # A positive diagonal, of noise or of the ridge, in every feature
+        (30, 1024, 0.3, 0.0, True),
+        (30, 1024, 0.0, 0.4, True),
+        (30, 1024, 0.0, 0.0, False),
+        (30, 1024, np.arange(40) % 2 * 0.3, 0.0, False),
     ],
 )
-def test_few_rows_have_the_row_space_as_preconditioner(n, d, limit, ridge, few, monkeypatch):
+def test_few_rows_have_the_row_space_as_preconditioner(n, limit, noise, ridge, few, monkeypatch):
     monkeypatch.setattr(iterative, "FEW_ROWS", limit)
-    case = make_case("SS", d=d, sources=2, n_source=n // 2, n_target=n // 2, seed=1)
+    case = make_case("SS", d=40, sources=2, n_source=n // 2, n_target=n // 2, seed=1)
     moments = moments_of(case)
-    noise = Dropout(0.0 if ridge is None else 0.3)
-    problem = Problem(
-        moments, Settings(noise, ridge=ridge or 0.0), "cg", np.ones(3), **rows_of(case, moments)
-    )
+    settings = Settings(Dropout(noise), ridge=ridge)
+    problem = Problem(moments, settings, "cg", np.ones(3), **rows_of(case, moments))
     den = problem.denoiser(parse_method("S1"))
     assert (den.row_space is not None) == few
     assert den.factor.near is (den.row_space.factor if few else None)
