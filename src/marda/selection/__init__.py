@@ -1,6 +1,6 @@
 """Choosing without target labels: the noise path, label-free scorers, `MDAClassifierCV`."""
 
-from marda.selection.path import NoisePath, noise_path
+from marda.noise_paths import NoisePath, noise_path
 from marda.selection.scorers import (
     CRITERIA,
     Criterion,

@@ -15,7 +15,7 @@ from marda._memory import available_memory
 from marda.criteria import entropy, mutual_information, soft_neighbourhood_density
 from marda.criteria.neighbours import Neighbours, label_agreement, nearest_neighbours
 from marda.estimators import MDAClassifier
-from marda.selection.candidates import SHARED, PathCandidates, on_path, path_bytes
+from marda.noise_paths import SHARED, PathCandidates, on_path, path_bytes
 from marda.selection.committee import spread_of
 from marda.selection.trials import Candidate, Trials
 
@@ -124,9 +124,8 @@ def _view_scores(candidates: list[Candidate], rows: Any, trials: Trials) -> list
         first = {**defaults, **candidates[places[0]].parameters}
         shared_values = {name: first[name] for name in SHARED}
         path = PathCandidates(rows, trials.labels, trials.domain, **shared_values)
-        near = [k for k in places if path.close(candidates[k].parameters)]
-        scored = path.scores([candidates[k].parameters for k in near], target)
-        found |= dict(zip(near, scored, strict=True))
+        scored = path.scores([candidates[k].parameters for k in places], target)
+        found |= dict(zip(places, scored, strict=True))
     problems: dict[Any, Any] = {}
     for k, one in enumerate(candidates):
         if k not in found:
