@@ -27,7 +27,7 @@ def run_cli(*args, **environment):
     paths = os.pathsep.join(p for p in sys.path if p)
     env = {k: v for k, v in os.environ.items() if not k.startswith("MARDA_")}
     return subprocess.run(
-        [sys.executable, "-m", "marda.cli", *args],
+        [sys.executable, "-m", "marda", *args],
         env={**env, "PYTHONPATH": paths, **environment},
         capture_output=True,
         text=True,

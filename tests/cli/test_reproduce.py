@@ -6,7 +6,7 @@ import pytest
 from marda import cli
 from marda.benchmarks import execute, runner
 from marda.benchmarks.plan import BENCHMARKS, Request
-from marda.benchmarks.reproduce import reproduce
+from marda.benchmarks.results import reproduce
 
 from . import fakes
 

@@ -1,4 +1,4 @@
-"""The ``marda`` command: one file a command, no logic, nothing heavy imported for ``--help``.
+"""The ``marda`` command: one file per command, no logic, nothing heavy imported for ``--help``.
 
 Exit codes: 0 done; 1 the work failed; 2 the call or its input is wrong (one line on standard
 error, no traceback); 130 ended by Ctrl-C.
@@ -75,19 +75,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _is_input_error(error: Exception) -> bool:
     """Whether the caller can mend it: wrong names, missing data, unwritable folders."""
+    if isinstance(error, OSError):
+        return True
     try:
         from marda.benchmarks.plan import PlanError
         from marda.benchmarks.store import StoreError
+        from marda.datasets import DataError
+        from marda.io import InputError
+        from marda.persist import ModelFileError
     except Exception:  # out of memory, nothing can be imported any more: tell the first error
-        return isinstance(error, OSError)
-    if isinstance(error, PlanError | StoreError | OSError):
-        return True
-    known = ("marda.datasets", "DataError"), ("marda.io", "InputError")
-    for module, name in (*known, ("marda.persist", "ModelFileError")):
-        # A module that was not imported raised nothing.
-        if module in sys.modules and isinstance(error, getattr(sys.modules[module], name)):
-            return True
-    return False
+        return False
+    return isinstance(error, PlanError | StoreError | DataError | InputError | ModelFileError)
 
 
 def _one_line(error: Exception, code: int) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marda.cli._common import add_command, positive
 
 if TYPE_CHECKING:
-    from marda.benchmarks.reproduce import Results
+    from marda.benchmarks.results import Results
 
 
 def register(commands: Any) -> None:
@@ -64,8 +63,8 @@ def run(args: argparse.Namespace) -> int:
     """Reproduce and print; 1 if a row failed."""
     from marda.benchmarks.plan import Request
     from marda.benchmarks.render import print_section, time_text
-    from marda.benchmarks.reproduce import reproduce
-    from marda.benchmarks.runner import progress_for
+    from marda.benchmarks.results import reproduce
+    from marda.benchmarks.runner import Shown
 
     request = Request(
         table=args.table,
@@ -84,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         data_dir=args.data,
         jobs=args.jobs,
         force=args.force,
-        progress=progress_for(sys.stderr),
+        progress=Shown(),
     )
     reasons = _print_leaderboards(results) if args.settings == "auto" else _print_tables(results)
     assert results.report is not None
@@ -110,7 +109,7 @@ def _print_leaderboards(results: Results) -> list[str]:
     """Print marda's own choice next to the alternatives; also why rows failed."""
     from marda.benchmarks.leaderboard import leaderboard_grid, summary_grid
     from marda.benchmarks.render import align, print_section
-    from marda.benchmarks.reproduce import failure_lines
+    from marda.benchmarks.results import failure_lines
 
     for board in results.leaderboards:
         print_section(board.heading, align(leaderboard_grid(board), rule=True))
@@ -134,9 +133,9 @@ def _report(folder: Path, results: Results) -> list[str | Path]:
         require()
     except InputError as error:  # hours of computing are not lost for want of a page
         return [f"no report.html: {error} Then: marda report {folder} --out report.html"]
-    from marda.report.reproduced import reproduced_page
+    from marda.report.benchmarked import benchmarked_page
 
-    return [write_text(folder / "report.html", reproduced_page(results))]
+    return [write_text(folder / "report.html", benchmarked_page(results))]
 
 
 def _tuple(values: list[str] | None) -> tuple[str, ...] | None:

@@ -4,16 +4,16 @@
 ``MARDA_DATA`` or ``path`` names; `make_shift` generates domains whose best accuracy is known.
 """
 
-from marda.datasets._errors import (
+from marda.datasets.base import (
     ChecksumError,
     DataError,
+    Dataset,
+    Domain,
     DownloadError,
     FormatError,
     MissingData,
+    Task,
 )
-from marda.datasets._files import Location
-from marda.datasets._registry import FileCheck, check, fetch, load, locate, names
-from marda.datasets._types import Dataset, Domain, Task
 from marda.datasets.download import download
 from marda.datasets.protocols import (
     draw_per_class,
@@ -22,6 +22,8 @@ from marda.datasets.protocols import (
     surf_rows,
     tfidf,
 )
+from marda.datasets.readers import Location
+from marda.datasets.registry import FileCheck, check, fetch, load, locate, names
 from marda.datasets.shift import ShiftedDataset, make_shift
 from marda.datasets.tasks import make_task, sampled_task
 

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import integrate, sparse, stats
 
-from marda.datasets._errors import DataError
-from marda.datasets._types import Dataset, Domain, LazyDomains
+from marda.datasets.base import DataError, Dataset, Domain, LazyDomains
 
 ShiftKind = Literal["mean", "rotation", "words"]
 
@@ -112,7 +111,7 @@ def make_shift(
     _check(parameters)
     shared: float | None = None
     if kind == "words":
-        m = _words_a_class(n_features, n_classes)
+        m = _words_per_class(n_features, n_classes)
         kept = m - round(shift * m)
         best = _word_accuracy(separation, m, m, n_classes)
         shared = _word_accuracy(separation, kept, m, n_classes)
@@ -170,7 +169,7 @@ def _draw_words(p: Mapping[str, Any], side: str) -> Domain:
     seeds = np.random.SeedSequence(p["seed"]).spawn(2)
     rng = np.random.default_rng(seeds[side == "target"])
     d, C = p["n_features"], p["n_classes"]
-    m = _words_a_class(d, C)
+    m = _words_per_class(d, C)
     replaced = round(p["shift"] * m)
     a = p["separation"] / m
     rates = np.full((C, d), a / 4)
@@ -199,7 +198,7 @@ def _gaussian_accuracy(rho: float, C: int) -> float:
 
 
 def _word_accuracy(own: float, used: int, m: int, C: int) -> float:
-    """Best accuracy from ``used`` of m words a class; ``own`` is the expected count of all m."""
+    """Best accuracy from ``used`` of m words per class; ``own`` is the expected count of all m."""
     a = own * used / m
     if a == 0:
         return 1 / C
@@ -212,7 +211,7 @@ def _word_accuracy(own: float, used: int, m: int, C: int) -> float:
     return float(np.sum(stats.poisson.pmf(n, a) * won))
 
 
-def _words_a_class(d: int, C: int) -> int:
+def _words_per_class(d: int, C: int) -> int:
     """A quarter of the columns is neutral at least; the rest are words of classes, twice."""
     return max(1, (3 * d) // (8 * C))
 

@@ -16,8 +16,8 @@ from typing import Literal
 
 from scipy.stats import binomtest
 
-from marda.diagnostics.bootstrap import Interval
-from marda.diagnostics.numbers import (
+from marda.diagnostics.intervals import (
+    Interval,
     counted,
     percent,
     points_text,
@@ -56,7 +56,7 @@ __all__ = [
     "statistics_text",
 ]
 
-FEW_ROWS = 20  # of a domain: fewer show nothing
+FEW_ROWS = 20  # per domain: fewer show nothing
 FEW_LABELS = 20  # fewer labels cannot tell any two methods apart
 LEVEL = 0.05
 #: An expected accuracy less than this part of the way from guessing to 1 is no more than guessing,
