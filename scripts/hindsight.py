@@ -2,11 +2,11 @@
 
     MARDA_DATA=... python scripts/hindsight.py oc10-squeezenet oc10-surf [--tasks 12] [--out FILE]
 
-Every task (US) is searched over the same 50 candidates, once by each quick criterion; target labels
-are read only after the choice. Printed are the means over tasks of what each criterion chose, of
-the best candidate a task, and of a blind choice.
+Every task (US) is searched over the same 50 candidates, once by each criterion that reads target
+predictions alone; target labels are read only after the choice. Printed are the means over tasks of
+what each criterion chose, of the best candidate per task, and of a blind choice.
 
-What the best member of the committee reaches in hindsight is printed by
+What the best member of the ensemble reaches in hindsight is printed by
 `marda reproduce --settings auto`.
 
 Rows are appended as tasks are finished; a second run skips what is there.
@@ -27,9 +27,8 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from _stored import Row, Stored
 from marda import datasets, pack
 from marda._validation import encode_labels
-from marda.selection.quick import QUICK, judge, target_scores
-from marda.selection.trials import Trials, expand
-from marda.selection.views import make_view
+from marda.selection.inputs import make_inputs
+from marda.selection.search import TARGET_CRITERIA, Trials, expand, judge, target_scores
 
 GRID = [
     {
@@ -49,12 +48,12 @@ def criteria(data: datasets.Dataset, source: str, target: str) -> list[Row]:
     task, X, y, domain = rows_of(data, source, target)
     labels = encode_labels(y, domain, -1)
     candidates = expand([{**g, "inputs": "unit"} for g in GRID], "balanced")
-    views = {"unit": make_view("unit", X)}
-    trials = Trials(candidates, views, X, labels, domain, seed=0, say=lambda _: None)
+    inputs = {"unit": make_inputs("unit", X)}
+    trials = Trials(candidates, inputs, X, labels, domain, seed=0, say=lambda _: None)
     scores = target_scores(trials)
     reached = [accuracy(data, task.y_target, labels.classes[S.argmax(1)]) for S in scores]
     found = []
-    for name in QUICK:
+    for name in TARGET_CRITERIA:
         chosen = int(np.argmax([row["score"] for row in judge(trials, scores, name)]))
         one = {"criterion": name, "chosen": chosen, "accuracy": reached[chosen]}
         found.append({**one, "best": max(reached), "mean": float(np.mean(reached))})

@@ -1,4 +1,4 @@
-"""Kernel classifiers, centred and normalised rows, and committees as ONNX graphs."""
+"""Kernel classifiers, centred and normalised rows, and ensembles as ONNX graphs."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def test_empty_rows_stay_empty(tmp_path):
 @pytest.mark.parametrize("margin", [0.02, 1.0])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_committee(n_classes, sparse, margin, tmp_path, monkeypatch):
+def test_the_ensemble(n_classes, sparse, margin, tmp_path, monkeypatch):
     """Members on unit and root rows, or on whatever predicts better."""
-    monkeypatch.setattr("marda.selection.looks.MARGIN", margin)
+    monkeypatch.setattr("marda.selection.inputs.MARGIN", margin)
     case = make_case("US", seed=5, d=9, n_classes=n_classes, n_source=60, n_target=50)
     X = np.maximum(np.round(case.X - 1), 0) if sparse else case.X
     model = MDAClassifierCV(random_state=0).fit(X, case.codes, sample_domain=case.domain)
@@ -69,16 +69,16 @@ def test_the_committee(n_classes, sparse, margin, tmp_path, monkeypatch):
     assert_same(model, tmp_path / "m", X[::-1] * 1.5)
 
 
-def test_the_committee_looks_at_its_own_columns(monkeypatch, tmp_path):
+def test_the_ensemble_has_its_own_columns(monkeypatch, tmp_path):
     monkeypatch.setattr("marda.selection.auto.MAX_FEATURES", 5)
     model = fit_cv(MDAClassifierCV(random_state=0))
-    assert len(model.members_[0].view.columns) == 5
+    assert len(model.members_[0].inputs.columns) == 5
     model.to_onnx(tmp_path / "m")
     assert_same(model, tmp_path / "m", WIDE.X)
 
 
 @pytest.mark.parametrize("inputs", ["raw", "unit", "sqrt", "standard"])
-def test_every_view_of_a_search(inputs, tmp_path):
+def test_every_kind_of_inputs_in_a_search(inputs, tmp_path):
     X = WIDE.X - 1  # roots of negative numbers keep their sign
     grid = {"method": ["BL", "S1"], "inputs": [inputs], "classifier": ["dscm"]}
     model = fit_cv(MDAClassifierCV(grid, random_state=0), X)
@@ -98,15 +98,15 @@ def test_float32_models_stay_within_their_precision(tmp_path):
     assert os.path.getsize(tmp_path / "m") < 0.8 * os.path.getsize(tmp_path / "wide")
 
 
-def test_a_loaded_committee_has_the_same_graph(tmp_path):
+def test_a_loaded_ensemble_has_the_same_graph(tmp_path):
     fit_cv(MDAClassifierCV(random_state=0)).save(tmp_path / "m.marda")
     again = load(tmp_path / "m.marda")
     again.to_onnx(tmp_path / "m.onnx")
     assert_same(again, tmp_path / "m.onnx", WIDE.X)
 
 
-def test_preprocessing_comes_before_the_views(tmp_path):
-    """A committee on scaled columns, with gaps filled: the graph takes the rows of the file."""
+def test_preprocessing_comes_before_the_inputs(tmp_path):
+    """An ensemble on scaled columns, with gaps filled: the graph takes the rows of the file."""
     gaps = WIDE.X * np.geomspace(1, 1000, 9) + 5
     gaps[3, 1] = gaps[7, 0] = np.nan
     np.savez(tmp_path / "s.npz", X=gaps[:60], y=WIDE.codes[:60])

@@ -158,7 +158,7 @@ def figures(model, X):
 
 @pytest.mark.parametrize("random_state", [None, 7])
 @pytest.mark.parametrize("kind", ["dense", "sparse", "text", "ties"])
-def test_the_committee(kind, random_state):
+def test_the_ensemble(kind, random_state):
     given = rows(kind)
     first = figures(fit(MDAClassifierCV(random_state=random_state), *given), given[0])
     for seed in range(3):

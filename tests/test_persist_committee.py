@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
-from marda import MDAClassifierCV
+from marda import MDAClassifierCV, load
 from marda.noise import Gaussian
 from marda.persist import ModelFileError
 from marda.persist.container import read_file
@@ -25,9 +27,9 @@ def fit(model, X=CASE.X, y=CASE.codes):
 
 
 @pytest.fixture
-def usual_looks(monkeypatch):
+def usual_inputs(monkeypatch):
     """Unit rows, and roots where most entries are zero, whatever predicts better."""
-    monkeypatch.setattr("marda.selection.looks.MARGIN", 1.0)
+    monkeypatch.setattr("marda.selection.inputs.MARGIN", 1.0)
 
 
 def plain(value):
@@ -46,16 +48,28 @@ def assert_same_choice(a, b):
         assert getattr(a, name, None) == getattr(b, name, None), name
     for one, other in zip(a.members_, b.members_, strict=True):
         assert (one.name, one.weight, one.spread) == (other.name, other.weight, other.spread)
-        assert one.view.kind == other.view.kind
+        assert one.inputs.kind == other.inputs.kind
         assert one.model.get_params() == other.model.get_params()
         assert not hasattr(other.model, "_left_out")
     np.testing.assert_array_equal(a.classes_, b.classes_)
     np.testing.assert_array_equal(a.domains_, b.domains_)
 
 
+def test_an_ensemble_of_version_0_1_predicts_what_it_did():
+    model = load(Path(__file__).parent / "data" / "ensemble-0.1.marda")
+    row = np.arange(24)
+    X = np.column_stack([3.0 * (row % 2) + row % 5, row % 7 - row % 2, row % 3])[::-1]
+    found = model.predict_proba(X[:4] + np.array([1.0, 0.5, 0.0]))[:, 1]
+    then = [0.9043056060228762, 0.08735858306668291, 0.9343666363712511, 0.1386605846325035]
+    np.testing.assert_allclose(found, then, rtol=1e-10)
+    assert [m.name for m in model.members_] == ["adapted, standard rows", "source only"]
+    assert {m.inputs.kind for m in model.ensemble_.members} == {"standard"}
+    assert model.source_skill_ == 0.75
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("kind", ["dense", "zeros", "sparse"])
-def test_the_committee(kind, dtype, tmp_path, usual_looks):
+def test_the_ensemble(kind, dtype, tmp_path, usual_inputs):
     X = (CASE.X if kind == "dense" else COUNTS).astype(dtype)
     X = sp.csr_array(X) if kind == "sparse" else X
     model = fit(MDAClassifierCV(random_state=0), X)
@@ -117,8 +131,8 @@ def test_refused(model, words, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_members_share_what_is_the_same(tmp_path, usual_looks):
-    """Two views of the same sparse rows have the same zeros, which are stored once."""
+def test_members_share_what_is_the_same(tmp_path, usual_inputs):
+    """Two inputs of the same sparse rows have the same zeros, which are stored once."""
     rng = np.random.default_rng(0)
     X = sp.csr_array(rng.poisson(0.2, (110, 200)) + 2.0 * np.eye(110, 200, k=50))
     model = fit(MDAClassifierCV(random_state=0), X)
@@ -142,7 +156,7 @@ def test_a_refit_forgets_the_files_preprocessing_and_the_search(tmp_path):
 
 
 @pytest.fixture
-def saved(tmp_path, usual_looks):
+def saved(tmp_path, usual_inputs):
     fit(MDAClassifierCV(random_state=0), COUNTS).save(tmp_path / "m")
     return tmp_path / "m"
 
@@ -184,7 +198,7 @@ def test_hostile_fields_with_a_right_checksum(change, saved):
     assert_refused(saved, change)
 
 
-def test_skops_round_trips_the_committee(tmp_path):
+def test_skops_round_trips_the_ensemble(tmp_path):
     skops = pytest.importorskip("skops.io")
     for X in (CASE.X, sp.csr_array(COUNTS)):
         model = fit(MDAClassifierCV(random_state=0), X)

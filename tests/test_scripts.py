@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from marda import MDAClassifierCV, datasets
-from marda.selection.quick import QUICK
+from marda.selection.search import TARGET_CRITERIA
 from repository_scripts import SCRIPTS, script
 
 TINY = {"method": ["S1", "S1D"], "noise": [0.1, 0.9], "ridge_class": [1.0, 100.0]}
@@ -56,7 +56,7 @@ def test_hindsight_of_criteria(hindsight, tmp_path, capsys):
     out = tmp_path / "criteria.csv"
     assert hindsight.main(["tiny", "--out", str(out)]) == 0
     rows = stored(out)
-    assert [row["criterion"] for row in rows] == [*QUICK] * 2
+    assert [row["criterion"] for row in rows] == [*TARGET_CRITERIA] * 2
     assert {row["task"] for row in rows} == {"source-target", "target-source"}
     for row in rows:
         chosen, best, mean = figures(row, "accuracy", "best", "mean")
@@ -65,7 +65,7 @@ def test_hindsight_of_criteria(hindsight, tmp_path, capsys):
         assert 0 <= int(row["chosen"]) < 8
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["data", "criterion", "chosen", "best", "blind"]
-    assert [line.split()[1] for line in lines[1:]] == [*QUICK]
+    assert [line.split()[1] for line in lines[1:]] == [*TARGET_CRITERIA]
     chosen = np.mean([float(row["accuracy"]) for row in rows if row["criterion"] == "auto"])
     assert lines[-1].split()[:3] == ["tiny", "auto", f"{chosen:.2f}"]
 
@@ -95,7 +95,9 @@ def test_a_second_run_appends_what_is_missing(hindsight, tmp_path):
     stands = out.read_text()
     hindsight.main(["tiny", "--out", str(out)])
     assert out.read_text().startswith(stands)
-    wanted = [(task, name) for task in ("source-target", "target-source") for name in QUICK]
+    wanted = [
+        (task, name) for task in ("source-target", "target-source") for name in TARGET_CRITERIA
+    ]
     assert [(row["task"], row["criterion"]) for row in stored(out)] == wanted
 
 
@@ -103,7 +105,7 @@ def test_a_run_that_was_stopped_in_its_first_task_goes_on(hindsight, tmp_path):
     out = tmp_path / "criteria.csv"
     out.write_text(",".join(hindsight.FIELDS) + "\n")
     hindsight.main(["tiny", "--tasks", "1", "--out", str(out)])
-    assert [row["criterion"] for row in stored(out)] == [*QUICK]
+    assert [row["criterion"] for row in stored(out)] == [*TARGET_CRITERIA]
 
 
 def test_classes_of_sentiment_count_alike(hindsight):

@@ -214,9 +214,7 @@ class _ZStep:
 
     def __call__(self, delta: Matrix, U: Matrix) -> tuple[Matrix, Vector, Matrix]:
         """Z, z₀ and W Z."""
-        if not U.shape[1]:
-            return self.finished(delta, U, self._solve(None))
-        return self.finished(delta, U, self._updated(delta, U, U @ (delta.T @ self.T), True))
+        return self.finished(delta, U, self._updated(delta, U, self.of_labels, delta.T @ self.T))
 
     def finished(self, delta: Matrix, U: Matrix, Z: Matrix) -> tuple[Matrix, Vector, Matrix]:
         """Z with the intercept that belongs to it, and W Z."""
@@ -229,31 +227,29 @@ class _ZStep:
     def correction(self, delta: Matrix, U: Matrix, Z: Matrix, WZ: Matrix) -> Matrix:
         """K⁻¹ of what is left of the equation of Z."""
         left, right = self._sides(delta, U, Z, WZ)
-        return self._updated(delta, U, right - left, False)
+        none = np.zeros((U.shape[1], Z.shape[1]))
+        return self._updated(delta, U, self.K0.solve(right - left), none)
 
-    def _updated(self, delta: Matrix, U: Matrix, right: Matrix, labels: bool) -> Matrix:
-        """K⁻¹(right), to which W₀ᵀT belongs with `labels`."""
+    def _updated(self, delta: Matrix, U: Matrix, Z: Matrix, along: Matrix) -> Matrix:
+        """K⁻¹(K₀Z + U along)."""
+        rank = U.shape[1]
+        if not rank:
+            return Z
         Q_delta = self.denoiser.centred(delta)
-        sides = np.hstack([U, self.denoiser.map_adjoint(Q_delta)])
-        J = delta.T @ Q_delta
-        eye, n_classes = np.eye(U.shape[1]), right.shape[1]
+        sides, K0_sides = self.denoiser.solve_sides(self.ridge, U, Q_delta)
+        J, eye = delta.T @ Q_delta, np.eye(rank)
         middle_inverse = np.block([[np.zeros_like(J), eye], [eye, -J]])
-        both = np.hstack([right, sides])
-        solved = self._solve(both) if labels else self.K0.solve(both)
-        Z, K0_sides = solved[:, :n_classes], solved[:, n_classes:]
         core = middle_inverse + sides.T @ K0_sides
+        Z = Z + K0_sides[:, :rank] @ along
         return np.asarray(Z - K0_sides @ np.linalg.solve(core, sides.T @ Z))
 
-    def _solve(self, B: Matrix | None) -> Matrix:
-        """K₀⁻¹(W₀ᵀT + B), where the columns of B beyond the classes stand alone."""
+    @cached_property
+    def of_labels(self) -> Matrix:
+        """K₀⁻¹W₀ᵀT."""
         if isinstance(self.K0, RowSpacePredictor):
             assert self.Y is not None
-            return self.K0.solve_labels(self.Y, B)
-        right = self.W0T
-        if B is not None:
-            right = B.copy()
-            right[:, : self.W0T.shape[1]] += self.W0T
-        return self.K0.solve(right)
+            return self.K0.solve_labels(self.Y)
+        return self.K0.solve(self.W0T)
 
     def _sides(self, delta: Matrix, U: Matrix, Z: Matrix, WZ: Matrix) -> tuple[Matrix, Matrix]:
         """WᵀQ_l'WZ + δZ, and WᵀT."""

@@ -72,7 +72,7 @@ def test_columns_in_any_order(files, tmp_path, capsys):
 
 @pytest.mark.parametrize("named", [False, True])
 def test_a_model_that_chose_by_itself(named, tmp_path, monkeypatch, capsys):
-    """A committee saved from Python, on a table (columns by name) or on a matrix."""
+    """An ensemble saved from Python, on a table (columns by name) or on a matrix."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     y = np.array(["no", "yes"], dtype=object)[np.arange(60) % 2]

@@ -220,7 +220,7 @@ def test_shifted_systems(route, variant, bias, reference):
 
 @pytest.mark.parametrize("repeat", [False, True], ids=["rows differ", "rows repeat"])
 def test_row_space_predictor(variant, bias, repeat):
-    """K₀⁻¹(W₀ᵀA X_lᵀ diag(w)Y + B), also where rows repeat and XXᵀ is singular."""
+    """K₀⁻¹ of W₀ᵀA X_lᵀ diag(w)Y and others, also where rows repeat and XXᵀ is singular."""
     case = make_case("SS", d=variant["d"], sources=2, n_source=15, n_target=15, seed=1)
     if repeat:
         case.X[1], case.X[20:23] = case.X[0], case.X[19]
@@ -240,13 +240,14 @@ def test_row_space_predictor(variant, bias, repeat):
     factor = den.predictor(0.7)
     rng = np.random.default_rng(8)
     B = rng.standard_normal((len(K), Y.shape[1] + 2))
-    both = B.copy()
-    both[:, : Y.shape[1]] += W0.T @ right
     assert relative(factor.solve_labels(Y), np.linalg.solve(K, W0.T @ right)) < 1e-8
-    assert relative(factor.solve_labels(Y, B), np.linalg.solve(K, both)) < 1e-8
     assert relative(factor.solve(B), np.linalg.solve(K, B)) < 1e-8
     inside = W0.T @ den.system.gram.matmul(W0 @ B)  # columns in the row space
     assert relative(factor.solve(inside), np.linalg.solve(K, inside)) < 1e-8
+    V = rng.standard_normal((d + den.bias, 3))
+    sides, solved = den.solve_sides(0.7, B, V)
+    assert relative(sides, np.hstack([B, W0.T @ V[:d]])) < 1e-8
+    assert relative(solved, np.linalg.solve(K, sides)) < 1e-8
     assert 1 <= factor.condition < 1e6
 
 

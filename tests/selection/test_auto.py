@@ -1,4 +1,4 @@
-"""The default committee: its rules, and that it helps or at least does no harm."""
+"""The default ensemble: its rules, and that it helps or at least does no harm."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from sklearn.datasets import make_moons
 
 from marda import MDAClassifier, MDAClassifierCV, pack
 from marda._validation import Labels
-from marda.selection import auto, looks
+from marda.selection import auto, inputs
 from marda.selection.auto import noise_rule
-from marda.selection.looks import ROOTS, STANDARD, UNIT, rival_looks, speaking, usual_looks
+from marda.selection.inputs import UNIT
 
 
 def fitted(Xs, ys, Xt, yt=None, **options):
@@ -64,7 +64,7 @@ def test_rows_that_differ_in_length_keep_it():
 
     (Xs, ys), (Xt, yt) = rings(200, 0.0), rings(200, 0.3)
     model, _ = fitted(Xs, ys, Xt)
-    assert model.members_[0].view.kind == "standard"
+    assert model.members_[0].inputs.kind == "standard"
     assert model.score(Xt, yt) > 0.95
 
 
@@ -100,11 +100,11 @@ def test_a_rare_class_stays_rare(seed):
     assert model.score(Xt, yt) > np.mean(source_only(Xt) == yt) - 0.01
 
 
-def test_counts_get_a_second_view_and_much_noise():
+def test_counts_get_second_inputs_and_much_noise():
     Xs, ys = counts(0, 200, np.ones(300))
     Xt, yt = counts(1, 200, np.exp(np.random.default_rng(5).normal(0, 1, 300)))
     model, source_only = fitted(Xs, ys, Xt)
-    assert [m.view.kind for m in model.members_] == ["unit", "sqrt", "unit"]
+    assert [m.inputs.kind for m in model.members_] == ["unit", "sqrt", "unit"]
     assert [m.weight for m in model.members_[:2]] == [0.5, 0.5]
     odds = (1 - model.target_skill_) / model.target_skill_
     assert model.members_[-1].weight == pytest.approx(odds**2)
@@ -179,40 +179,22 @@ def test_a_table_in_many_units_is_standardised(monkeypatch):
 
     (Xs, ys), (Xt, yt) = people(300, 0.0), people(300, 0.2)
     model, _ = fitted(Xs, ys, Xt)
-    assert {m.view.kind for m in model.members_} == {"standard"}
+    assert {m.inputs.kind for m in model.members_} == {"standard"}
     assert model.score(Xt, yt) > 0.8
-    monkeypatch.setattr(looks, "MARGIN", 1.0)
+    monkeypatch.setattr(inputs, "MARGIN", 1.0)
     usual = fitted(Xs, ys, Xt)[0]
     assert usual.source_skill_ < model.source_skill_ - 0.02
     assert usual.score(Xt, yt) < model.score(Xt, yt)
 
 
-def test_looks_near_the_best_speak_where_it_is_clearly_better():
-    skills = {UNIT: 0.50, ROOTS: 0.56, STANDARD[0]: 0.575, STANDARD[1]: 0.52}
-    assert speaking(skills, [UNIT]) == [ROOTS, STANDARD[0]]
-    assert speaking(skills, [ROOTS]) == [ROOTS]  # better, but not by the margin
-    assert speaking({UNIT: 0.5, ROOTS: 0.3}, [UNIT, ROOTS]) == [UNIT]
-
-
-@pytest.mark.parametrize(
-    ("zeros", "usual", "rivals"),
-    [
-        (0.2, [UNIT], [ROOTS, *STANDARD]),
-        (0.7, [UNIT, ROOTS], [*STANDARD]),
-        (0.98, [UNIT, ROOTS], []),
-    ],
-)
-def test_rare_events_are_not_standardised(zeros, usual, rivals):
-    assert usual_looks(zeros) == usual
-    assert rival_looks(zeros) == rivals
-
-
-def test_looks_are_compared_on_few_rows(monkeypatch):
+def test_inputs_are_compared_on_few_rows(monkeypatch):
     seen = []
-    fit = auto._Data.skill
+    kappa = auto.MemberFits.kappa
     monkeypatch.setattr(auto, "COMPARED_ROWS", 50)
     monkeypatch.setattr(
-        auto._Data, "skill", lambda data, look: seen.append(data.X.shape[0]) or fit(data, look)
+        auto.MemberFits,
+        "kappa",
+        lambda fits, option: seen.append(fits.X.shape[0]) or kappa(fits, option),
     )
     Xs, ys, Xt, _ = sensors(0, n=120)
     model, _ = fitted(Xs, ys, Xt)
@@ -227,7 +209,7 @@ def test_empty_rows_are_nobodys_neighbours():
     X = sp.vstack([X[np.diff(X.indptr) > 0], sp.csr_array((20, 400))]).tocsr()
     n = X.shape[0] - 20
     labels = Labels(np.array([0, 1]), np.full(n + 20, -1))
-    data = auto._Data(X, labels, np.full(n + 20, -1), "balanced", 0, 0.9, None)
-    near = data.neighbours(data.view(UNIT))
+    fits = auto.MemberFits(X, labels, np.full(n + 20, -1), "balanced", 0, 0.9, None)
+    near = fits.neighbours(fits.inputs(UNIT))
     np.testing.assert_array_equal(near.rows, np.arange(n))
     assert near.nearest.max() < n

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from marda.io import replacing
-from marda.onnx.committee import add_committee_scores
+from marda.onnx.committee import add_ensemble_scores
 from marda.onnx.graph import Graph, OnnxError
 from marda.onnx.models import add_class_scores
 from marda.onnx.preprocessing import add_preprocessing
@@ -40,8 +40,8 @@ def export(estimator: Any, path: str | os.PathLike[str]) -> None:
     graph = Graph(onnx)
     columns, X = add_preprocessing(graph, estimator)
     if isinstance(estimator, MDAClassifierCV):
-        scores = add_committee_scores(graph, estimator._committee, X)
-        sharp = graph.add("Mul", scores, np.array([[estimator._committee.sharpness]]))
+        scores = add_ensemble_scores(graph, estimator.ensemble_, X)
+        sharp = graph.add("Mul", scores, np.array([[estimator.ensemble_.sharpness]]))
         graph.add("Softmax", sharp, output="probabilities", axis=1)
         difference = True
     else:

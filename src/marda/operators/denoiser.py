@@ -152,6 +152,11 @@ class Denoiser(ABC):
     @abstractmethod
     def _predictor(self, ridge: float) -> Factor: ...
 
+    def solve_sides(self, ridge: float, U: Matrix, B: Matrix) -> tuple[Matrix, Matrix]:
+        """[U, W₀ᵀB], and K₀⁻¹ of it."""
+        sides = np.hstack([U, self.map_adjoint(B)])
+        return sides, self.predictor(ridge).solve(sides)
+
     def centred(self, V: Matrix) -> Matrix:
         """(Q_l − Q_l e eᵀQ_l / n_l) V: labelled second moments about their own mean."""
         return self.with_bias(self.labelled.about_mean(V[: self.n_features]))

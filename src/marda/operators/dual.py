@@ -54,8 +54,18 @@ class DualDenoiser(Denoiser):
 
     def map_adjoint(self, B: Matrix) -> Matrix:
         """W₀ᵀB."""
+        return self.output_rows.tdot(self._row_weights(B))
+
+    def _row_weights(self, B: Matrix) -> Matrix:
+        """C with W₀ᵀB = XᵀC."""
         scores = self.factor.F_dot(B[: self.n_features] / self.system.diagonal[:, None])
-        return self.output_rows.tdot(self.factor.core_adjoint(scores))
+        return self.factor.core_adjoint(scores)
+
+    def solve_sides(self, ridge: float, U: Matrix, B: Matrix) -> tuple[Matrix, Matrix]:
+        """[U, W₀ᵀB], and K₀⁻¹ of it: the second part is known by its weights of rows."""
+        predictor = self.predictor(ridge)
+        assert isinstance(predictor, RowSpacePredictor)
+        return predictor.solve_sides(U, self._row_weights(B))
 
     def _factor_pays(self, steps: float, n_columns: int) -> bool:
         n, X = self.rows.shape[0], self.rows.X
@@ -201,25 +211,30 @@ class RowSpacePredictor:
         scores = self.rows.dot(B)[self.kept]
         return np.asarray(solve_triangular(self._lower, scores, lower=True, check_finite=False))
 
-    def solve_labels(self, Y: Matrix, B: Matrix | None = None) -> Matrix:
-        """K₀⁻¹(W₀ᵀA X_lᵀdiag(w)Y + B), the first without a subtraction.
+    def solve_labels(self, Y: Matrix) -> Matrix:
+        """K₀⁻¹W₀ᵀA X_lᵀdiag(w)Y, without a subtraction."""
+        return self._outside(self._solved.solve(self.L.T @ (self.weighted.T @ Y)))
 
-        Columns of B beyond those of Y stand alone.
-        """
-        u = self.L.T @ (self.weighted.T @ Y)
-        if B is None:
-            return self._outside(self._solved.solve(u))
+    def solve_sides(self, U: Matrix, C: Matrix) -> tuple[Matrix, Matrix]:
+        """[U, XᵀC], and K₀⁻¹ of it: ΦᵀXᵀC = LᵀC needs no row."""
+        inside, outside = self._split(U)
+        solved = self._outside(self._solved.solve(np.hstack([inside, self.L.T @ C])))
+        solved[:, : U.shape[1]] += outside / self.ridge
+        return np.hstack([U, self.rows.tdot(C)]), solved
+
+    def solve(self, B: Matrix) -> Matrix:
+        """K₀⁻¹B."""
+        inside, outside = self._split(B)
+        return np.asarray(outside / self.ridge + self._outside(self._solved.solve(inside)))
+
+    def _split(self, B: Matrix) -> tuple[Matrix, Matrix]:
+        """ΦᵀB, and what of B lies outside the row space."""
         inside = self._coordinates(B)
         outside = B - self._outside(inside)
         more = self._coordinates(outside)
         outside -= self._outside(more)
         inside += more
-        inside[:, : u.shape[1]] += u
         # What rounding leaves of a column that lies in the row space is not divided by δ.
         lost = np.linalg.norm(outside, axis=0) <= 1e-12 * np.linalg.norm(B, axis=0)
         outside[:, lost] = 0
-        return np.asarray(outside / self.ridge + self._outside(self._solved.solve(inside)))
-
-    def solve(self, B: Matrix) -> Matrix:
-        """K₀⁻¹B."""
-        return self.solve_labels(np.zeros((len(self.weighted), 0)), B)
+        return inside, outside

@@ -10,8 +10,8 @@ from marda.estimators import MDAClassifier
 from marda.persist.state import SETTINGS, decode_model, encode_model, encode_shell, make_shell
 from marda.persist.values import Reader, Writer, count, indices, number, one_of
 from marda.selection import MDAClassifierCV
-from marda.selection.committee import Committee, Member
-from marda.selection.views import KINDS, View
+from marda.selection.ensemble import Ensemble, Member
+from marda.selection.inputs import KINDS, Inputs
 
 __all__ = ["decode_search", "encode_search"]
 
@@ -20,18 +20,18 @@ RECORD = (
     *("best_params_", "best_index_", "candidates_", "calibration_", "fit_seconds_"),
     *("source_skill_", "target_skill_", "residual_"),
 )
-VIEW_ARRAYS = ("columns", "middle", "spread")
+INPUT_ARRAYS = ("columns", "middle", "spread")
 
 
 def encode_search(estimator: MDAClassifierCV, out: Writer) -> dict[str, Any]:
     """A fitted `MDAClassifierCV` as JSON; its arrays go to `out`."""
-    committee = estimator._committee
+    ensemble = estimator.ensemble_
     return {
         **encode_shell(estimator, out),
         "classes": out.labels("classes", estimator.classes_),
         "domains": out.put("domains", estimator.domains_),
         "setting": estimator.setting_,
-        "sharpness": float(committee.sharpness),
+        "sharpness": float(ensemble.sharpness),
         "record": {
             name: out.value(name, getattr(estimator, name))
             for name in RECORD
@@ -39,7 +39,7 @@ def encode_search(estimator: MDAClassifierCV, out: Writer) -> dict[str, Any]:
         },
         "members": [
             _encode_member(member, out.within(f"member{k}"))
-            for k, member in enumerate(committee.members)
+            for k, member in enumerate(ensemble.members)
         ],
     }
 
@@ -56,23 +56,23 @@ def decode_search(state: dict[str, Any], reader: Reader) -> MDAClassifierCV:
         estimator.source_skill_ = number(state["source_skill"], 0, 1)
     members = tuple(_decode_member(one, reader, estimator) for one in state["members"])
     if not members:
-        raise ValueError("a committee has no members")
-    estimator._committee = Committee(members, number(state["sharpness"], 0))
+        raise ValueError("an ensemble has no members")
+    estimator.ensemble_ = Ensemble(members, number(state["sharpness"], 0))
     return estimator
 
 
 def _encode_member(member: Member, out: Writer) -> dict[str, Any]:
-    view = member.view
+    inputs = member.inputs
     return {
         "name": member.name,
         "weight": float(member.weight),
         "spread": float(member.spread),
         "view": {
-            "kind": view.kind,
+            "kind": inputs.kind,
             **{
-                name: out.put(f"view.{name}", getattr(view, name))
-                for name in VIEW_ARRAYS
-                if getattr(view, name) is not None
+                name: out.put(f"view.{name}", getattr(inputs, name))
+                for name in INPUT_ARRAYS
+                if getattr(inputs, name) is not None
             },
         },
         "model": encode_model(member.model, out),
@@ -82,25 +82,25 @@ def _encode_member(member: Member, out: Writer) -> dict[str, Any]:
 def _decode_member(state: dict[str, Any], reader: Reader, estimator: MDAClassifierCV) -> Member:
     if not isinstance(state["name"], str):
         raise TypeError("the name of a member is not text")
-    view = _decode_view(state["view"], reader, estimator.n_features_in_)
+    inputs = _decode_inputs(state["view"], reader, estimator.n_features_in_)
     model = decode_model(state["model"], reader)
     if not isinstance(model, MDAClassifier):
         raise TypeError("a member is no classifier")
-    width = estimator.n_features_in_ if view.columns is None else len(view.columns)
+    width = estimator.n_features_in_ if inputs.columns is None else len(inputs.columns)
     if model.n_features_in_ != width or not np.array_equal(model.classes_, estimator.classes_):
-        raise ValueError("a member does not fit the committee")
+        raise ValueError("a member does not fit the ensemble")
     spread = number(state["spread"], low=np.finfo(np.float64).tiny)
-    return Member(state["name"], view, model, number(state["weight"]), spread)
+    return Member(state["name"], inputs, model, number(state["weight"]), spread)
 
 
-def _decode_view(state: dict[str, Any], reader: Reader, d: int) -> View:
+def _decode_inputs(state: dict[str, Any], reader: Reader, d: int) -> Inputs:
     kind = one_of(state["kind"], KINDS)
     columns = None
     if "columns" in state:
         columns = indices(reader.get(state["columns"], None, kind="i"), d)
     if kind != "standard":
-        return View(kind, columns)
+        return Inputs(kind, columns)
     width = count(d if columns is None else len(columns))
-    return View(
+    return Inputs(
         kind, columns, reader.get(state["middle"], width), reader.get(state["spread"], width)
     )

@@ -1,5 +1,6 @@
 """Choosing without target labels: the noise path, label-free scorers, `MDAClassifierCV`."""
 
+from marda.selection.classifier_cv import MDAClassifierCV
 from marda.selection.path import NoisePath, noise_path
 from marda.selection.scorers import (
     CRITERIA,
@@ -14,7 +15,6 @@ from marda.selection.scorers import (
     SoftNeighbourhoodDensityScorer,
     get_criterion,
 )
-from marda.selection.search import MDAClassifierCV
 
 __all__ = [
     "CRITERIA",

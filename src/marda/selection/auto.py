@@ -1,18 +1,20 @@
-"""The default: a committee whose every number is a rule that reads the user's own rows.
+"""The default: an ensemble whose every number is a rule that reads the user's own rows.
+
+The rules, with their formulas in math.md §15:
 
 - Inputs are rows of unit length; where most entries are zero (counts, tf-idf), a second member
-  sees their signed square roots, whose spread does not grow with their size. Where other looks at
-  the rows (roots, standardised columns, rows that keep their length) predict left-out source rows
-  clearly better, which κ shows, these are taken instead (looks.py).
+  sees their signed square roots, whose spread does not grow with their size. Where other inputs
+  (roots, standardised columns, rows that keep their length) predict left-out source rows clearly
+  better, which κ (math.md §12) shows, these are taken instead (`inputs.choose_inputs`).
 - Noise is the share of zeros, between 0.5 and 0.9: data that lose entries by themselves can
   lose more.
-- Every member denoises (S1), centres each domain, normalises rows, classifies with a Gaussian
-  kernel and labels the target itself, with a ridge chosen by how well the source predicts left-out
-  rows of itself (κ), and rounds by how well it seems to predict the target (κ_t).
+- Every member denoises (S1), centres each domain (math.md §13), normalises rows, classifies with a
+  Gaussian kernel (math.md §10) and labels the target itself (math.md §12). Its ridge is 1 − κ, its
+  number of rounds grows with κ_t, the κ that the target seems to have.
 - Where the domains seem to differ in class shares rather than in position, which neighbours with
-  torn labels show, neither centring nor self-labelling is safe, and a member does without.
-- A plain source-only model speaks with weight ((1 − κ_t)/κ_t)²: it leads where the target is
-  understood less than half, and falls silent where it is understood well.
+  different labels show, neither centring nor self-labelling is safe, and a member does without.
+- A plain source-only model has the weight ((1 − κ_t)/κ_t)²: it leads where the target is
+  understood less than half, and has next to no weight where it is understood well.
 """
 
 from __future__ import annotations
@@ -27,20 +29,29 @@ from numpy.typing import NDArray
 from marda._validation import UNLABELED, Labels
 from marda.criteria import Neighbours, label_agreement, nearest_neighbours
 from marda.estimators import MDAClassifier
-from marda.selection.committee import Member
-from marda.selection.looks import UNIT, Look, rival_looks, speaking, usual_looks
-from marda.selection.sampling import sample
-from marda.selection.views import View, column_energy, make_view, share_of_zeros
+from marda.selection.ensemble import Member
+from marda.selection.inputs import (
+    UNIT,
+    InputOption,
+    Inputs,
+    alternative_inputs,
+    choose_inputs,
+    column_energy,
+    make_inputs,
+    sample,
+    share_of_zeros,
+    usual_inputs,
+)
 
-__all__ = ["fit_auto", "member_parameters", "noise_rule"]
+__all__ = ["AutoFit", "MemberFits", "fit_auto", "member_parameters", "noise_rule"]
 
 NOISE_BOUNDS = 0.5, 0.9
 MAX_FEATURES = 5000
-#: Looks at the rows are compared on at most this many rows of every domain.
+#: Inputs are compared on at most this many rows per domain.
 COMPARED_ROWS = 1000
 NEIGHBOURS = 10
-#: Weight of the source-only model, where the source knows nothing.
-MAX_ANCHOR = 10.0
+#: Weight of the source-only model where κ_t is 0, the largest it can have.
+MAX_SOURCE_WEIGHT = 10.0
 #: Neighbours must agree more by this many standard errors for a plainer model to be taken.
 TOLERANCE = 2.0
 
@@ -51,7 +62,7 @@ def noise_rule(X: Any) -> float:
 
 
 def member_parameters(noise: float, *, normalize: bool = True) -> dict[str, Any]:
-    """Of the adapted members."""
+    """Parameters of the adapted members."""
     return {
         "method": "S1",
         "noise": noise,
@@ -66,8 +77,8 @@ def member_parameters(noise: float, *, normalize: bool = True) -> dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Found:
-    """The committee, and how well it knows the domains: κ, from 0 (chance) to 1."""
+class AutoFit:
+    """The members, and how well they know the domains: κ, from 0 (chance) to 1."""
 
     members: list[Member]
     #: Places, classes and scores of source rows that models had not seen: calibration reads them.
@@ -78,23 +89,23 @@ class Found:
 
 def fit_auto(
     X: Any, labels: Labels, domain: NDArray[np.int64], class_weight: Any, seed: int, say: Any
-) -> Found:
-    """Members with their weights."""
-    data = _Data(X, labels, domain, class_weight, seed, noise_rule(X), _columns(X))
-    looks, best = data.looks(say)
-    near = data.neighbours(data.view(UNIT))
-    members, skills = [], []
-    for look in looks:
-        say(f"adapting on {look}")
-        member = data.member(look, 1 / len(looks))
-        skills.append((member.model.source_skill_, member.model.target_skill_))
-        members.append(data.safer(member, look, near, say))
-    source_skill, skill = np.mean(skills, axis=0).tolist()
+) -> AutoFit:
+    """Fit the members and weigh them: κ and κ_t of math.md §12 are their means over the inputs."""
+    fits = MemberFits(X, labels, domain, class_weight, seed, noise_rule(X), _columns(X))
+    options, best = fits.choose(say)
+    near = fits.neighbours(fits.inputs(UNIT))
+    members, kappas = [], []
+    for option in options:
+        say(f"adapting on {option}")
+        member = fits.member(option, 1 / len(options))
+        kappas.append((member.model.source_skill_, member.model.target_skill_))
+        members.append(fits.unless_neighbours_disagree(member, option, near, say))
+    source_kappa, target_kappa = np.mean(kappas, axis=0).tolist()
     say("fitting the source-only model")
-    weight = min(MAX_ANCHOR, ((1 - skill) / max(skill, np.finfo(float).eps)) ** 2)
-    members.append(data.source_only(best.kind, weight))
+    odds = (1 - target_kappa) / max(target_kappa, np.finfo(float).eps)
+    members.append(fits.source_only(best.kind, min(MAX_SOURCE_WEIGHT, odds**2)))
     left_out = [m.model._left_out for m in members[:-1]]
-    return Found(members, left_out, source_skill, skill)
+    return AutoFit(members, left_out, source_kappa, target_kappa)
 
 
 def _columns(X: Any) -> NDArray[np.int64] | None:
@@ -105,8 +116,8 @@ def _columns(X: Any) -> NDArray[np.int64] | None:
 
 
 @dataclass(frozen=True)
-class _Data:
-    """The rows of a fit, and models fitted on views of them."""
+class MemberFits:
+    """The rows of a fit, and members fitted on inputs made of them."""
 
     X: Any
     labels: Labels
@@ -116,80 +127,84 @@ class _Data:
     noise: float
     #: Columns that adapted members see; None: all.
     columns: NDArray[np.int64] | None
-    #: Factorisations and denoised rows of a view, which its models share.
+    #: Factorisations and denoised rows per kind of inputs, which its models share.
     problems: dict[str, dict[Any, Any]] = field(default_factory=dict)
     kept: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def looks(self, say: Any) -> tuple[list[Look], Look]:
-        """Looks that speak, and the one that predicts left-out source rows best."""
+    def choose(self, say: Any) -> tuple[list[InputOption], InputOption]:
+        """Inputs of the members, and those that predict left-out source rows best."""
         zeros = share_of_zeros(self.X)
-        usual, rivals = usual_looks(zeros), rival_looks(zeros)
-        if not rivals:
+        usual, others = usual_inputs(zeros), alternative_inputs(zeros)
+        if not others:
             return usual, UNIT
-        say("comparing looks at the rows")
+        say("comparing inputs")
         some = self._some()
-        skills = {look: some.skill(look) for look in (*usual, *rivals)}
-        found = speaking(skills, usual)
-        return found, max(found, key=lambda look: skills[look])
+        kappas = {option: some.kappa(option) for option in (*usual, *others)}
+        chosen = choose_inputs(kappas, usual)
+        return chosen, max(chosen, key=lambda option: kappas[option])
 
-    def _some(self) -> _Data:
+    def _some(self) -> MemberFits:
         """Few enough rows for a comparison."""
         X, labels, domain = sample(self.X, self.labels, self.domain, COMPARED_ROWS, self.seed)
         if X is self.X:
             return self
         return replace(self, X=X, labels=labels, domain=domain, problems={}, kept={})
 
-    def view(self, look: Look) -> View:
-        """The view of a look, with what it must know of these rows."""
-        return make_view(look.kind, self.X, self.columns)
+    def inputs(self, option: InputOption) -> Inputs:
+        """Inputs of this kind, with the statistics of these rows that they need."""
+        return make_inputs(option.kind, self.X, self.columns)
 
-    def skill(self, look: Look) -> float:
-        """κ: how well left-out source rows are predicted."""
-        return float(self._fitted(self.view(look), look, refine=0)[0].source_skill_)
+    def kappa(self, option: InputOption) -> float:
+        """κ: how well left-out source rows are predicted, 0 (chance) to 1."""
+        return float(self._fitted(self.inputs(option), option, refine=0)[0].source_skill_)
 
-    def member(self, look: Look, weight: float, **changed: Any) -> Member:
+    def member(self, option: InputOption, weight: float, **changed: Any) -> Member:
         """A fitted model of all rows; its scores are in units of their spread on the target."""
-        view = self.view(look)
-        model, scores = self._fitted(view, look, **changed)
-        return Member.of(f"adapted, {look}", view, model, weight, scores)
+        inputs = self.inputs(option)
+        model, scores = self._fitted(inputs, option, **changed)
+        return Member.of(f"adapted, {option}", inputs, model, weight, scores)
 
-    def _fitted(self, view: View, look: Look, **changed: Any) -> tuple[MDAClassifier, Any]:
+    def _fitted(
+        self, inputs: Inputs, option: InputOption, **changed: Any
+    ) -> tuple[MDAClassifier, Any]:
         """A model, and its scores of the target rows."""
-        parameters = member_parameters(self.noise, normalize=look.normalize) | changed
+        parameters = member_parameters(self.noise, normalize=option.normalize) | changed
         model = MDAClassifier(**parameters, class_weight=self.class_weight, random_state=self.seed)
-        model._problems = self.problems.setdefault(look.kind, {})
-        kept = model._kept = self.kept.setdefault(look.kind, {})
-        model._fit_checked(view.apply(self.X), self.labels, self.domain)
+        model._problems = self.problems.setdefault(option.kind, {})
+        kept = model._kept = self.kept.setdefault(option.kind, {})
+        model._fit_checked(inputs.apply(self.X), self.labels, self.domain)
         model._problems = model._kept = None
         return model, kept.pop("on_target")
 
     def source_only(self, kind: str, weight: float) -> Member:
         """The plain ridge of labelled rows, on all columns: some only the source may need."""
-        view = make_view("standard" if kind == "standard" else "unit", self.X)
+        inputs = make_inputs("standard" if kind == "standard" else "unit", self.X)
         known = self.labels.codes != UNLABELED
         labels = self.labels._replace(codes=self.labels.codes[known])
         # Other routes would factorise a matrix of all rows.
         solver = "cg" if sp.issparse(self.X) else "auto"
         model = MDAClassifier("BL", class_weight=self.class_weight, solver=solver)
-        model._fit_checked(view.apply(self.X[known]), labels, self.domain[known])
-        scores = model._class_scores(view.apply(self._target))
-        return Member.of("source only", view, model, weight, scores)
+        model._fit_checked(inputs.apply(self.X[known]), labels, self.domain[known])
+        scores = model._class_scores(inputs.apply(self._target))
+        return Member.of("source only", inputs, model, weight, scores)
 
-    def neighbours(self, view: View) -> Neighbours | None:
+    def neighbours(self, inputs: Inputs) -> Neighbours | None:
         """Target rows that lie next to each other; None if there are too few.
 
         An empty row (a text without a known word) is nearer to most rows of unit length than any
         other is: without being like them, a few of these would be the neighbours of all.
         """
-        F = view.apply(self._target)
+        F = inputs.apply(self._target)
         filled = np.flatnonzero(column_energy(F.T) > 0)
         if len(filled) <= 2 * NEIGHBOURS:
             return None
         found = nearest_neighbours(F[filled], NEIGHBOURS, random_state=self.seed)
         return found._replace(rows=filled[found.rows])
 
-    def safer(self, member: Member, look: Look, near: Neighbours | None, say: Any) -> Member:
-        """The member, or the same without centring and self-labelling if its labels are torn.
+    def unless_neighbours_disagree(
+        self, member: Member, option: InputOption, near: Neighbours | None, say: Any
+    ) -> Member:
+        """The member; the same without centring and self-labelling if neighbours agree more then.
 
         Centring takes a difference of class shares for one of position: the target's larger class
         is then cut in two, and neighbours get different labels. A model that is not centred does
@@ -197,15 +212,16 @@ class _Data:
         """
         if near is None:
             return member
-        still = self.member(look, member.weight, center=False, refine=0)
+        plain = self.member(option, member.weight, center=False, refine=0)
         assert member.on_target is not None
-        assert still.on_target is not None
-        ours = label_agreement(near, member.on_target.argmax(1))
-        theirs = label_agreement(near, still.on_target.argmax(1))
-        if theirs.value <= ours.value + TOLERANCE * max(ours.standard_error, theirs.standard_error):
+        assert plain.on_target is not None
+        adapted = label_agreement(near, member.on_target.argmax(1))
+        unadapted = label_agreement(near, plain.on_target.argmax(1))
+        error = max(adapted.standard_error, unadapted.standard_error)
+        if unadapted.value <= adapted.value + TOLERANCE * error:
             return member
         say("not centring: the domains seem to differ in class shares, not in position")
-        return still
+        return plain
 
     @property
     def _target(self) -> Any:

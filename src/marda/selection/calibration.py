@@ -1,8 +1,9 @@
-"""Probabilities from scores: one temperature.
+"""Probabilities from scores: one temperature (math.md §14).
 
-It is fitted on left-out source rows that stand for the target. Where models agree less on the
-target than on the source, the target is harder than any source row shows; probabilities are then
-softened until they are as sure, on average, as the target's expected accuracy allows.
+Probabilities are softmax(τ · scores). The sharpness τ minimises the log-loss of left-out source
+rows, weighted by how much like the target they are (`calibrate`). Where models agree less on the
+target than on the source, the target is harder than any source row shows: τ is then lowered until
+the mean confidence on the target is at most its expected accuracy (`soften`).
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from scipy.special import log_softmax, softmax
 
 from marda._order import seed_of
 from marda.criteria import density_ratio, expected_calibration_error
-from marda.selection.committee import Committee, Member, spread_of
+from marda.selection.ensemble import Ensemble, Member, spread_of
 
-__all__ = ["calibrate", "calibrated", "importance", "soften"]
+__all__ = ["calibrate", "calibrate_ensemble", "importance", "soften"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -33,20 +34,20 @@ BOUNDS = -3.0, 3.0
 SOFTEST = 7.0
 
 
-def calibrated(
+def calibrate_ensemble(
     members: Sequence[Member],
     left_out: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], Matrix]],
     X: Any,
     domain: NDArray[np.int64],
     seed: int,
     expected: float | None = None,
-) -> tuple[Committee, dict[str, float]]:
-    """Members with a temperature, and figures that tell how it was found.
+) -> tuple[Ensemble, dict[str, float]]:
+    """The members with the sharpness of their probabilities, and how it was found.
 
     Parameters
     ----------
     members : sequence of Member
-        The first one's view is where domains are compared.
+        Domains are compared on the inputs of the first one.
     left_out : sequence of tuples
         Places, classes and scores of source rows that models had not seen; empty: no calibration.
     X, domain : arrays
@@ -58,7 +59,7 @@ def calibrated(
     """
     frozen = tuple(member.frozen for member in members)
     if not left_out:
-        return Committee(frozen), {}
+        return Ensemble(frozen), {}
     scores = np.sum([m.weight * m.on_target for m in members if m.on_target is not None], axis=0)
     unit = spread_of(scores)
     places = np.concatenate([part[0] for part in left_out])
@@ -67,7 +68,7 @@ def calibrated(
     S /= spread_of(S)
     weights = np.ones(len(places))
     if (domain < 0).any():
-        rows = members[0].view.apply(X)
+        rows = members[0].inputs.apply(X)
         source = np.unique(places)
         chosen, ratio = importance(rows[source], rows[domain < 0], seed)
         known = dict(zip(source[chosen].tolist(), ratio.tolist(), strict=True))
@@ -78,7 +79,7 @@ def calibrated(
         sharpness = soften(scores, sharpness, expected)
         found["expected_accuracy"] = expected
         found["softened"] = sharpness * unit / found["sharpness"]
-    return Committee(frozen, sharpness), found
+    return Ensemble(frozen, sharpness), found
 
 
 def calibrate(scores: Matrix, codes: NDArray[np.int64], weights: Vector) -> dict[str, float]:

@@ -8,10 +8,13 @@ held-out rows and hands `sample_domain` over by metadata routing
 
 from __future__ import annotations
 
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.metadata_routing import MetadataRequest
 
 from marda.criteria import (
     density_ratio,
@@ -23,8 +26,7 @@ from marda.criteria import (
     proxy_a_distance,
     soft_neighbourhood_density,
 )
-from marda.selection._fitted import Fitted, Rows
-from marda.selection._scorer import Criterion, Scorer
+from marda.selection.scored import ScoredEstimator, SideRows, split_rows
 
 __all__ = [
     "CRITERIA",
@@ -36,9 +38,67 @@ __all__ = [
     "PredictionEntropyScorer",
     "ProxyADistanceScorer",
     "ReverseValidationScorer",
+    "Scorer",
     "SoftNeighbourhoodDensityScorer",
     "get_criterion",
 ]
+
+
+class Criterion(Protocol):
+    """What every scorer here is, and what a search may be given instead.
+
+    `estimator` is fitted; `y` is read for source rows only; `sample_domain` is at least 0 for
+    source rows and below 0 for target rows. The result is a finite number, higher is better.
+    """
+
+    def __call__(
+        self, estimator: Any, X: Any, y: Any = None, *, sample_domain: Any = None
+    ) -> float:
+        """Score a fitted estimator on rows of source and target."""
+        ...
+
+
+class Scorer(BaseEstimator, ABC):
+    """Parameters, routing and the split of rows by domain."""
+
+    #: Whether labelled source rows are needed.
+    _reads_source = False
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Every scorer asks for `sample_domain`."""
+        request = MetadataRequest(owner=type(self).__name__)
+        request.score.add_request(param="sample_domain", alias=True)
+        return request
+
+    def __call__(
+        self, estimator: Any, X: Any, y: Any = None, *, sample_domain: Any = None
+    ) -> float:
+        """Score a fitted estimator; higher is better.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted classifier or pipeline.
+        X : array, sparse matrix or table of shape (n_rows, n_features)
+            Rows of all domains.
+        y : array of shape (n_rows,), default=None
+            Labels; those of target rows are never read.
+        sample_domain : array of int of shape (n_rows,)
+            At least 0 for a source, below 0 for a target.
+
+        Returns
+        -------
+        float
+        """
+        name = type(self).__name__
+        source, target = split_rows(name, X, y, sample_domain, labels=self._reads_source)
+        return (
+            float(self._score(ScoredEstimator(estimator, name), source, target)) + 0.0
+        )  # no "-0.0"
+
+    @abstractmethod
+    def _score(self, model: ScoredEstimator, source: SideRows, target: SideRows) -> float:
+        """The criterion."""
 
 
 class PredictionEntropyScorer(Scorer):
@@ -47,7 +107,7 @@ class PredictionEntropyScorer(Scorer):
     High for confident predictions, right or wrong.
     """
 
-    def _score(self, model: Fitted, source: Rows, target: Rows) -> float:
+    def _score(self, model: ScoredEstimator, source: SideRows, target: SideRows) -> float:
         return -entropy(model.probabilities(target))
 
 
@@ -57,7 +117,7 @@ class MutualInformationScorer(Scorer):
     High for predictions that are confident row by row and balanced over classes.
     """
 
-    def _score(self, model: Fitted, source: Rows, target: Rows) -> float:
+    def _score(self, model: ScoredEstimator, source: SideRows, target: SideRows) -> float:
         return mutual_information(model.probabilities(target))
 
 
@@ -81,7 +141,7 @@ class SoftNeighbourhoodDensityScorer(Scorer):
         self.max_rows = max_rows
         self.random_state = random_state
 
-    def _score(self, model: Fitted, source: Rows, target: Rows) -> float:
+    def _score(self, model: ScoredEstimator, source: SideRows, target: SideRows) -> float:
         return soft_neighbourhood_density(
             model.probabilities(target),
             temperature=self.temperature,
@@ -101,7 +161,7 @@ class _SourceRiskScorer(Scorer):
         self.seed = seed
 
     def _losses_and_weights(
-        self, model: Fitted, source: Rows, target: Rows
+        self, model: ScoredEstimator, source: SideRows, target: SideRows
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         if self.loss == "zero_one":
             losses = (model.labels(source) != source.y).astype(np.float64)
@@ -130,7 +190,7 @@ class ImportanceWeightedScorer(_SourceRiskScorer):
     def __init__(self, *, loss: str = "zero_one", features: str = "input", seed: int = 0) -> None:
         super().__init__(loss=loss, features=features, seed=seed)
 
-    def _score(self, model: Fitted, source: Rows, target: Rows) -> float:
+    def _score(self, model: ScoredEstimator, source: SideRows, target: SideRows) -> float:
         return -importance_weighted(*self._losses_and_weights(model, source, target))
 
 
@@ -151,7 +211,7 @@ class DeepEmbeddedScorer(_SourceRiskScorer):
     def __init__(self, *, loss: str = "log", features: str = "transform", seed: int = 0) -> None:
         super().__init__(loss=loss, features=features, seed=seed)
 
-    def _score(self, model: Fitted, source: Rows, target: Rows) -> float:
+    def _score(self, model: ScoredEstimator, source: SideRows, target: SideRows) -> float:
         return -dev_risk(*self._losses_and_weights(model, source, target))
 
 
@@ -164,7 +224,7 @@ class ReverseValidationScorer(Scorer):
 
     _reads_source = True
 
-    def _score(self, model: Fitted, source: Rows, target: Rows) -> float:
+    def _score(self, model: ScoredEstimator, source: SideRows, target: SideRows) -> float:
         guessed = model.labels(target)
         if len(np.unique(guessed)) == 1:  # nothing to learn; the way back knows one class, too
             back = np.full(len(source.y), guessed[0])
@@ -186,7 +246,7 @@ class ProxyADistanceScorer(Scorer):
     def __init__(self, *, seed: int = 0) -> None:
         self.seed = seed
 
-    def _score(self, model: Fitted, source: Rows, target: Rows) -> float:
+    def _score(self, model: ScoredEstimator, source: SideRows, target: SideRows) -> float:
         Fs, Ft = (model.features(rows, "transform") for rows in (source, target))
         return -proxy_a_distance(Fs, Ft, seed=self.seed)
 
@@ -199,7 +259,7 @@ class NeighbourAgreementScorer(Scorer):
     Parameters
     ----------
     k : int, default=10
-        Neighbours a row.
+        Neighbours per row.
     max_rows : int, default=5000
         Above it, a seeded sample of that many rows.
     random_state : int, RandomState or None, default=0
@@ -211,7 +271,7 @@ class NeighbourAgreementScorer(Scorer):
         self.max_rows = max_rows
         self.random_state = random_state
 
-    def _score(self, model: Fitted, source: Rows, target: Rows) -> float:
+    def _score(self, model: ScoredEstimator, source: SideRows, target: SideRows) -> float:
         agreement = neighbour_agreement(
             model.features(target, "input"),
             model.labels(target),

@@ -1,306 +1,349 @@
-"""`MDAClassifierCV`: choose without a single target label."""
+"""A search over candidates by label-free criteria: the best one, fitted on all rows.
+
+The candidate with the highest score wins (math.md §15). Scores come, by what is given,
+
+- from target predictions alone (`TARGET_CRITERIA`; candidates on the noise path share one
+  factorisation, math.md §7),
+- from a scorer on target rows and held-out source rows (`marda.selection.scorers`), or
+- without a target, from the cross-validated balanced accuracy.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from scipy.special import softmax
+from scipy.stats import rankdata
+from sklearn.metrics import recall_score
+from sklearn.model_selection import KFold, ParameterGrid
 
-from marda._order import row_order, seed_of
-from marda._validation import UNLABELED, check_domains, encode_labels, summed
-from marda.estimators._callers import check_callers
-from marda.estimators._files import OnnxFiles
-from marda.estimators._score import LabelledScore
-from marda.estimators.transformer import FeatureNames
-from marda.selection.auto import fit_auto
-from marda.selection.calibration import calibrated
-from marda.selection.committee import Member
-from marda.selection.grid import search
-from marda.selection.quick import QUICK
-from marda.selection.sampling import chosen_rows
+from marda._memory import available_memory
+from marda._validation import UNLABELED, Labels
+from marda.criteria import (
+    Neighbours,
+    entropy,
+    label_agreement,
+    mutual_information,
+    nearest_neighbours,
+    soft_neighbourhood_density,
+)
+from marda.estimators import MDAClassifier
+from marda.selection.candidates import SHARED, PathCandidates, on_path, path_bytes
+from marda.selection.ensemble import Member, spread_of
+from marda.selection.inputs import Inputs, make_inputs
 from marda.selection.scorers import get_criterion
-from marda.selection.trials import Candidate, expand
 
-__all__ = ["MDAClassifierCV"]
+__all__ = [
+    "COMBINED",
+    "SHARPNESS",
+    "TARGET_CRITERIA",
+    "Candidate",
+    "LeftOut",
+    "SearchResult",
+    "Trials",
+    "expand",
+    "judge",
+    "search",
+    "target_scores",
+]
 
-#: Above this many values single precision halves time, memory and the model file, and moves scores
-#: by less than any rule here can see.
-SINGLE_PRECISION = 2**20
+Matrix = NDArray[np.float64]
+Index = NDArray[np.int64]
+#: Rows that a fit left out: their places, classes and scores.
+LeftOut = tuple[Index, Index, Matrix]
+
+FOLDS = 3
+#: Standardised scores times this, in a softmax, are the probabilities that candidates are judged
+#: by: a strong ridge makes scores small, which says nothing about predictions.
+SHARPNESS = 2.5
+NEIGHBOURS = 10
+#: Beyond, an eigendecomposition takes minutes, and separate fits share what they can.
+MAX_BASIS = 6000
 
 
-class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, FeatureNames, BaseEstimator):
-    """A classifier for the target that chooses everything by itself.
+@dataclass(frozen=True)
+class SearchResult:
+    """The winner, fitted; the scores of all candidates; left-out source rows."""
 
-    By default a small committee is fitted whose every number is a rule that reads the rows: noise,
-    ridges, rounds of self-labelling, and how much a source-only model has to say; see
-    docs/learn/choosing.md.
-    With `candidates`, models are compared by a label-free criterion and the best one is kept.
+    member: Member
+    index: int
+    parameters: dict[str, Any]
+    table: list[dict[str, Any]]
+    left_out: list[LeftOut]
 
-    Parameters
-    ----------
-    candidates : "auto", dict or list of dict, default="auto"
-        "auto": the committee. Otherwise parameters of `MDAClassifier` to search: a grid (every
-        value a list) or a list of grids, as in `GridSearchCV`; the key "inputs" chooses a view of
-        the rows: "raw", "unit" (length one), "sqrt" (signed roots, length one), "standard".
-    scoring : str or callable, default="auto"
-        Criterion of the search: a name of `marda.selection.CRITERIA`, "consensus" (what other
-        candidates say, too), or a scorer. "auto" adds the ranks by "neighbours", "consensus" and
-        "mutual_information".
-    class_weight : None, "balanced" or dict, default="balanced"
-        Weights of labelled rows in candidates that do not set their own.
-    calibrate : bool, default=True
-        Fit the temperature of `predict_proba` on left-out source rows, weighted towards the target.
-    max_rows : int, default=10000
-        Above it, a seeded sample of this many rows of a domain is used (labelled target rows and
-        rare classes are kept).
-    unlabeled : default=-1
-        Mark of unlabelled target rows; NaN and None mark too.
-    random_state : int, RandomState or None, default=None
-        Draws samples, folds, thirds of the source and landmarks; None draws as 0 does. No draw
-        depends on the order of rows.
-    verbose : int, default=0
-        Above 0, say what is being done.
 
-    Attributes
-    ----------
-    classes_ : array of shape (n_classes,)
-        Label values.
-    best_params_ : dict
-        Of the search's winner; of the committee's first member with "auto".
-    candidates_ : list of dict
-        Every candidate or member: its parameters, what the criteria said of it, and its weight.
-    members_ : tuple of Member
-        The fitted models that predict, with their weights.
-    calibration_ : dict
-        "sharpness", "ece_before", "ece_after" and "rows" of the calibration on source rows, and
-        with "auto" how much it was "softened" for "expected_accuracy"; empty without.
-    source_skill_ : float
-        With "auto": how well the source predicts left-out rows of itself, 0 (chance) to 1.
-    target_skill_ : float
-        With "auto": how well it seems to predict the target before adaptation, 0 (chance) to 1,
-        from how much models of thirds of the source agree there.
+def search(
+    candidates: list[Candidate],
+    X: Any,
+    labels: Labels,
+    domain: Index,
+    scoring: Any,
+    seed: int,
+    say: Callable[[str], None],
+    *,
+    folds: bool = True,
+) -> SearchResult:
+    """Score every candidate, fit the best on all rows; with folds, also without some of them."""
+    inputs = {kind: make_inputs(kind, X) for kind in dict.fromkeys(c.inputs for c in candidates)}
+    trials = Trials(candidates, inputs, X, labels, domain, seed, say)
+    target = trials.target
+    if not len(target):
+        table = _by_accuracy(trials)
+    elif scoring in TARGET_CRITERIA:
+        table = judge(trials, target_scores(trials), str(scoring))
+    else:
+        table = _held_out(trials, get_criterion(scoring))
+    index = int(np.argmax([row["score"] for row in table]))
+    best = candidates[index]
+    say(f"fitting the best of {len(candidates)} candidates")
+    rows = trials.rows(best.inputs)
+    model = trials.fit(best, rows)
+    name = str(best.parameters.get("method", "S1D"))
+    seen, known = inputs[best.inputs], X[target] if len(target) else X
+    member = Member.of(name, seen, model, 1.0, model._class_scores(seen.apply(known)))
+    left_out = trials.left_out(best, rows) if folds else []
+    return SearchResult(member, index, best.to_json(), table, left_out)
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from marda import MDAClassifierCV, pack
-    >>> rng = np.random.default_rng(0)
-    >>> ys, yt = np.arange(60) % 2, np.arange(40) % 2
-    >>> Xs, Xt = rng.normal(ys[:, None], 0.3, (60, 4)), rng.normal(yt[:, None] + 1, 0.3, (40, 4))
-    >>> X, y, sample_domain = pack(Xs, ys, Xt)
-    >>> clf = MDAClassifierCV(random_state=0).fit(X, y, sample_domain=sample_domain)
-    >>> bool(clf.score(Xt, yt) > 0.9)
-    True
-    """
 
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sample_domain": True}
+# Candidates and their fits -----------------------------------------------------------------------
 
-    def __init__(
-        self,
-        candidates: str | Mapping[str, Any] | Sequence[Mapping[str, Any]] = "auto",
-        *,
-        scoring: Any = "auto",
-        class_weight: Any = "balanced",
-        calibrate: bool = True,
-        max_rows: int = 10_000,
-        unlabeled: Any = -1,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.candidates = candidates
-        self.scoring = scoring
-        self.class_weight = class_weight
-        self.calibrate = calibrate
-        self.max_rows = max_rows
-        self.unlabeled = unlabeled
-        self.random_state = random_state
-        self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+@dataclass(frozen=True)
+class Candidate:
+    """Parameters of `MDAClassifier`, and the kind of its inputs."""
 
-    # Fit --------------------------------------------------------------------------------------
+    inputs: str
+    parameters: Mapping[str, Any]
 
-    def fit(self, X: Any, y: Any, *, sample_domain: Any = None) -> Self:
-        """Choose and fit.
+    def to_json(self) -> dict[str, Any]:
+        """As the user wrote it."""
+        return {**self.parameters, "inputs": self.inputs}
 
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n_rows, n_features)
-            Rows of all domains.
-        y : array of shape (n_rows,)
-            Labels; target rows may carry the mark `unlabeled`, NaN or None.
-        sample_domain : array of int of shape (n_rows,), default=None
-            At least 0 for a source, below 0 for a target. None: one domain, nothing to adapt to.
 
-        Returns
-        -------
-        self
-        """
-        if y is None:
-            raise ValueError("MDAClassifierCV requires y to be passed, but the target y is None.")
-        candidates = self._check_parameters()
-        X = summed(validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32]))
-        domain = check_domains(sample_domain, X.shape[0])
-        labels = encode_labels(y, domain, self.unlabeled, given=sample_domain is not None)
-        check_callers(labels.codes == UNLABELED, self.unlabeled)
-        if len(labels.classes) < 2:
+def expand(
+    grids: Mapping[str, Any] | Sequence[Mapping[str, Any]], class_weight: Any
+) -> list[Candidate]:
+    """Every candidate of one or several grids; all parameters are checked."""
+    given = [grids] if isinstance(grids, Mapping) else list(grids)
+    known = set(MDAClassifier().get_params(deep=False)) - {"unlabeled", "random_state", "verbose"}
+    found = []
+    for grid in given:
+        if not isinstance(grid, Mapping):
+            raise ValueError(f"a grid of candidates is a dict, got {type(grid).__name__}.")
+        unknown = sorted(set(grid) - known - {"inputs"})
+        if unknown:
             raise ValueError(
-                f"y must have at least 2 classes, got one class: {labels.classes.tolist()}."
+                f"candidates name {unknown[0]!r}, which is no parameter that a search can set; "
+                f"it can set inputs, {', '.join(sorted(known))}."
             )
-        if not _rows_differ(X):
-            raise ValueError("all rows of X are the same: there is nothing to learn from.")
-        # Another fit may have left them: of another search, and of the files of `marda adapt`.
-        for name in ("best_index_", "source_skill_", "target_skill_", "preprocessing_"):
-            self.__dict__.pop(name, None)
-        self.classes_, self.domains_ = labels.classes, np.unique(domain)
-        seed = seed_of(self.random_state)
-        order = row_order(X, domain, labels.codes)  # nothing below depends on how rows came
-        order = order[chosen_rows(labels.codes[order], domain[order], self.max_rows, seed)]
-        X, labels, domain = X[order], labels._replace(codes=labels.codes[order]), domain[order]
-        if X.shape[0] * X.shape[1] > SINGLE_PRECISION:
-            X = X.astype(np.float32)
-        began = time.perf_counter()
-        expected = None
-        if candidates is None:
-            found = fit_auto(X, labels, domain, self.class_weight, seed, self._say)
-            members, left_out = found.members, found.left_out
-            self.source_skill_, self.target_skill_ = found.source_skill, found.target_skill
-            self.candidates_ = _described(members)
-            self.best_params_ = members[0].model.get_params()
-            if (domain < 0).any():
-                chance = 1 / len(labels.classes)
-                expected = chance + (1 - chance) * self.target_skill_
-        else:
-            best = search(
-                candidates,
-                X,
-                labels,
-                domain,
-                self.scoring,
-                seed,
-                self._say,
-                folds=bool(self.calibrate),
-            )
-            members, left_out = [best.member], best.left_out
-            self.candidates_ = best.table
-            self.best_params_, self.best_index_ = best.parameters, best.index
-        self.setting_ = members[0].model.setting_
-        self.residual_ = max(member.model.residual_ for member in members)
-        known = left_out if self.calibrate else []
-        self._committee, self.calibration_ = calibrated(members, known, X, domain, seed, expected)
-        self.fit_seconds_ = time.perf_counter() - began
-        return self
+        lists = {k: v if isinstance(v, list | tuple | np.ndarray) else [v] for k, v in grid.items()}
+        for one in ParameterGrid(lists):
+            parameters = {"class_weight": class_weight, **one}
+            found.append(Candidate(str(parameters.pop("inputs", "raw")), parameters))
+    if not found:
+        raise ValueError("candidates is empty: there is nothing to search.")
+    return found
 
-    def _check_parameters(self) -> list[Candidate] | None:
-        """The candidates of a search, or None for the committee."""
-        if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int | np.integer):
-            raise ValueError(f"max_rows must be a whole number, got {self.max_rows!r}.")
-        if self.max_rows < 20:
-            raise ValueError(f"max_rows must be at least 20, got {self.max_rows}.")
-        if isinstance(self.candidates, str):
-            if self.candidates != "auto":
-                raise ValueError(
-                    f"candidates must be 'auto', a grid or a list of grids, got "
-                    f"{self.candidates!r}."
-                )
-            return None
-        if self.scoring not in QUICK:
-            get_criterion(self.scoring)
-        return expand(self.candidates, self.class_weight)
 
-    def _say(self, what: str) -> None:
-        if self.verbose:
-            print(f"[marda] {what}")
+@dataclass(frozen=True)
+class Trials:
+    """What all candidates are tried on: the rows of a fit, as the inputs that they name."""
 
-    # Predictions ------------------------------------------------------------------------------
+    candidates: list[Candidate]
+    inputs: Mapping[str, Inputs]
+    X: Any
+    labels: Labels
+    domain: Index
+    seed: int
+    say: Callable[[str], None]
 
     @property
-    def members_(self) -> tuple[Member, ...]:
-        """The models that predict, with their weights."""
-        check_is_fitted(self, "_committee")
-        return self._committee.members
+    def target(self) -> Index:
+        """Places of target rows."""
+        return np.flatnonzero(self.domain < 0)
 
-    def _check_new(self, X: Any, dtype: Any = np.float64) -> Any:
-        """New rows. Scores are computed in float64: kernels turn the last digits of float32
-        features into the fifth digit of a score.
-        """
-        check_is_fitted(self, "_committee")
-        return summed(validate_data(self, X, reset=False, accept_sparse="csr", dtype=dtype))
+    def rows(self, kind: str) -> Any:
+        """All rows, as inputs of a kind."""
+        return self.inputs[kind].apply(self.X)
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Scores of rows; for two classes, those of the second minus those of the first."""
-        scores = self._committee_scores(X)
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+    def each(self) -> Iterator[Candidate]:
+        """Every candidate, announced."""
+        for k, one in enumerate(self.candidates):
+            self.say(f"candidate {k + 1} of {len(self.candidates)}")
+            yield one
 
-    def _committee_scores(self, X: Any) -> NDArray[np.float64]:
-        X = self._check_new(X)
-        return self._committee.scores(X)
+    def fit(
+        self,
+        one: Candidate,
+        rows: Any,
+        keep: Index | None = None,
+        problems: dict[Any, Any] | None = None,
+    ) -> MDAClassifier:
+        """Fit on rows, or on those at `keep`; factorisations are shared through `problems`."""
+        labels, domain = self.labels, self.domain
+        if keep is not None:
+            rows, domain = rows[keep], domain[keep]
+            labels = labels._replace(codes=labels.codes[keep])
+        model = MDAClassifier(**one.parameters, random_state=self.seed)
+        model._problems = problems
+        model._fit_checked(rows, labels, domain)
+        model._problems = None
+        return model
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities of classes, calibrated on left-out source rows (see `calibration_`)."""
-        X = self._check_new(X)
-        return self._committee.probabilities(X)
+    def split(self, places: Index) -> Iterator[tuple[Index, Index]]:
+        """Folds of these rows, each with all rows but it."""
+        for _, held in KFold(FOLDS, shuffle=True, random_state=self.seed).split(places):
+            yield places[held], np.setdiff1d(np.arange(len(self.domain)), places[held])
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Classes of rows of the target.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        y : array of shape (n_rows,)
-        """
-        best = self._committee_scores(X).argmax(1)
-        return np.asarray(self.classes_[best])
-
-    def transform(self, X: Any, *, sample_domain: Any = None) -> NDArray[Any]:
-        """Denoised rows of the first member: those that its classifier sees.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n_rows, n_features)
-            Rows of any domain.
-        sample_domain : array of int of shape (n_rows,), default=None
-            Domains of the rows, each of which is centred at its own mean; None: of the target.
-
-        Returns
-        -------
-        H : array of shape (n_rows, n_outputs)
-        """
-        X = self._check_new(X, [np.float64, np.float32])
-        first = self._committee.members[0]
-        rows = first.view.apply(X)
-        return np.asarray(first.model.transform(rows, sample_domain=sample_domain))
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the first member's denoised features: those that they reconstruct."""
-        first = self.members_[0]
-        names = _check_feature_names_in(self, input_features)
-        seen = names if first.view.columns is None else names[first.view.columns]
-        return np.asarray(first.model.get_feature_names_out(seen))
+    def left_out(self, one: Candidate, rows: Any) -> list[LeftOut]:
+        """Labelled source rows, scored fold by fold by the fit without them."""
+        codes = self.labels.codes
+        source = np.flatnonzero((self.domain >= 0) & (codes != UNLABELED))
+        if len(source) < 2 * FOLDS:
+            return []
+        found = []
+        for held, keep in self.split(source):
+            known = codes[keep][codes[keep] != UNLABELED]
+            if len(np.unique(known)) < len(self.labels.classes):
+                continue  # a class of this fold is in no other
+            model = self.fit(one, rows, keep)
+            found.append((held, codes[held], model._class_scores(rows[held])))
+        return found
 
 
-def _rows_differ(X: Any) -> bool:
-    if sp.issparse(X):
-        return bool((X.max(axis=0) != X.min(axis=0)).nnz)
-    return bool((X[0] != X).any())
+# Scores -------------------------------------------------------------------------------------------
 
 
-def _described(members: list[Member]) -> list[dict[str, Any]]:
-    """Weights and parameters of the committee's members."""
-    return [
-        {"name": m.name, "inputs": m.view.kind, "weight": m.weight, **m.model.get_params()}
-        for m in members
-    ]
+def _held_out(trials: Trials, criterion: Any) -> list[dict[str, Any]]:
+    """Fit without a third of the source rows; the criterion sees these and the target rows."""
+    labels, domain = trials.labels, trials.domain
+    held, fitted = next(trials.split(np.flatnonzero(domain >= 0)))
+    seen = np.concatenate([held, trials.target])
+    y = labels.classes[np.maximum(labels.codes, 0)]
+    table = []
+    problems: dict[str, dict[Any, Any]] = {}
+    for one in trials.each():
+        rows = trials.rows(one.inputs)
+        model = trials.fit(one, rows, fitted, problems.setdefault(one.inputs, {}))
+        score = criterion(model, rows[seen], y[seen], sample_domain=domain[seen])
+        table.append({**one.to_json(), "score": float(score)})
+    return table
+
+
+def _by_accuracy(trials: Trials) -> list[dict[str, Any]]:
+    """Without a target, cross-validated balanced accuracy: what a plain search would do."""
+    table = []
+    for one in trials.each():
+        parts = trials.left_out(one, trials.rows(one.inputs))
+        score = 0.0  # no fold holds every class
+        if parts:
+            codes = np.concatenate([codes for _, codes, _ in parts])
+            chosen = np.concatenate([S.argmax(1) for _, _, S in parts])
+            score = recall_score(codes, chosen, labels=np.unique(codes), average="macro")
+        table.append({**one.to_json(), "score": float(score)})
+    return table
+
+
+# Criteria that read target predictions alone ------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """Probabilities and labels of target rows, and their nearest neighbours."""
+
+    P: Matrix
+    labels: Index
+    neighbours: Neighbours | None
+    shared: Matrix  # mean probabilities of all candidates
+
+    @property
+    def agreement(self) -> float:
+        return 0.0 if self.neighbours is None else label_agreement(self.neighbours, self.labels)[0]
+
+
+TARGET_CRITERIA: dict[str, Callable[[_Evidence], float]] = {
+    "entropy": lambda e: -entropy(e.P),
+    "mutual_information": lambda e: mutual_information(e.P),
+    "snd": lambda e: soft_neighbourhood_density(e.P),
+    "neighbours": lambda e: e.agreement,
+    # how likely this candidate and another one name the same class
+    "consensus": lambda e: float(np.einsum("ij,ij->", e.P, e.shared) / len(e.P)),
+    "auto": lambda e: 0.0,  # by rank, once all are known
+}
+#: What "auto" combines: agreement of neighbours, agreement of candidates, and how sure and spread
+#: over classes a candidate is itself. Each alone has a way to be fooled: labels that are smooth and
+#: wrong, the middle of the grid, a model that is sure of anything.
+COMBINED = ("neighbours", "consensus", "mutual_information")
+
+
+def target_scores(trials: Trials) -> list[Matrix]:
+    """Scores of target rows by every candidate, which any criterion can judge."""
+    scored: dict[int, Matrix] = {}
+    for kind in trials.inputs:
+        places = _with_inputs(trials, kind)
+        trials.say(f"scoring {len(places)} candidates on {kind} rows")
+        found = _scores_on([trials.candidates[k] for k in places], trials.rows(kind), trials)
+        scored |= dict(zip(places, found, strict=True))
+    return [scored[k] for k in range(len(trials.candidates))]
+
+
+def judge(trials: Trials, scores: list[Matrix], scoring: str) -> list[dict[str, Any]]:
+    """Every candidate with its score by a criterion of `TARGET_CRITERIA`; the highest is best."""
+    wanted = COMBINED if scoring == "auto" else (scoring,)
+    near: dict[int, Neighbours | None] = {}
+    for kind in trials.inputs:
+        close = None
+        if "neighbours" in wanted and len(trials.target) > NEIGHBOURS:
+            rows = trials.rows(kind)[trials.target]
+            close = nearest_neighbours(rows, NEIGHBOURS, random_state=trials.seed)
+        near |= dict.fromkeys(_with_inputs(trials, kind), close)
+    table = []
+    sharp = [softmax(SHARPNESS * S / spread_of(S), axis=1) for S in scores]
+    shared = np.mean(sharp, axis=0)
+    for k, (one, P) in enumerate(zip(trials.candidates, sharp, strict=True)):
+        evidence = _Evidence(P, P.argmax(1), near[k], shared)
+        criteria = {name: TARGET_CRITERIA[name](evidence) for name in wanted}
+        table.append({**one.to_json(), **criteria, "score": criteria[wanted[0]]})
+    if scoring == "auto":
+        ranks = np.mean([rankdata([row[name] for row in table]) for name in COMBINED], axis=0)
+        for row, rank in zip(table, ranks.tolist(), strict=True):
+            row["score"] = rank / len(table)
+    return table
+
+
+def _with_inputs(trials: Trials, kind: str) -> list[int]:
+    """Places of the candidates with inputs of this kind."""
+    return [k for k, c in enumerate(trials.candidates) if c.inputs == kind]
+
+
+def _scores_on(candidates: list[Candidate], rows: Any, trials: Trials) -> list[Matrix]:
+    """Scores of target rows by every candidate; those on the noise path share its basis."""
+    target = trials.target
+    found: dict[int, Matrix] = {}
+    room = available_memory() // 2
+    groups: dict[tuple[str, ...], list[int]] = {}
+    defaults = MDAClassifier().get_params(deep=False)
+    for k, one in enumerate(candidates):
+        if on_path(one.parameters):
+            shared = tuple(repr(one.parameters.get(n, defaults[n])) for n in SHARED)
+            groups.setdefault(shared, []).append(k)
+    for places in groups.values():
+        # The eigendecomposition costs as much as two fits, and much memory for many columns.
+        if len(places) < 3 or min(rows.shape) > MAX_BASIS or path_bytes(*rows.shape) > room:
+            continue
+        first = {**defaults, **candidates[places[0]].parameters}
+        shared_values = {name: first[name] for name in SHARED}
+        path = PathCandidates(rows, trials.labels, trials.domain, **shared_values)
+        near = [k for k in places if path.close(candidates[k].parameters)]
+        scored = path.scores([candidates[k].parameters for k in near], target)
+        found |= dict(zip(near, scored, strict=True))
+    problems: dict[Any, Any] = {}
+    for k, one in enumerate(candidates):
+        if k not in found:
+            model = trials.fit(one, rows, problems=problems)
+            found[k] = model._class_scores(rows[target])
+    return [found[k] for k in range(len(candidates))]

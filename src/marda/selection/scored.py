@@ -1,4 +1,4 @@
-"""Rows of one side, and a fitted estimator (marda's, scikit-learn's, skada's) as scorers see it."""
+"""What a scorer sees: rows of one side, and a fitted estimator of marda, scikit-learn or skada."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from marda._pack import pack
 from marda._validation import check_domains
 from marda.criteria import check_probabilities
 
-__all__ = ["Fitted", "Rows", "split_rows"]
+__all__ = ["ScoredEstimator", "SideRows", "split_rows"]
 
 
-class Rows(NamedTuple):
+class SideRows(NamedTuple):
     """Rows of all sources or all targets; labels of source rows alone, where they are needed."""
 
     X: Any
@@ -31,7 +31,7 @@ class Rows(NamedTuple):
 
 def split_rows(
     scorer: str, X: Any, y: Any, sample_domain: Any, *, labels: bool
-) -> tuple[Rows, Rows]:
+) -> tuple[SideRows, SideRows]:
     """Source rows and target rows; the labels of target rows stay where they are."""
     if sample_domain is None:
         raise ValueError(
@@ -55,8 +55,8 @@ def split_rows(
     if labels and y is None:
         raise ValueError(f"{scorer} needs the labels of source rows, got y=None.")
     return (
-        Rows(_safe_indexing(X, source), known[source] if labels else known, domain[source]),
-        Rows(_safe_indexing(X, target), np.empty(0), domain[target]),
+        SideRows(_safe_indexing(X, source), known[source] if labels else known, domain[source]),
+        SideRows(_safe_indexing(X, target), np.empty(0), domain[target]),
     )
 
 
@@ -73,19 +73,21 @@ def _order(X: Any, *keys: NDArray[np.int64]) -> NDArray[np.int64]:
     return row_order(rows, *keys)
 
 
-class Fitted:
+class ScoredEstimator:
     """An estimator asked for labels, probabilities and features of rows of one side."""
 
     def __init__(self, estimator: Any, scorer: str):
         self.estimator = estimator
         self.scorer = scorer
 
-    def fit_reversed(self, source: Rows, target: Rows, labels: NDArray[Any]) -> Fitted:
+    def fit_reversed(
+        self, source: SideRows, target: SideRows, labels: NDArray[Any]
+    ) -> ScoredEstimator:
         """A clone that learns from target rows with these labels; source rows have none.
 
         An estimator that takes no domains learns from the target rows alone.
         """
-        turned = Fitted(clone(self.estimator), self.scorer)
+        turned = ScoredEstimator(clone(self.estimator), self.scorer)
         domain = -1 - np.concatenate([target.domain, source.domain])
         domains = _metadata(turned.estimator, "fit", domain)
         if domains:
@@ -102,20 +104,22 @@ class Fitted:
         marks = [value for name, value in params if name.rpartition("__")[2] == "unlabeled"]
         return marks[-1] if marks else -1
 
-    def labels(self, rows: Rows) -> NDArray[Any]:
+    def labels(self, rows: SideRows) -> NDArray[Any]:
         """Predicted labels."""
-        return np.asarray(self._call(self.estimator, "predict", rows))
+        known = _metadata(self.estimator, "predict", rows.domain)
+        return np.asarray(self.estimator.predict(rows.X, **known))
 
-    def probabilities(self, rows: Rows) -> NDArray[np.float64]:
+    def probabilities(self, rows: SideRows) -> NDArray[np.float64]:
         """Predicted probabilities."""
         if not hasattr(self.estimator, "predict_proba"):
             raise ValueError(
                 f"{self.scorer} needs predict_proba, which {_name(self.estimator)} does not have: "
                 "use a classifier with probabilities, or a criterion that reads labels alone."
             )
-        return check_probabilities(self._call(self.estimator, "predict_proba", rows))
+        known = _metadata(self.estimator, "predict_proba", rows.domain)
+        return check_probabilities(self.estimator.predict_proba(rows.X, **known))
 
-    def log_losses(self, rows: Rows) -> NDArray[np.float64]:
+    def log_losses(self, rows: SideRows) -> NDArray[np.float64]:
         """−log P of each row's own label; a label the estimator never saw has P = 0 (cut)."""
         P, classes = self.probabilities(rows), _classes(self.estimator)
         place = np.searchsorted(classes, rows.y)
@@ -124,18 +128,15 @@ class Fitted:
         tiny = np.finfo(np.float64).eps
         return np.asarray(-np.log(np.clip(own, tiny, 1.0)))
 
-    def features(self, rows: Rows, which: str) -> Any:
+    def features(self, rows: SideRows, which: str) -> Any:
         """Rows as they come, or as the last step that transforms leaves them: array or CSR."""
         if which not in ("input", "transform"):
             raise ValueError(f"features must be 'input' or 'transform', got {which!r}.")
         X = rows.X
         transformer = _transformer(self.estimator) if which == "transform" else None
         if transformer is not None:
-            X = self._call(transformer, "transform", rows)
+            X = transformer.transform(X, **_metadata(transformer, "transform", rows.domain))
         return sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
-
-    def _call(self, estimator: Any, method: str, rows: Rows) -> Any:
-        return getattr(estimator, method)(rows.X, **_metadata(estimator, method, rows.domain))
 
 
 def _transformer(estimator: Any) -> Any:

@@ -1,4 +1,12 @@
-"""A few models that speak with weights: what a search ends with."""
+"""The ensemble: a weighted sum of the scores of a few fitted models, and its temperature.
+
+With members m of weight a_m, scores S_m and spread σ_m (the root mean square of S_m about its mean
+over classes, on the target rows of the fit), the scores of the ensemble are (math.md §15)
+
+    S(x) = Σ_m a_m (S_m(x) − mean over classes of S_m(x)) / σ_m,
+
+and its probabilities softmax(τ S(x)), with the sharpness τ of math.md §14.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +18,9 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from marda.estimators import MDAClassifier
-from marda.selection.views import View
+from marda.selection.inputs import Inputs
 
-__all__ = ["Committee", "Member", "spread_of"]
+__all__ = ["Ensemble", "Member", "spread_of"]
 
 Matrix = NDArray[np.float64]
 
@@ -25,13 +33,13 @@ def spread_of(scores: Matrix) -> float:
 
 @dataclass(frozen=True)
 class Member:
-    """A fitted model, the view of the inputs it was fitted on, and how loud it speaks.
+    """A fitted model, the inputs it was fitted on, and its weight.
 
     Attributes
     ----------
     name : str
         For people.
-    view : View
+    inputs : Inputs
         Applied to rows before the model.
     model : MDAClassifier
         Fitted.
@@ -40,21 +48,23 @@ class Member:
     spread : float
         Of its scores on the target rows of the fit, their unit.
     on_target : array of shape (n_target, n_classes), default=None
-        These scores; known while a committee is made, and dropped with `frozen`.
+        These scores; known while an ensemble is made, and dropped with `frozen`.
     """
 
     name: str
-    view: View
+    inputs: Inputs
     model: MDAClassifier
     weight: float
     spread: float
     on_target: Matrix | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def of(cls, name: str, view: View, model: MDAClassifier, weight: float, scores: Matrix) -> Self:
+    def of(
+        cls, name: str, inputs: Inputs, model: MDAClassifier, weight: float, scores: Matrix
+    ) -> Self:
         """A member, given its scores on the target rows of the fit."""
         spread = spread_of(scores)
-        return cls(name, view, model, weight, spread, _standardised(scores, spread))
+        return cls(name, inputs, model, weight, spread, _standardised(scores, spread))
 
     @property
     def frozen(self) -> Self:
@@ -63,7 +73,7 @@ class Member:
 
     def scores(self, X: Any) -> Matrix:
         """Scores about their mean over classes, in units of their spread."""
-        return _standardised(self.model._class_scores(self.view.apply(X)), self.spread)
+        return _standardised(self.model._class_scores(self.inputs.apply(X)), self.spread)
 
 
 def _standardised(S: Matrix, spread: float) -> Matrix:
@@ -71,14 +81,14 @@ def _standardised(S: Matrix, spread: float) -> Matrix:
 
 
 @dataclass(frozen=True)
-class Committee:
-    """Members, and the temperature that turns the sum of their scores into probabilities."""
+class Ensemble:
+    """Members, and the sharpness that turns the sum of their scores into probabilities."""
 
     members: tuple[Member, ...]
     sharpness: float = 1.0
 
     def scores(self, X: Any) -> Matrix:
-        """Weighted sum of the members' scores, one column a class."""
+        """Weighted sum of the members' scores, one column per class."""
         return sum((m.weight * m.scores(X) for m in self.members), start=np.zeros(()))
 
     def probabilities(self, X: Any) -> Matrix:

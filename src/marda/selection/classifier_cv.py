@@ -1,0 +1,314 @@
+"""`MDAClassifierCV`: choose without a single target label."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+
+from marda._order import row_order, seed_of
+from marda._validation import UNLABELED, check_domains, encode_labels, summed
+from marda.estimators._callers import check_callers
+from marda.estimators._files import OnnxFiles
+from marda.estimators._score import LabelledScore
+from marda.selection.auto import fit_auto
+from marda.selection.calibration import calibrate_ensemble
+from marda.selection.ensemble import Member
+from marda.selection.inputs import draw_rows
+from marda.selection.scorers import get_criterion
+from marda.selection.search import TARGET_CRITERIA, Candidate, expand, search
+
+__all__ = ["MDAClassifierCV"]
+
+#: Above this many values single precision halves time, memory and the model file, and moves scores
+#: by less than any rule here can see.
+SINGLE_PRECISION = 2**20
+
+
+class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, TransformerMixin, BaseEstimator):
+    """A classifier for the target that chooses everything by itself.
+
+    By default a small ensemble is fitted whose every number is a rule that reads the rows: noise,
+    ridges, rounds of self-labelling, and the weight of a source-only model; see
+    docs/learn/choosing.md.
+    With `candidates`, models are compared by a label-free criterion and the best one is kept.
+
+    Parameters
+    ----------
+    candidates : "auto", dict or list of dict, default="auto"
+        "auto": the ensemble. Otherwise parameters of `MDAClassifier` to search: a grid (every
+        value a list) or a list of grids, as in `GridSearchCV`; the key "inputs" chooses how the
+        model sees the rows: "raw", "unit" (length one), "sqrt" (signed roots, length one),
+        "standard".
+    scoring : str or callable, default="auto"
+        Criterion of the search: a name of `marda.selection.CRITERIA`, "consensus" (agreement with
+        the other candidates), or a scorer. "auto" adds the ranks by "neighbours", "consensus" and
+        "mutual_information".
+    class_weight : None, "balanced" or dict, default="balanced"
+        Weights of labelled rows in candidates that do not set their own.
+    calibrate : bool, default=True
+        Fit the temperature of `predict_proba` on left-out source rows, weighted towards the target.
+    max_rows : int, default=10000
+        Above it, a seeded sample of this many rows per domain is used (labelled target rows and
+        rare classes are kept).
+    unlabeled : default=-1
+        Mark of unlabelled target rows; NaN and None mark too.
+    random_state : int, RandomState or None, default=None
+        Draws samples, folds, thirds of the source and landmarks; None draws as 0 does. No draw
+        depends on the order of rows.
+    verbose : int, default=0
+        Above 0, say what is being done.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Label values.
+    best_params_ : dict
+        Of the search's winner; of the ensemble's first member with "auto".
+    candidates_ : list of dict
+        Every candidate or member: its parameters, its scores by the criteria, and its weight.
+    ensemble_ : Ensemble
+        The fitted models that predict, and the sharpness of their probabilities.
+    members_ : tuple of Member
+        These models, with their inputs and weights.
+    calibration_ : dict
+        "sharpness", "ece_before", "ece_after" and "rows" of the calibration on source rows, and
+        with "auto" how much it was "softened" for "expected_accuracy"; empty without.
+    source_skill_ : float
+        With "auto": how well the source predicts left-out rows of itself, 0 (chance) to 1.
+    target_skill_ : float
+        With "auto": how well it seems to predict the target before adaptation, 0 (chance) to 1,
+        from how much models of thirds of the source agree there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from marda import MDAClassifierCV, pack
+    >>> rng = np.random.default_rng(0)
+    >>> ys, yt = np.arange(60) % 2, np.arange(40) % 2
+    >>> Xs, Xt = rng.normal(ys[:, None], 0.3, (60, 4)), rng.normal(yt[:, None] + 1, 0.3, (40, 4))
+    >>> X, y, sample_domain = pack(Xs, ys, Xt)
+    >>> clf = MDAClassifierCV(random_state=0).fit(X, y, sample_domain=sample_domain)
+    >>> bool(clf.score(Xt, yt) > 0.9)
+    True
+    """
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sample_domain": True}
+    __metadata_request__transform: ClassVar[dict[str, bool]] = {"sample_domain": True}
+
+    def __init__(
+        self,
+        candidates: str | Mapping[str, Any] | Sequence[Mapping[str, Any]] = "auto",
+        *,
+        scoring: Any = "auto",
+        class_weight: Any = "balanced",
+        calibrate: bool = True,
+        max_rows: int = 10_000,
+        unlabeled: Any = -1,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.candidates = candidates
+        self.scoring = scoring
+        self.class_weight = class_weight
+        self.calibrate = calibrate
+        self.max_rows = max_rows
+        self.unlabeled = unlabeled
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # Fit --------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, *, sample_domain: Any = None) -> Self:
+        """Choose and fit.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows of all domains.
+        y : array of shape (n_rows,)
+            Labels; target rows may carry the mark `unlabeled`, NaN or None.
+        sample_domain : array of int of shape (n_rows,), default=None
+            At least 0 for a source, below 0 for a target. None: one domain, nothing to adapt to.
+
+        Returns
+        -------
+        self
+        """
+        if y is None:
+            raise ValueError("MDAClassifierCV requires y to be passed, but the target y is None.")
+        candidates = self._check_parameters()
+        X = summed(validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32]))
+        domain = check_domains(sample_domain, X.shape[0])
+        labels = encode_labels(y, domain, self.unlabeled, given=sample_domain is not None)
+        check_callers(labels.codes == UNLABELED, self.unlabeled)
+        if len(labels.classes) < 2:
+            raise ValueError(
+                f"y must have at least 2 classes, got one class: {labels.classes.tolist()}."
+            )
+        if not _rows_differ(X):
+            raise ValueError("all rows of X are the same: there is nothing to learn from.")
+        # Another fit may have left them: of another search, and of the files of `marda adapt`.
+        for name in ("best_index_", "source_skill_", "target_skill_", "preprocessing_"):
+            self.__dict__.pop(name, None)
+        self.classes_, self.domains_ = labels.classes, np.unique(domain)
+        seed = seed_of(self.random_state)
+        order = row_order(X, domain, labels.codes)  # nothing below depends on how rows came
+        order = order[draw_rows(labels.codes[order], domain[order], self.max_rows, seed)]
+        X, labels, domain = X[order], labels._replace(codes=labels.codes[order]), domain[order]
+        if X.shape[0] * X.shape[1] > SINGLE_PRECISION:
+            X = X.astype(np.float32)
+        began = time.perf_counter()
+        expected = None
+        if candidates is None:
+            found = fit_auto(X, labels, domain, self.class_weight, seed, self._say)
+            members, left_out = found.members, found.left_out
+            self.source_skill_, self.target_skill_ = found.source_skill, found.target_skill
+            self.candidates_ = _described(members)
+            self.best_params_ = members[0].model.get_params()
+            if (domain < 0).any():
+                chance = 1 / len(labels.classes)
+                expected = chance + (1 - chance) * self.target_skill_
+        else:
+            best = search(
+                candidates,
+                X,
+                labels,
+                domain,
+                self.scoring,
+                seed,
+                self._say,
+                folds=bool(self.calibrate),
+            )
+            members, left_out = [best.member], best.left_out
+            self.candidates_ = best.table
+            self.best_params_, self.best_index_ = best.parameters, best.index
+        self.setting_ = members[0].model.setting_
+        self.residual_ = max(member.model.residual_ for member in members)
+        known = left_out if self.calibrate else []
+        self.ensemble_, self.calibration_ = calibrate_ensemble(
+            members, known, X, domain, seed, expected
+        )
+        self.fit_seconds_ = time.perf_counter() - began
+        return self
+
+    def _check_parameters(self) -> list[Candidate] | None:
+        """The candidates of a search, or None for the ensemble."""
+        if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int | np.integer):
+            raise ValueError(f"max_rows must be a whole number, got {self.max_rows!r}.")
+        if self.max_rows < 20:
+            raise ValueError(f"max_rows must be at least 20, got {self.max_rows}.")
+        if isinstance(self.candidates, str):
+            if self.candidates != "auto":
+                raise ValueError(
+                    f"candidates must be 'auto', a grid or a list of grids, got "
+                    f"{self.candidates!r}."
+                )
+            return None
+        if self.scoring not in TARGET_CRITERIA:
+            get_criterion(self.scoring)
+        return expand(self.candidates, self.class_weight)
+
+    def _say(self, what: str) -> None:
+        if self.verbose:
+            print(f"[marda] {what}")
+
+    # Predictions ------------------------------------------------------------------------------
+
+    @property
+    def members_(self) -> tuple[Member, ...]:
+        """The models that predict, with their inputs and weights."""
+        check_is_fitted(self, "ensemble_")
+        return self.ensemble_.members
+
+    def _check_new(self, X: Any, dtype: Any = np.float64) -> Any:
+        """New rows. Scores are computed in float64: kernels turn the last digits of float32
+        features into the fifth digit of a score.
+        """
+        check_is_fitted(self, "ensemble_")
+        return summed(validate_data(self, X, reset=False, accept_sparse="csr", dtype=dtype))
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Scores of rows; for two classes, those of the second minus those of the first."""
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def _scores(self, X: Any) -> NDArray[np.float64]:
+        X = self._check_new(X)
+        return self.ensemble_.scores(X)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities of classes, calibrated on left-out source rows (see `calibration_`)."""
+        X = self._check_new(X)
+        return self.ensemble_.probabilities(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Classes of rows of the target.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        y : array of shape (n_rows,)
+        """
+        best = self._scores(X).argmax(1)
+        return np.asarray(self.classes_[best])
+
+    def transform(self, X: Any, *, sample_domain: Any = None) -> NDArray[Any]:
+        """Denoised rows of the first member: those that its classifier sees.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows of any domain.
+        sample_domain : array of int of shape (n_rows,), default=None
+            Domains of the rows, each of which is centred at its own mean; None: of the target.
+
+        Returns
+        -------
+        H : array of shape (n_rows, n_outputs)
+        """
+        X = self._check_new(X, [np.float64, np.float32])
+        first = self.ensemble_.members[0]
+        rows = first.inputs.apply(X)
+        return np.asarray(first.model.transform(rows, sample_domain=sample_domain))
+
+    def fit_transform(self, X: Any, y: Any = None, *, sample_domain: Any = None) -> Any:
+        """Fit, then denoised rows of all domains, each centred (if so set) at its own mean."""
+        fitted = self.fit(X, y, sample_domain=sample_domain)
+        return fitted.transform(X, sample_domain=sample_domain)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the first member's denoised features: those that they reconstruct."""
+        first = self.members_[0]
+        names = _check_feature_names_in(self, input_features)
+        seen = names if first.inputs.columns is None else names[first.inputs.columns]
+        return np.asarray(first.model.get_feature_names_out(seen))
+
+
+def _rows_differ(X: Any) -> bool:
+    if sp.issparse(X):
+        return bool((X.max(axis=0) != X.min(axis=0)).nnz)
+    return bool((X[0] != X).any())
+
+
+def _described(members: list[Member]) -> list[dict[str, Any]]:
+    """Weights and parameters of the ensemble's members."""
+    return [
+        {"name": m.name, "inputs": m.inputs.kind, "weight": m.weight, **m.model.get_params()}
+        for m in members
+    ]

@@ -1,0 +1,215 @@
+"""Inputs: the rows as a model sees them. Which rows, which columns, and on which scale.
+
+`MDAClassifierCV` fits its models on one or several inputs of the same rows. Unit rows are the
+usual ones; where most entries are zero (counts, tf-idf), their signed square roots are used as
+well. Tables in many units, and rows whose length tells classes apart, need others: these replace
+the usual ones where they predict left-out source rows better by a margin (math.md §15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from marda._validation import UNLABELED, Labels
+from marda.estimators._denoised import row_lengths
+
+__all__ = [
+    "KINDS",
+    "ROOTS",
+    "STANDARD",
+    "UNIT",
+    "InputOption",
+    "Inputs",
+    "alternative_inputs",
+    "choose_inputs",
+    "column_energy",
+    "draw_rows",
+    "make_inputs",
+    "sample",
+    "share_of_zeros",
+    "usual_inputs",
+]
+
+Vector = NDArray[Any]
+Index = NDArray[np.int64]
+
+#: What `inputs` of a candidate may be.
+KINDS = ("raw", "unit", "sqrt", "standard")
+
+#: Above this share of zeros, square roots are used as well.
+MOSTLY_ZERO = 0.5
+#: Above this share, columns are rare events: in units of their spread, one of them would drown all.
+RARE = 0.9
+#: κ must be this much higher for other inputs to be taken; inputs that are as near are as good.
+MARGIN = 0.02
+
+#: A class keeps at least this many rows in a sample.
+KEPT_PER_CLASS = 20
+
+
+# Columns and scale -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Rows as a model of the ensemble sees them.
+
+    Attributes
+    ----------
+    kind : {"raw", "unit", "sqrt", "standard"}
+        As they are; of unit length; signed square roots of unit length (for counts, whose spread
+        grows with their size); or columns about their mean, in units of their spread.
+    columns : array of int, default=None
+        Columns that are used; None: all.
+    middle, spread : arrays, default=None
+        Of the columns, for "standard".
+    """
+
+    kind: str
+    columns: Index | None = None
+    middle: Vector | None = None
+    spread: Vector | None = None
+
+    def apply(self, X: Any) -> Any:
+        """The rows; sparse rows stay sparse unless columns are standardised."""
+        if self.columns is not None:
+            X = X[:, self.columns]
+        if self.kind == "raw":
+            return X
+        if self.kind == "standard":
+            dense = X.toarray() if sp.issparse(X) else X
+            assert self.middle is not None
+            assert self.spread is not None
+            return (dense - self.middle.astype(X.dtype)) / self.spread.astype(X.dtype)
+        if self.kind == "sqrt":
+            X = _signed_root(X)
+        return _unit(X)
+
+
+def make_inputs(kind: str, X: Any, columns: Index | None = None) -> Inputs:
+    """Inputs of a kind, with the statistics of the rows that this kind needs."""
+    if kind not in KINDS:
+        raise ValueError(f"inputs must be one of {KINDS}, got {kind!r}.")
+    if kind != "standard":
+        return Inputs(kind, columns)
+    dense = Inputs("raw", columns).apply(X)
+    dense = dense.toarray() if sp.issparse(dense) else dense
+    middle, spread = dense.mean(0, dtype=np.float64), dense.std(0, dtype=np.float64)
+    return Inputs(kind, columns, middle, np.where(spread > 0, spread, 1.0))
+
+
+def share_of_zeros(X: Any) -> float:
+    """Entries that are zero, of all entries."""
+    filled = X.count_nonzero() if sp.issparse(X) else np.count_nonzero(X)
+    return float(1 - filled / max(1, X.shape[0] * X.shape[1]))
+
+
+def column_energy(X: Any) -> Vector:
+    """Sum of squares of every column."""
+    if sp.issparse(X):
+        return np.asarray(X.multiply(X).sum(0), dtype=np.float64).ravel()
+    return np.asarray(np.einsum("ij,ij->j", X, X, dtype=np.float64))
+
+
+def _signed_root(X: Any) -> Any:
+    if not sp.issparse(X):
+        return np.sign(X) * np.sqrt(np.abs(X))
+    X = X.copy()
+    X.data = np.sign(X.data) * np.sqrt(np.abs(X.data))
+    return X
+
+
+def _unit(X: Any) -> Any:
+    """Rows of unit length; empty rows stay empty."""
+    if sp.issparse(X):
+        squares = sp.csr_array((X.data.astype(np.float64) ** 2, X.indices, X.indptr), X.shape)
+        norms = np.sqrt(np.asarray(squares.sum(1)).ravel())
+        scale = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0).astype(X.dtype)
+        return (sp.diags_array(scale) @ X).tocsr()
+    norms = row_lengths(X)[:, None]
+    return X / np.where(norms > 0, norms, 1).astype(X.dtype)
+
+
+# Which of them -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class InputOption:
+    """A kind of inputs, and whether denoised rows get unit length."""
+
+    kind: str
+    normalize: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.kind} rows" + ("" if self.normalize else " with their length")
+
+
+UNIT, ROOTS = InputOption("unit"), InputOption("sqrt")
+STANDARD = InputOption("standard"), InputOption("standard", normalize=False)
+
+
+def usual_inputs(zeros: float) -> list[InputOption]:
+    """Those that are taken unless others are better, for rows with this share of zeros."""
+    return [UNIT, ROOTS] if zeros > MOSTLY_ZERO else [UNIT]
+
+
+def alternative_inputs(zeros: float) -> list[InputOption]:
+    """Those that may be better."""
+    others = [ROOTS] if zeros > RARE else [ROOTS, *STANDARD]
+    return [option for option in others if option not in usual_inputs(zeros)]
+
+
+def choose_inputs(
+    kappas: Mapping[InputOption, float], usual: Sequence[InputOption]
+) -> list[InputOption]:
+    """The usual inputs, or all near the best ones if these predict the source clearly better.
+
+    Parameters
+    ----------
+    kappas : mapping of InputOption to float
+        κ of left-out source rows (math.md §12), those of the usual inputs included.
+    usual : sequence of InputOption
+        Replaced where the largest κ exceeds the mean of theirs by more than `MARGIN`.
+    """
+    best = max(kappas.values())
+    if best <= np.mean([kappas[option] for option in usual]) + MARGIN:
+        return list(usual)
+    return [option for option, kappa in kappas.items() if kappa >= best - MARGIN]
+
+
+# Which rows --------------------------------------------------------------------------------------
+
+
+def sample(
+    X: Any, labels: Labels, domain: Index, max_rows: int, seed: int
+) -> tuple[Any, Labels, Index]:
+    """The rows that `draw_rows` draws; the given ones if that is all of them."""
+    drawn = draw_rows(labels.codes, domain, max_rows, seed)
+    if len(drawn) == len(domain):
+        return X, labels, domain
+    return X[drawn], labels._replace(codes=labels.codes[drawn]), domain[drawn]
+
+
+def draw_rows(codes: Index, domain: Index, max_rows: int, seed: int) -> Index:
+    """Places of about `max_rows` rows per domain, drawn per class.
+
+    A class keeps its share of the domain, and at least 20 rows; labelled target rows are all kept.
+    """
+    rng = np.random.default_rng(seed)
+    keep = np.zeros(len(domain), dtype=bool)
+    for d in np.unique(domain):
+        mine = np.flatnonzero(domain == d)
+        share = max_rows / len(mine)
+        for c in np.unique(codes[mine]):
+            rows = mine[codes[mine] == c]
+            wanted = len(rows)
+            if share < 1 and not (d < 0 and c != UNLABELED):
+                wanted = min(wanted, max(KEPT_PER_CLASS, int(share * len(rows))))
+            keep[rng.permutation(rows)[:wanted]] = True
+    return np.flatnonzero(keep)

@@ -1,0 +1,118 @@
+"""`MDAClassifierCV` as an estimator of scikit-learn: checks, clone, pipelines, names, refits."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import sklearn
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from marda import MDAClassifierCV
+from problems import make_case
+
+CASE = make_case("US", seed=5, d=9, n_source=60, n_target=50)
+
+
+def fit(model, X=CASE.X):
+    return model.fit(X, CASE.codes, sample_domain=CASE.domain)
+
+
+@parametrize_with_checks([MDAClassifierCV(), MDAClassifierCV({"noise": [0.2, 0.5]})])
+def test_check_estimator(estimator, check):
+    check(estimator)
+
+
+def test_clone_keeps_every_parameter():
+    odd = {name: object() for name in inspect.signature(MDAClassifierCV).parameters}
+    assert MDAClassifierCV(**odd).get_params(deep=False) == odd
+    grid = MDAClassifierCV({"method": ["BL", "S1"]}, calibrate=False)
+    assert clone(grid).get_params() == grid.get_params()
+
+
+def test_fit_does_not_alter_parameters():
+    grid = {"method": ["BL", "S1"], "inputs": ["unit"]}
+    model = MDAClassifierCV(grid, class_weight={0: 2.0}, random_state=0)
+    before = model.get_params()
+    fit(model)
+    assert all(model.get_params()[k] is v for k, v in before.items())
+    assert grid == {"method": ["BL", "S1"], "inputs": ["unit"]}
+
+
+@pytest.mark.parametrize("name", ["predict", "predict_proba", "decision_function", "transform"])
+def test_nothing_comes_from_an_unfitted_model(name):
+    model = MDAClassifierCV()
+    method = getattr(model, name)
+    with pytest.raises(NotFittedError):
+        method(CASE.X)
+    with pytest.raises(NotFittedError):
+        _ = model.members_
+
+
+def test_pipeline_routes_sample_domain():
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipe = make_pipeline(StandardScaler(), MDAClassifierCV(random_state=0))
+        pipe.fit(CASE.X, CASE.codes, sample_domain=CASE.domain)
+    alone = fit(MDAClassifierCV(random_state=0), StandardScaler().fit_transform(CASE.X))
+    assert pipe[-1].domains_.tolist() == [-1, 0]
+    scaled = pipe[0].transform(CASE.X)
+    np.testing.assert_allclose(pipe.decision_function(CASE.X), alone.decision_function(scaled))
+
+
+def test_transform_centres_every_domain_and_names_its_features(monkeypatch):
+    monkeypatch.setattr("marda.selection.auto.MAX_FEATURES", 5)
+    frame = pd.DataFrame(CASE.X, columns=list("abcdefghi"))
+    model = fit(MDAClassifierCV(random_state=0).set_output(transform="pandas"), frame)
+    first = model.members_[0]
+    H = model.transform(frame, sample_domain=CASE.domain)
+    assert list(H.columns) == frame.columns[first.inputs.columns].tolist()
+    rows = first.inputs.apply(CASE.X)
+    by_hand = first.model.transform(rows, sample_domain=CASE.domain)
+    np.testing.assert_array_equal(H.to_numpy(), by_hand)
+    # Without domains rows are of the target: those agree, source rows are centred elsewhere.
+    target = CASE.domain < 0
+    blind = model.transform(frame).to_numpy()
+    np.testing.assert_allclose(blind[target], by_hand[target], atol=1e-12)
+    assert np.abs(blind[~target] - by_hand[~target]).max() > 0.01
+
+
+def test_another_fit_forgets_the_one_before():
+    model = fit(MDAClassifierCV({"method": ["BL", "S1"]}, random_state=0))
+    assert hasattr(model, "best_index_")
+    model.preprocessing_ = {"version": 1}
+    fit(model.set_params(candidates="auto"))
+    assert not hasattr(model, "best_index_")
+    assert not hasattr(model, "preprocessing_")
+    assert hasattr(model, "source_skill_")
+    assert not hasattr(fit(model.set_params(candidates={"method": ["BL"]})), "source_skill_")
+
+
+def test_the_same_seed_gives_the_same_model():
+    a, b = (fit(MDAClassifierCV(random_state=3)) for _ in range(2))
+    np.testing.assert_array_equal(a.predict_proba(CASE.X), b.predict_proba(CASE.X))
+
+
+def test_scores_probabilities_and_classes_agree():
+    model = fit(MDAClassifierCV(random_state=0))
+    P = model.predict_proba(CASE.X)
+    np.testing.assert_allclose(P.sum(1), 1)
+    scores = model.decision_function(CASE.X)
+    assert scores.shape == P.shape
+    np.testing.assert_array_equal(model.predict(CASE.X), model.classes_[scores.argmax(1)])
+    np.testing.assert_array_equal(P.argmax(1), scores.argmax(1))
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("candidates", ["auto", {"noise": [0.1, 0.5]}])
+def test_rows_that_do_not_differ(wrap, candidates):
+    X = wrap(np.tile([1.0, 0.0, 2.0], (40, 1)))
+    y, domain = np.arange(40) % 2, np.repeat([1, -1], 20)
+    with pytest.raises(ValueError, match="all rows of X are the same: there is nothing"):
+        MDAClassifierCV(candidates).fit(X, y, sample_domain=domain)
