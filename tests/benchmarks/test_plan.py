@@ -5,7 +5,7 @@ import pytest
 
 from marda.benchmarks.plan import (
     BENCHMARKS,
-    EVALUATIONS,
+    LEADERBOARD,
     METHODS,
     MODELS_US,
     PEERS,
@@ -133,7 +133,7 @@ def test_every_task_of_every_data_set_meets_every_method():
     assert len({s.key for s in specs}) == len(specs)
     tasks = {(s.task.benchmark, s.task.pair) for s in specs}
     assert len(tasks) == 12 + 6 + 12 + 12 + 12
-    for name in EVALUATIONS:
+    for name in LEADERBOARD:
         pair = "-".join(BENCHMARKS[name].pairs()[0])
         one = [s for s in specs if (s.task.benchmark, s.task.pair) == (name, pair)]
         assert {s.model for s in one} == set(METHODS)
