@@ -96,8 +96,10 @@ def half_lines(specs: Sequence[Spec], rows: Sequence[ResultRow]) -> tuple[HalfLi
             if task.benchmark in ("skada-bench", "generated"):
                 groups[task.benchmark, task.family, spec.variant, task.half].append(task)
             groups[task.benchmark, "", spec.variant, task.half].append(task)
-    # A collection's own total stands below its kinds.
-    order = sorted(groups, key=lambda g: (list(BENCHMARKS).index(g[0]), g[1] == ""))
+    # Kinds in the order of the plan, development first; a collection's total below its kinds.
+    at = {name: i for i, name in enumerate(dict.fromkeys(family for _, family, _, _ in groups))}
+    place = {name: i for i, name in enumerate(BENCHMARKS)}
+    order = sorted(groups, key=lambda g: (place[g[0]], g[1] == "", at[g[1]], g[2], g[3]))
     return tuple(
         _line(benchmark, family, variant, half, groups[benchmark, family, variant, half],
               by_variant[variant], source)
