@@ -34,7 +34,7 @@ def register(commands: Any) -> None:
         "--datasets",
         nargs="+",
         metavar="D",
-        help="oc10, off31, amt, …; under auto also skada-bench, generated, digits, tables",
+        help="oc10, off31, amt, …; auto: also skada-bench, tables, …",
     )
     add(
         "--models",
@@ -63,7 +63,7 @@ def register(commands: Any) -> None:
         type=positive,
         default=20,
         metavar="N",
-        help="draws of sup, ss, surf (20); of skada-bench and generated at most so many",
+        help="draws of sup, ss, surf; splits, seeds (20)",
     )
     add("--data", type=Path, metavar="DIR", help="folder of the data (default: MARDA_DATA)")
     add("--out", type=Path, default=Path("marda-results"), metavar="DIR", help="marda-results")
