@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from marda.adaptation import ReadOptions, adapt, compare
 from marda.benchmarks import demo, leaderboard
 from marda.benchmarks.plan import plan_leaderboard, plan_table, spec_hash
 from marda.benchmarks.results import Results
 from marda.benchmarks.store import ResultRow, failed, stamp
 from marda.benchmarks.tables import build_table, check_findings
-from marda.workflow import ReadOptions, adapt, compare
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 CLASSES = ("<b>dry", "wet & cold")

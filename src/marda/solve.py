@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda._linalg import InaccurateError
+from marda.operators.cost import ALTERNATIONS
 from marda.operators.denoiser import Coupling, Denoiser
 from marda.operators.dual import RowSpacePredictor
 from marda.operators.primal import PrimalDenoiser
@@ -33,7 +34,6 @@ Vector = NDArray[np.float64]
 LIMIT = 1e-6  # of residuals and errors: above it an answer is refused
 GROWTH = 30.0  # how much an error of one alternation may become in all of them
 EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
-ALTERNATIONS = 20  # that a joint model takes on normalised rows, more or less
 
 
 @dataclass(frozen=True)

@@ -166,25 +166,6 @@ def test_from_a_shell(files, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")  # quiet: not a terminal
 
 
-def test_a_bar_on_a_terminal_after_a_while(monkeypatch, capsys):
-    pytest.importorskip("rich")
-    import time
-
-    from marda.cli._files import Progress
-
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with Progress(delay=0.01) as progress:
-        progress(0.2, "adapting")
-        deadline = time.monotonic() + 30  # the first bar waits for its library to load
-        while progress.bar is None and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert progress.bar is not None
-        progress(0.5, "predicting")
-    with Progress(delay=60) as progress:
-        progress(0.5, "quick")
-    assert progress.bar is None
-
-
 def test_files_of_other_programs_and_damaged_ones_are_one_line(files, capsys):
     with zipfile.ZipFile("book.xlsx", "w") as out:
         out.writestr("xl/workbook.xml", "<workbook/>")

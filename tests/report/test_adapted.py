@@ -10,10 +10,10 @@ import pytest
 pytest.importorskip("altair")
 
 from marda import MDAClassifierCV
+from marda.adaptation import ReadOptions, adapt
+from marda.adaptation.data import read_data
+from marda.adaptation.judgement import Judgement
 from marda.diagnostics import Interval, gather
-from marda.workflow import ReadOptions, adapt
-from marda.workflow.data import read_data
-from marda.workflow.judging import Judgement
 from report_pages import SAMPLE
 
 

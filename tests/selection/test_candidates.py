@@ -59,7 +59,7 @@ def grid(*methods, ridge=0.0, weights=(0.5, 4.0)):
 def fitted_scores(data, parameters, where=slice(None), **shared):
     model = MDAClassifier(**parameters, **shared, solver="primal")
     model.fit(data.X, data.codes, sample_domain=data.domain)
-    return data.X[where] @ model._scores_coef.T + model._scores_intercept
+    return data.X[where] @ model.model_.coef.T + model.model_.intercept
 
 
 def errors(data, many, given=None, **shared):

@@ -167,29 +167,31 @@ def fit_unit(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
     fails must not take the others with it. Methods beyond the paper's models fit on their own.
     """
     from marda import pack
+    from marda.estimators.fitting import Shared
 
     if specs[0].settings == "auto":
         yield from fit_methods(task, specs)
         return
     rows = pack(task.X_source, task.y_source, task.X_target, task.y_visible)
-    problems: dict[Any, Any] = {}  # factorisations that models of this task share
+    shared = Shared()  # factorisations of the models of this task
     models: dict[tuple[str, str], list[Spec]] = {}
     for spec in specs:
         models.setdefault((spec.model, spec.variant), []).append(spec)
     for group in models.values():
-        yield from attempt(group, _fit_model(task, group, problems, *rows))
+        yield from attempt(group, _fit_model(task, group, shared, *rows))
 
 
 def _fit_model(
     task: Task,
     specs: Sequence[Spec],
-    problems: dict[Any, Any],
+    factors: Any,
     X: Any,
     y: Any,
     sample_domain: Any,
 ) -> Iterator[Fitted]:
     """One model with all its classifiers; shared seconds are divided among them."""
     from marda import MDAClassifier
+    from marda.estimators.classifier import fit_rows, training_rows
 
     # Ridge first: it is part of the joint models anyway, the others only need denoised rows.
     first, *others = sorted(specs, key=lambda spec: spec.classifier != "ridge")
@@ -204,8 +206,7 @@ def _fit_model(
     else:
         started = time.perf_counter()
         model = MDAClassifier(first.model, classifier=_classifier(first.classifier), **settings)
-        model._problems = problems
-        model.fit(X, y, sample_domain=sample_domain)
+        fit_rows(model, training_rows(model, X, y, sample_domain=sample_domain), factors)
         shared["fit_seconds"] = (time.perf_counter() - started) / len(specs)
         shared["n_iter"] = int(model.n_iter_)
         started = time.perf_counter()

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from marda._progress import Progress
 from marda.cli._common import add_command, positive
 
 WRONG_CALL = 2
@@ -106,21 +107,19 @@ def _run_build(args: argparse.Namespace) -> int:
     from marda.moments.files import summary_lines, write
     from marda.moments.parquet import label_values, moments_from_parquet
 
-    bar = _Bar() if sys.stderr.isatty() else None
-    moments = moments_from_parquet(
-        args.data,
-        label=args.label,
-        domain=args.domain,
-        role=args.role,
-        features=args.features.split(",") if args.features else None,
-        classes=label_values(args.data, args.label, args.classes) if args.classes else None,
-        class_grams=args.class_grams,
-        memory=parse_bytes(args.memory) if args.memory else None,
-        checkpoint=args.checkpoint,
-        progress=bar,
-    )
-    if bar is not None:
-        bar.end()
+    with Progress() as progress:
+        moments = moments_from_parquet(
+            args.data,
+            label=args.label,
+            domain=args.domain,
+            role=args.role,
+            features=args.features.split(",") if args.features else None,
+            classes=label_values(args.data, args.label, args.classes) if args.classes else None,
+            class_grams=args.class_grams,
+            memory=parse_bytes(args.memory) if args.memory else None,
+            checkpoint=args.checkpoint,
+            progress=lambda done, total: progress(done / total, f"{done:,} of {total:,} rows"),
+        )
     write(moments, args.out, min_group=args.min_group)
     print("\n".join(summary_lines(args.out)))
     return 0
@@ -140,16 +139,3 @@ def _run_show(args: argparse.Namespace) -> int:
     for path in args.files:
         print("\n".join(summary_lines(path)))
     return 0
-
-
-class _Bar:
-    """Rows done, on one line of a terminal."""
-
-    def __call__(self, done: int, total: int) -> None:
-        filled = int(30 * done / total)
-        bar = "#" * filled + "." * (30 - filled)
-        print(f"\r[{bar}] {done:,} of {total:,} rows", end="", file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        """Leave the line."""
-        print(file=sys.stderr)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     from marda.benchmarks.plan import Request
     from marda.benchmarks.render import print_section, time_text
     from marda.benchmarks.results import reproduce
-    from marda.benchmarks.runner import progress_for
+    from marda.benchmarks.runner import Shown
 
     request = Request(
         table=args.table,
@@ -95,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         data_dir=args.data,
         jobs=args.jobs,
         force=args.force,
-        progress=progress_for(sys.stderr),
+        progress=Shown(),
     )
     reasons = _print_leaderboards(results) if args.settings == "auto" else _print_tables(results)
     assert results.report is not None

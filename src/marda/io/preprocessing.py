@@ -11,8 +11,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marda.io.checks import step_from_json
-from marda.io.steps import Category, Matrix, MissingValues, Number, Step, Words
+from marda.io.columns import (
+    Category,
+    Matrix,
+    MissingValues,
+    Number,
+    Step,
+    Words,
+    step_from_json,
+)
 from marda.io.table import InputError, Table, as_numbers, as_texts, is_missing
 
 __all__ = ["Preprocessing", "fit_preprocessing"]

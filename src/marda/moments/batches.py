@@ -15,7 +15,7 @@ from marda._validation import UNLABELED, Labels, check_domains, encode_labels, i
 from marda.moments.accumulate import Accumulator, batch_rows
 from marda.moments.stats import Moments, merge_classes
 
-__all__ = ["Collector", "from_batches", "holds_mark"]
+__all__ = ["Collector", "from_batches", "holds_mark", "is_dask"]
 
 
 class Collector:
@@ -188,3 +188,8 @@ def _sorted_groups(moments: Moments) -> Moments:
         sums=moments.sums[order],
         squares=moments.squares[order],
     )
+
+
+def is_dask(thing: Any) -> bool:
+    """Whether this is a Dask collection; dask itself is not imported to tell."""
+    return hasattr(type(thing), "__dask_graph__")

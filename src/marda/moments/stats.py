@@ -8,6 +8,7 @@ sums about a nearby point do not, and a change of the point is exact algebra.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from scipy.linalg.blas import dsyr2
 
 from marda._linalg import mirror_lower
 from marda._validation import UNLABELED
-from marda.moments.names import renumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -269,7 +269,7 @@ class Moments:
             return other + self
         classes = merge_classes(self.classes, other.classes)
         a, b = self.recoded(classes), other.shifted(self.shift).recoded(classes)
-        (in_a, in_b), names = renumber((m.domains.tolist(), m.domain_names) for m in (a, b))
+        (in_a, in_b), names = _renumber((m.domains.tolist(), m.domain_names) for m in (a, b))
         a, b = a._renumbered(in_a), b._renumbered(in_b)
         keys = np.stack(
             [np.concatenate([a.domains, b.domains]), np.concatenate([a.labels, b.labels])], 1
@@ -376,3 +376,43 @@ def _check_mergeable(a: Moments, b: Moments) -> None:
     for name in ("gram", "gram_labelled", "class_grams"):
         if (getattr(a, name) is None) != (getattr(b, name) is None):
             raise ValueError(f"only one of the moments has {name}: build both alike.")
+
+
+def _renumber(
+    parts: Iterable[tuple[Iterable[int], Mapping[int, str]]],
+) -> tuple[list[dict[int, int]], dict[int, str]]:
+    """New numbers of the domains of several parts, and the names that go with them.
+
+    A named domain is the same wherever its name and its side (source or target) are; a domain
+    without a name keeps its number. The result does not depend on the order of the parts.
+
+    Parameters
+    ----------
+    parts : pairs of (domain numbers, names of some of them)
+
+    Returns
+    -------
+    new : list of dict
+        For every part, old number → new number.
+    names : dict of int to str
+        Names of the new numbers.
+    """
+    held = [(list(numbers), dict(names)) for numbers, names in parts]
+    taken = {n for numbers, names in held for n in numbers if n not in names}
+    place: dict[tuple[bool, str], int] = {}
+    for source in (True, False):
+        wanted = sorted(
+            {
+                names[n]
+                for numbers, names in held
+                for n in numbers
+                if n in names and (n >= 0) is source
+            }
+        )
+        free = (n for n in (count(0) if source else count(-1, -1)) if n not in taken)
+        place.update({(source, name): next(free) for name in wanted})
+    new = [
+        {n: place[n >= 0, names[n]] if n in names else n for n in numbers}
+        for numbers, names in held
+    ]
+    return new, {number: name for (_, name), number in place.items()}

@@ -412,12 +412,32 @@ def solve_together(factors: Sequence[RowFactor], which: NDArray[np.int64], B: Ma
 
 
 class IterativeFactor:
-    """Solves by conjugate gradients, with the diagonal as preconditioner: no Gram at all."""
+    """Solves by conjugate gradients on products of the rows: no Gram at all (math.md §6.1).
+
+    Parameters
+    ----------
+    system : DiagonalPlusGram
+        With a Gram that holds its rows.
+    gram_diagonal : array of shape (d,)
+        Diagonal of the Gram.
+    tol : float
+        Of the residual, relatively.
+    name : str
+        What the matrix is, for the message if it is singular.
+    near : RowFactor, default=None
+        Of the same system, as preconditioner; None takes the diagonal.
+    """
 
     def __init__(
-        self, system: DiagonalPlusGram, gram_diagonal: Vector, tol: float, name: str = "Q"
+        self,
+        system: DiagonalPlusGram,
+        gram_diagonal: Vector,
+        tol: float,
+        name: str = "Q",
+        near: RowFactor | None = None,
     ):
         self.system = system
+        self.near = near
         self.tol = tol
         self.name = name
         self._seen = 1.0  # the largest condition number that a solve has seen
@@ -435,12 +455,15 @@ class IterativeFactor:
         solved = conjugate_gradients(
             self.system.matmul,
             B,
-            lambda R: R / self.jacobi[:, None],
+            self._precondition,
             tol=self.tol,
             name=self.name,
         )
         self._seen = max(self._seen, solved.condition)
         return solved.X
+
+    def _precondition(self, R: Matrix) -> Matrix:
+        return R / self.jacobi[:, None] if self.near is None else self.near.solve(R)
 
     @property
     def condition(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from marda._memory import peak_mb
+from marda.adaptation import Compared
 from marda.diagnostics.intervals import counted, percent, scaled, signed
 from marda.diagnostics.verdict import compared_verdict
 from marda.report import charts
@@ -30,7 +31,6 @@ from marda.report.sections import (
     times,
     warnings,
 )
-from marda.workflow import Compared
 
 __all__ = ["compared_page"]
 

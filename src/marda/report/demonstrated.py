@@ -7,7 +7,7 @@ from marda.benchmarks.demo import (
     INTRO,
     LEGEND,
     DemoResult,
-    Look,
+    PairDetails,
     PairResult,
     heading,
     unseen,
@@ -38,8 +38,8 @@ __all__ = ["demonstrated_page"]
 def demonstrated_page(result: DemoResult) -> str:
     """One page: every pair and method, then a closer look at the first pair."""
     first = result.pairs[0]
-    look = first.look
-    assert look is not None
+    details = first.details
+    assert details is not None
     sections = [
         _scores(result),
         *(_words(pair) for pair in result.pairs),
@@ -47,8 +47,8 @@ def demonstrated_page(result: DemoResult) -> str:
             f"A closer look at {first.source} → {first.target}",
             (paragraph(f"From here on: {first.scores[1].method.label} on this pair alone."),),
         ),
-        *before_and_after(look.diagnosis, look.evidence),
-        _predictions(first, look),
+        *before_and_after(details.diagnosis, details.evidence),
+        _predictions(first, details),
     ]
     methods = [(s.method.label, s.method.says) for s in first.scores]
     sections += [
@@ -165,9 +165,9 @@ def _words(pair: PairResult) -> Section:
     )
 
 
-def _predictions(pair: PairResult, look: Look) -> Section:
-    parts: list[str | Chart] = [confidence(look.evidence, look.diagnosis.facts)]
+def _predictions(pair: PairResult, details: PairDetails) -> Section:
+    parts: list[str | Chart] = [confidence(details.evidence, details.diagnosis.facts)]
     for score, counts in list(zip(pair.scores, pair.confusions, strict=True))[:2]:
         of = f"{counted(pair.n_target, 'target sentence')}, {score.method.label}"
-        parts.append(confusion(counts, look.evidence.classes, of))
+        parts.append(confusion(counts, details.evidence.classes, of))
     return Section("Predictions", (parts[0], *beside(parts[1:])))

@@ -73,7 +73,7 @@ class Member:
 
     def scores(self, X: Any) -> Matrix:
         """Scores about their mean over classes, in units of their spread."""
-        return _standardised(self.model._class_scores(self.inputs.apply(X)), self.spread)
+        return _standardised(self.model.model_.scores(self.inputs.apply(X)), self.spread)
 
 
 def _standardised(S: Matrix, spread: float) -> Matrix:
