@@ -172,3 +172,60 @@ def test_an_ordinary_ridge_on_denoised_rows(task):
     assert alone.predicted is not None, alone.message
     np.testing.assert_array_equal(both["ridge10"], alone.predicted)
     assert set(both) == {"ridge", "ridge10"}
+
+
+# Tables -------------------------------------------------------------------------------------------
+
+
+def named_specs(name, benchmark="generated"):
+    return plan_leaderboard(benchmarks=[benchmark], tasks=[name])
+
+
+def test_source_only_models_of_a_collection_know_their_folds():
+    specs = [s for s in named_specs("same d=10") if s.model == "source-only"]
+    task = execute.load_task(specs[0].task, None)
+    found = list(execute.fit_methods(task, specs))
+    assert [f.spec.classifier for f in found] == ["ridge", "logistic", "forest"]
+    for fitted in found:
+        assert 75 < fitted.params["source_folds"] < 100
+        assert np.mean(fitted.predicted == task.y_test) > 0.8
+    assert len({f.params["source_folds"] for f in found}) > 1
+
+
+def test_folds_see_the_source_alone():
+    (spec,) = (s for s in named_specs("moved") if s.classifier == "ridge")
+    task = execute.load_task(spec.task, None)
+    (one,) = execute.fit_methods(task, [spec])
+    other = replace(task, X_target=task.X_target + 100, y_test=1 - task.y_test)
+    (two,) = execute.fit_methods(other, [spec])
+    assert one.params == two.params
+
+
+def test_classes_weigh_alike_where_they_count_alike():
+    plain, alike = (peers.column_classifier("ridge", m) for m in ("accuracy", "balanced_accuracy"))
+    rng = np.random.default_rng(0)
+    y = (np.arange(300) < 30).astype(int)
+    X = rng.normal(size=(300, 2)) + y[:, None]
+    assert plain.fit(X, y).predict(X).mean() < 0.05
+    assert alike.fit(X, y).predict(X).mean() > 0.15
+    with pytest.raises(ValueError, match="choose ridge, logistic or forest"):
+        peers.column_classifier("svm", "accuracy")
+
+
+def test_folds_need_two_rows_of_a_class():
+    model = peers.column_classifier("ridge", "accuracy")
+    X, y = np.arange(12.0)[:, None], np.r_[np.zeros(9, int), 1, 1, 1]
+    assert 0 <= peers.source_folds(model, X, y, "accuracy") <= 1
+    with pytest.raises(ValueError, match="a class has 1 labelled row"):
+        peers.source_folds(model, X[:10], y[:10], "accuracy")
+
+
+@pytest.mark.parametrize("told", [{}, {"expected_interval": (0.4, 0.9)}])
+def test_what_auto_expects_of_itself_is_kept(monkeypatch, told):
+    monkeypatch.setattr(FakeCV, "calibration_", {**FakeCV.calibration_, **told})
+    monkeypatch.setattr(marda, "MDAClassifierCV", FakeCV)
+    specs = [s for s in named_specs("five rows") if s.model == "auto"]
+    (fitted,) = execute.fit_methods(execute.load_task(specs[0].task, None), specs)
+    assert fitted.params["expected"] == pytest.approx(70)
+    bounds = fitted.params.get("expected_low"), fitted.params.get("expected_high")
+    assert bounds == (pytest.approx((40, 90)) if told else (None, None))
