@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from marda.benchmarks import published
+from marda.benchmarks.peers import published
 from marda.benchmarks.plan import AUTO, BENCHMARKS, EVALUATIONS, SOURCE, Half, Spec, TaskSpec
 from marda.benchmarks.store import ResultRow
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from marda.benchmarks import halves, peers
+from marda.benchmarks import halves
+from marda.benchmarks.peers import systems
 from marda.benchmarks.plan import (
     BASELINE,
     BENCHMARKS,
@@ -334,7 +335,7 @@ def notes(specs: Sequence[Spec]) -> list[str]:
         "calibration error on the test rows, mean over tasks, in points. best member: of auto's "
         "ensemble alone, task by task, in hindsight. guess off by: mean distance of auto's "
         "expected accuracy, guessed without target labels, from the true one.",
-        *peers.NOTES,
+        *systems.NOTES,
         *(halves.NOTES if any(EVALUATIONS[s.task.benchmark].by_halves for s in specs) else ()),
         f"Preprocessing: {', '.join(prepared)}.",
     ]

@@ -22,6 +22,7 @@ from marda.datasets.collections import (
     make_case,
     named_task,
 )
+from marda.datasets.collections.shift import ShiftedDataset, make_shift
 from marda.datasets.download import download
 from marda.datasets.protocols import (
     draw_per_class,
@@ -32,7 +33,6 @@ from marda.datasets.protocols import (
 )
 from marda.datasets.readers import Location
 from marda.datasets.registry import FileCheck, check, fetch, load, locate, names
-from marda.datasets.shift import ShiftedDataset, make_shift
 from marda.datasets.tasks import make_task, sampled_task
 
 __all__ = [

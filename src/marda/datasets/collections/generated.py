@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse, stats
 
 from marda.datasets.base import DataError, Dataset, Domain, LazyDomains
-from marda.datasets.shift import ShiftedDataset, make_shift
+from marda.datasets.collections.shift import ShiftedDataset, make_shift
 
 Story = Literal["none", "class shares", "moved columns", "linear map", "features", "outliers"]
 Array = NDArray[Any]
