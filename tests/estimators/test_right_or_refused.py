@@ -228,3 +228,20 @@ def test_rows_that_are_all_the_same_stay_so(solver):
     for other in ({"method": "S1D"}, {"noise": 0.0}):  # no spread, no noise: no ridge
         with pytest.raises(ValueError, match=r'all the same.*Use scaling="balanced"'):
             model.set_params(**other).fit(X, y, sample_domain=domain)
+
+
+@pytest.mark.parametrize("scale", [1.0, 100.0, 1e4])
+@pytest.mark.parametrize("shape", [(6, 7), (40, 300)])
+def test_a_ridge_on_centred_float32_rows_keeps_its_digits(shape, scale):
+    """Found by torture: off by 2e-3, or refused, where its Gram was taken in float32."""
+    n = shape[0]
+    y, domain = np.arange(n) % 2, np.repeat([0, -1], n // 2)
+    X = np.random.default_rng(0).standard_normal(shape) + y[:, None]
+    X = (scale * X).astype(np.float32)
+    y[domain < 0] = -1
+    model = MDAClassifier("S1", center=True)
+    got, wanted = (
+        model.fit(rows, y, sample_domain=domain).predict_proba(rows)
+        for rows in (X, X.astype(np.float64))
+    )
+    np.testing.assert_allclose(got, wanted, atol=1e-6)

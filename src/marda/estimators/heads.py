@@ -55,6 +55,9 @@ LANDMARKS = 2000
 #: Products of float32 rows that are all smaller than this, or of which one exceeds its inverse, may
 #: under- or overflow: they are taken in float64.
 SMALLEST = 1e-15
+#: Products of float32 rows of unit length leave a ridge its digits; those of longer rows, whose
+#: squared lengths exceed this, may not where there are fewer rows than columns: float64 too.
+UNIT = 2.0
 #: Rows whose variance is within this many roundings of their lengths have lost three digits or more
 #: in their products: differences are taken first.
 LOST_DIGITS = 1e3
@@ -110,8 +113,10 @@ class RidgeOnRows:
 
     def __init__(self, F: Matrix, *, gaussian: bool, seed: int = 0, inner: Matrix | None = None):
         largest = float(np.abs(F).max(initial=0))
-        if F.dtype == np.float32 and not SMALLEST < largest < 1 / SMALLEST:
-            F, inner = F.astype(np.float64), None
+        if F.dtype == np.float32:
+            odd = not SMALLEST < largest < 1 / SMALLEST
+            if odd or (not gaussian and len(F) < F.shape[1] and _squares(F).max() > UNIT):
+                F, inner = F.astype(np.float64), None
         self.F, self.gaussian = F, gaussian
         n, d = F.shape
         with np.errstate(over="ignore"):
