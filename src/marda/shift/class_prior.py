@@ -8,13 +8,14 @@ al., 2018), which does not. Where they disagree, something else than the shares 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize, nnls
-from scipy.special import log_softmax, softmax
+from scipy.optimize import nnls
+from scipy.special import softmax
 
 from marda.criteria.predictions import check_probabilities
 
@@ -27,6 +28,7 @@ __all__ = [
     "em_prior",
     "estimate_class_prior",
     "fit_simplex",
+    "mixed_folds",
 ]
 
 Array = NDArray[np.float64]
@@ -35,8 +37,9 @@ TINY = 1e-12
 #: EM stops when no share moves by more than this.
 TOLERANCE = 1e-6
 MAX_STEPS = 1000
+MAX_NEWTON = 30
 #: Draws behind a standard error.
-N_DRAWS = 50
+N_DRAWS = 30
 #: Above as many classes one temperature is fitted, and no bias per class.
 MAX_BIASED = 12
 #: Estimates that differ by more standard errors than this disagree.
@@ -67,12 +70,11 @@ class ClassPrior:
     target : array of shape (n_classes,)
         Shares of the target, by EM.
     standard_error : array of shape (n_classes,)
-        Of `target`, by resampled rows of both domains.
+        Of `target`, by resampled rows of both domains and a jackknife over folds.
     by_confusion : array of shape (n_classes,)
         Shares of the target, by the confusion matrix.
     agree : bool
-        Whether no class has estimates that differ by more than three standard errors of their
-        difference.
+        Whether no class has estimates that differ by more than three standard errors.
     """
 
     source: Array
@@ -221,22 +223,39 @@ def calibrate(P: Any, codes: Any) -> Calibration:
     Y[np.arange(n), codes] = 1
     free = C if C <= MAX_BIASED else 0
     # One row's worth of belief that P is right keeps separable rows from infinite sharpness.
-    weak = 1.0 / n
+    weak, prior = 1.0 / n, np.concatenate([[1.0], np.zeros(free)])
+    theta = prior.copy()
 
-    def loss(theta: Array) -> tuple[float, Array]:
-        tau, bias = theta[0], theta[1:] if free else np.zeros(C)
-        logits = tau * logs + bias
-        wrong = (softmax(logits, axis=1) - Y) / n
-        value = -float((Y * log_softmax(logits, axis=1)).sum()) / n
-        value += weak * ((tau - 1) ** 2 + float(bias @ bias))
+    def loss(theta: Array) -> float:
+        logits = theta[0] * logs + (theta[1:] if free else 0.0)
+        logits -= logits.max(1, keepdims=True)
+        likely = (logits * Y).sum(1) - np.log(np.exp(logits).sum(1))
+        return float(-likely.mean() + weak * ((theta - prior) ** 2).sum())
+
+    value = loss(theta)
+    for _ in range(MAX_NEWTON):  # a convex problem in C + 1 numbers
+        logits = theta[0] * logs + (theta[1:] if free else 0.0)
+        Q = np.exp(logits - logits.max(1, keepdims=True))
+        Q /= Q.sum(1, keepdims=True)
+        about = logs - (Q * logs).sum(1, keepdims=True)
+        wrong = (Q - Y) / n
         gradient = np.concatenate([[float((wrong * logs).sum())], wrong.sum(0)[:free]])
-        gradient += 2 * weak * np.concatenate([[tau - 1], bias[:free]])
-        return value, gradient
-
-    bounds = [(0.01, 20.0)] + [(-20.0, 20.0)] * free
-    start = np.concatenate([[1.0], np.zeros(free)])
-    theta = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
-    return Calibration(float(theta[0]), theta[1:] if free else np.zeros(C))
+        gradient += 2 * weak * (theta - prior)
+        H = 2 * weak * np.eye(1 + free)
+        H[0, 0] += float((Q * about**2).sum()) / n
+        if free:
+            H[0, 1:] += (Q * about).sum(0) / n
+            H[1:, 0] = H[0, 1:]
+            H[1:, 1:] += (np.diag(Q.sum(0)) - Q.T @ Q) / n
+        step, length = np.linalg.solve(H, gradient), 1.0
+        while (tried := loss(theta - length * step)) > value and length > 1e-4:
+            length /= 2
+        if tried >= value:
+            break
+        theta, done, value = theta - length * step, value - tried < 1e-9, tried
+        if done:
+            break
+    return Calibration(float(max(theta[0], 0.01)), theta[1:] if free else np.zeros(C))
 
 
 def estimate_class_prior(
@@ -250,8 +269,9 @@ def estimate_class_prior(
         Probabilities of source rows by models that have not seen them; calibrated here.
     codes : array of shape (n_source,)
         Their classes, as columns of P.
-    P_target : array of shape (n_target, n_classes)
-        Probabilities of target rows by such models.
+    P_target : array of shape (n_folds, n_target, n_classes)
+        Probabilities of target rows by each of these models. Row i is left to model i modulo
+        their number: a mean over models would be surer than any of them.
     random_state : int, default=0
         Draws rows for the standard errors.
 
@@ -259,15 +279,22 @@ def estimate_class_prior(
     -------
     ClassPrior
     """
-    P_source, P_target = check_probabilities(P_source), check_probabilities(P_target)
+    P_source = check_probabilities(P_source)
     codes = np.asarray(codes)
     C = P_source.shape[1]
-    if P_target.shape[1] != C or codes.shape != (len(P_source),):
+    by_fold = [check_probabilities(P) for P in P_target]
+    if any(P.shape[1] != C for P in by_fold) or codes.shape != (len(P_source),):
         raise ValueError(
-            f"P_source {P_source.shape}, codes {codes.shape} and P_target {P_target.shape} must "
-            "agree in rows and classes."
+            f"P_source {P_source.shape}, codes {codes.shape} and P_target "
+            f"{np.shape(P_target)} must agree in rows and classes."
         )
     rho = np.bincount(codes, minlength=C) / len(codes)
+    if len(rho) != C or not rho.all():
+        raise ValueError(
+            f"codes must name each of the {C} classes of P at least once, got "
+            f"{np.unique(codes).tolist()}: leave out classes without source rows."
+        )
+    P_target = mixed_folds(by_fold)
     calibration = calibrate(P_source, codes)
     pi = em_prior(calibration(P_target), rho)
     by_confusion = confusion_prior(P_source, codes, P_target)
@@ -283,10 +310,32 @@ def estimate_class_prior(
         draws[b] = em_prior(once(P_t), rho), confusion_prior(P_s, c_s, P_t)
     # Shares at the border of the simplex do not move when rows are drawn again: one row is the
     # least that nobody can know.
-    error = np.maximum(draws[:, 0].std(0), 1 / len(P_target))
-    between = np.maximum((draws[:, 0] - draws[:, 1]).std(0), 1 / len(P_target))
+    error = draws[:, 0].std(0)
+    if len(by_fold) > 1:  # what other rows to learn from would have changed: a jackknife over folds
+        each = np.array([em_prior(calibration(P), rho) for P in by_fold])
+        error = np.sqrt(error**2 + (len(each) - 1) * each.var(0))
+    error = np.maximum(error, 1 / len(P_target))
+    between = np.maximum((draws[:, 0] - draws[:, 1]).std(0), error)
     agree = bool((np.abs(pi - by_confusion) <= DISAGREEMENT * between).all())
     return ClassPrior(rho, pi, error, by_confusion, agree)
+
+
+def mixed_folds(by_fold: Sequence[Array]) -> Array:
+    """Probabilities in which row i is the one of model i modulo their number.
+
+    Parameters
+    ----------
+    by_fold : sequence of arrays of shape (n_rows, n_classes)
+        Probabilities by each model.
+
+    Returns
+    -------
+    array of shape (n_rows, n_classes)
+    """
+    P = np.array(by_fold[0], dtype=np.float64)
+    for k, other in enumerate(by_fold):
+        P[k :: len(by_fold)] = other[k :: len(by_fold)]
+    return P
 
 
 def _check_prior(name: str, prior: Any, n_classes: int) -> Array:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from marda._order import row_order
 
-__all__ = ["Sample", "draw_sample"]
+__all__ = ["Sample", "draw_sample", "winsorised"]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -28,6 +28,8 @@ MAX_COLUMNS = 5000
 #: that NEAR_SHARE of the values other than the median keep: 8 standard deviations of normal values.
 FAR = 5.0
 NEAR_SHARE = 0.9
+#: The same for means and spreads that are to be those of the bulk: 3 standard deviations.
+BULK = 1.8
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,9 @@ def draw_sample(X_source: Any, codes: Index, X_target: Any) -> Sample:
     if len(kept) > MAX_COLUMNS:
         kept = kept[np.argsort(-used.mean(0)[kept], kind="stable")[:MAX_COLUMNS]]
     # Columns in an order of their own: by what neither units nor the order of rows change.
-    shapes = np.concatenate([(mean - centre) / unit.clip(1e-300), variance / unit.clip(1e-300) ** 2, skew])
-    kept = kept[np.argsort(np.array([0.62, 0.27, 0.41, 1.0, 0.12, 0.08]) @ shapes[:, kept])]
+    shapes = [(mean - centre)[:, kept] / unit[kept], variance[:, kept] / unit[kept] ** 2]
+    mix = np.array([0.62, 0.27, 0.41, 1.0, 0.12, 0.08])
+    kept = kept[np.argsort(mix @ np.concatenate([*shapes, skew[:, kept]]), kind="stable")]
     centre, unit, low, high = centre[kept], unit[kept], low[:, kept], high[:, kept]
     rows, orders = [], []
     for i, (X, keys) in enumerate(((X_source, (codes,)), (X_target, ()))):
@@ -90,6 +93,22 @@ def draw_sample(X_source: Any, codes: Index, X_target: Any) -> Sample:
         rows.append((np.clip(taken, low[i], high[i]) - centre) / unit)
         orders.append(order)
     return Sample(rows[0], rows[1], codes[orders[0]], kept, centre, unit)
+
+
+def winsorised(rows: Array) -> Array:
+    """Rows whose outliers are cut, for means and spreads of the bulk of each column.
+
+    Parameters
+    ----------
+    rows : array of shape (n_rows, n_columns)
+        Rows.
+
+    Returns
+    -------
+    array of shape (n_rows, n_columns)
+    """
+    bounds = np.array([_bounds(np.sort(values), BULK) for values in rows.T]).T
+    return np.clip(rows, *bounds)
 
 
 def _statistics(X: Any) -> tuple[Array, ...]:
@@ -109,24 +128,26 @@ def _columns(X: Any) -> Iterator[Array]:
 
 
 def _statistics_of(values: Array, n: int) -> tuple[float, ...]:
-    values = np.sort(values[values != 0])
-    zeros = n - len(values)
-    below = int(np.searchsorted(values, 0.0))
+    column = np.zeros(n)
+    column[: len(values)] = values
+    column.sort()
+    low, high = _bounds(column, FAR)
+    cut = np.clip(column, low, high)
+    mean = float(cut.mean())
+    off = cut - mean
+    variance = float((off**2).mean())
+    skew = float((off**3).mean()) / variance**1.5 if variance > 0 else 0.0
+    return low, high, mean, variance, float(np.count_nonzero(column)) / n, skew
 
-    def at(place: int) -> float:  # of the sorted column, zeros included
-        if place < below:
-            return float(values[place])
-        return 0.0 if place < below + zeros else float(values[place - zeros])
 
-    median = (at((n - 1) // 2) + at(n // 2)) / 2
-    off = np.abs(values - median)
-    others = np.sort(np.concatenate([off[off > 0], np.full(zeros if median != 0 else 0, abs(median))]))
-    reach = FAR * float(others[int(NEAR_SHARE * (len(others) - 1))]) if len(others) else 0.0
-    low, high = median - reach, median + reach
-    cut = np.clip(values, low, high)
-    zero = min(max(0.0, low), high)
-    mean = (cut.sum() + zeros * zero) / n
-    variance = (((cut - mean) ** 2).sum() + zeros * (zero - mean) ** 2) / n
-    third = (((cut - mean) ** 3).sum() + zeros * (zero - mean) ** 3) / n
-    skew = third / variance**1.5 if variance > 0 else 0.0
-    return low, high, mean, variance, len(values) / n, skew
+def _bounds(column: Array, factor: float) -> tuple[float, float]:
+    """Where a sorted column is cut."""
+    n = len(column)
+    median = float(column[(n - 1) // 2] + column[n // 2]) / 2
+    off = np.abs(column - median)
+    off = off[off > 0]
+    if not len(off):
+        return median, median
+    place = int(NEAR_SHARE * (len(off) - 1))
+    reach = factor * float(np.partition(off, place)[place])
+    return median - reach, median + reach

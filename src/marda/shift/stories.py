@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.shift.class_prior import adjust_probabilities, fit_simplex
+from marda.shift.class_prior import adjust_probabilities, em_prior, fit_simplex
 from marda.shift.distance import Comparison, Features, compare, leading_directions
-from marda.shift.sampling import Sample
+from marda.shift.sampling import Sample, winsorised
 
 __all__ = ["STORIES", "Alignment", "Fit", "Story", "fit_story", "judge_story"]
 
@@ -164,7 +164,10 @@ def judge_story(
     cumulative = None
     if shares:
         assert posterior is not None
-        cumulative = adjust_probabilities(posterior(undone), own, fit.shares).cumsum(1)
+        # Shares of the least distance are drawn to the middle where class means are noisy (few
+        # rows in a class); those of EM are not.
+        P = posterior(undone)
+        cumulative = adjust_probabilities(P, own, em_prior(P, own)).cumsum(1)
     drawn: list[Array] = []
     for b in range(n_draws):
         if cumulative is None:
@@ -197,6 +200,7 @@ class _Closeness:
         projected = pool if self.directions is None else pool @ self.directions
         self.features = Features.draw(projected, rng)
         self.phi = self.features(projected)
+        self.bulk = winsorised(pool) if story.columns else pool
 
     def __call__(self, source: Index, codes: Index, target: Index, starts: list[Array]) -> _Found:
         belongs = np.zeros((self.C, len(self.pool)), dtype=np.float32)
@@ -207,9 +211,9 @@ class _Closeness:
             mean = self.phi[target].mean(0)
             pi = fit_simplex(per_class, mean) if self.story.shares else starts[0]
             return _Found(mean - pi @ per_class, pi, None)
-        moments = _Moments.of_classes(self.pool, belongs, source, codes, self.story.columns)
+        moments = _Moments.of_classes(self.bulk, belongs, source, codes, self.story.columns)
         rows = self.pool[target]
-        here = _Moments.of_rows(rows, self.story.columns)
+        here = _Moments.of_rows(self.bulk[target], self.story.columns)
         best: tuple[float, _Found] | None = None
         for start in starts:
             pi = start
@@ -282,9 +286,9 @@ def _gaussian_map(here: Array, there: Array) -> Array:
 
 def _align(S: Array, T: Array, columns: str) -> Alignment:
     """The map of a target to the source as it is."""
-    there = _Moments.of_rows(S, columns)
+    there = _Moments.of_rows(winsorised(S), columns)
     there = _Moments(there.mean[None], there.second[None])
-    return _Moments.of_rows(T, columns).map_to(there, np.ones(1))
+    return _Moments.of_rows(winsorised(T), columns).map_to(there, np.ones(1))
 
 
 def _chain(first: Alignment, then: Alignment) -> Alignment:
