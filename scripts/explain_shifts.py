@@ -3,9 +3,9 @@
     MARDA_DATA=... python scripts/explain_shifts.py generated skada-bench amt [--seeds 20]
 
 Generated shifts with a known answer are told apart over seeds. Of the data sets of MARDA_DATA the
-development half of the tasks is told, one line per task: tasks whose name has an even CRC32. Nothing
-reads a target label. Where a story with class shares fits, the share of the last class is printed as
-well, with its standard error.
+development half of the tasks is told, one line per task: tasks whose name has an even CRC32.
+Nothing reads a target label. Where a story with class shares fits, the share of the last class is
+printed as well, with its standard error.
 """
 
 from __future__ import annotations
@@ -182,7 +182,8 @@ def tell(name: str, folder: Path | None) -> Iterator[str]:
         if shift.prior is not None and any("shares" in story for story in shift.stories):
             prior = shift.prior
             share = f", {100 * prior.target[-1]:.0f} ± {100 * prior.standard_error[-1]:.0f} %"
-        yield f"{task:34} {_kind(shift)}{share} | z {left} | carried {shift.carried:.2f} | {seconds:.1f} s"
+        verdict = f"{_kind(shift)}{share} | z {left} | carried {shift.carried:.2f}"
+        yield f"{task:34} {verdict} | {seconds:.1f} s"
 
 
 def _kind(shift: Shift) -> str:

@@ -168,7 +168,7 @@ def confusion_prior(P_source: Any, codes: Any, P_target: Any) -> Array:
     return fit_simplex(per_class, P_target.mean(0))
 
 
-def fit_simplex(parts: Array, whole: Array) -> Array:
+def fit_simplex(parts: Any, whole: Any) -> Array:
     """Shares π ≥ 0 of sum 1 whose mix Σ_c π_c parts_c is nearest to the whole.
 
     Parameters
@@ -320,7 +320,7 @@ def estimate_class_prior(
     return ClassPrior(rho, pi, error, by_confusion, agree)
 
 
-def mixed_folds(by_fold: Sequence[Array]) -> Array:
+def mixed_folds(by_fold: Sequence[Array] | Array) -> Array:
     """Probabilities in which row i is the one of model i modulo their number.
 
     Parameters
@@ -346,7 +346,7 @@ def _check_prior(name: str, prior: Any, n_classes: int) -> Array:
         raise ValueError(
             f"{name} must hold shares (at least 0, of sum 1), got {prior} of sum {prior.sum():.6g}."
         )
-    return prior
+    return np.asarray(prior)
 
 
 def _mean(P: Array) -> Array:

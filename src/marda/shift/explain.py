@@ -30,8 +30,8 @@ KINDS = (
 
 #: Different rows that either domain must have.
 MIN_ROWS = 20
-#: Rows per column that a linear map of all columns needs.
-ROWS_PER_COLUMN = 5
+#: Rows per column, in either domain, that stories about columns need.
+ROWS_PER_COLUMN = {"": 0, "each": 1, "together": 5}
 #: Classes with fewer source rows are left out of shares.
 MIN_CLASS = 3
 #: Draws for a planted shift.
@@ -39,8 +39,9 @@ N_PLANTED = 99
 #: A column has moved where its location or spread differ by more standard errors than this.
 MOVED = 4.0
 #: Columns predict one another in the target as in the source: see `_carried`.
-CARRIED = 0.5
-LEAST_REDUNDANCY = 0.2
+CARRIED = 0.25
+LEAST_REDUNDANCY = 0.01
+RIDGE = 5.0  # of that prediction, in mean variances
 
 
 @dataclass(frozen=True)
@@ -358,7 +359,7 @@ def _can_test(story: Story, sample: Sample, model: SourceModel | None) -> bool:
     if story.shares and model is None:
         return False
     n, d = min(len(sample.source), len(sample.target)), sample.source.shape[1]
-    return story.columns != "together" or n >= ROWS_PER_COLUMN * d
+    return n >= ROWS_PER_COLUMN[story.columns] * d
 
 
 def _tale(
@@ -413,14 +414,15 @@ def _would_see(sample: Sample, level: float, seed: int) -> bool:
     """
     S = sample.source
     counts = np.bincount(sample.codes)
+    way, by_chance = S.std(0), 0.0
     if np.count_nonzero(counts) > 1:
-        first, second = np.argsort(-counts, kind="stable")[:2]
-        way = S[sample.codes == first].mean(0) - S[sample.codes == second].mean(0)
-    else:
-        way = S.std(0)
+        first, second = (S[sample.codes == c] for c in np.argsort(-counts, kind="stable")[:2])
+        way = first.mean(0) - second.mean(0)
+        # Means of few rows in many columns are far apart by chance.
+        by_chance = float((first.var(0) / len(first) + second.var(0) / len(second)).sum())
     length = float(np.linalg.norm(way))
     along = way / length if length > 0 else np.full(S.shape[1], S.shape[1] ** -0.5)
-    by = max(length / 2, float((S @ along).std()))
+    by = max(np.sqrt(max(length**2 - by_chance, 0.0)) / 2, float((S @ along).std()))
     planted = replace(sample, target=sample.target + by * along)
     fit = fit_story(STORIES[0], planted, 1, seed=seed)
     return judge_story(fit, planted, None, n_draws=N_PLANTED, seed=seed).p_value <= level
@@ -453,18 +455,16 @@ def _moves(
 def _carried(sample: Sample) -> float:
     """How much of what columns tell of one another in the source they tell in the target.
 
-    With Ω the inverse of the ridged covariance of half of the source's rows, the error of predicting
-    column j from the others is (x Ω)_j / Ω_jj. R² of it on the other half and on the target, each
-    about its own mean; their ratio, and 0 where columns hardly predict one another at all.
+    With Ω the inverse of the ridged covariance of half of the source's rows, the error of
+    predicting column j from the others is (x Ω)_j / Ω_jj. R² of it on the other half and on the
+    target, each about its own mean; their ratio, and 0 where columns hardly predict one another.
     """
     S, T = sample.source, sample.target
-    if S.shape[1] > 400:  # the columns that vary most: enough to tell
-        most = np.argsort(-(S.std(0) * T.std(0)), kind="stable")[:400]
-        S, T = S[:, most], T[:, most]
     half = len(S) // 2
     first, second = S[:half] - S[:half].mean(0), S[half:] - S[half:].mean(0)
     cov = first.T @ first / half
-    inverse = np.linalg.inv(cov + (S.shape[1] / half + 0.05) * np.trace(cov) / len(cov) * np.eye(len(cov)))
+    cov.flat[:: len(cov) + 1] += RIDGE * np.trace(cov) / len(cov)
+    inverse = np.linalg.inv(cov)
 
     def explained(rows: Array) -> float:
         error = rows @ inverse / np.diag(inverse)

@@ -75,9 +75,7 @@ def fit_source_model(rows: Array, codes: Index, *, seed: int) -> SourceModel:
     n_folds = int(min(N_FOLDS, np.bincount(codes).min()))
     splits = list(StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(rows, codes))
     best: tuple[float, SourceModel] | None = None
-    for features, penalties in zip(
-        (None, Features.draw(projected, rng)), PENALTIES, strict=True
-    ):
+    for features, penalties in zip((None, Features.draw(projected, rng)), PENALTIES, strict=True):
         inputs = _inputs(rows, directions, features)
         for penalty in penalties:
             left_out = np.empty((len(rows), int(codes.max()) + 1))
