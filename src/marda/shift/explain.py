@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from marda._order import row_order, seed_of
 from marda.shift.class_prior import ClassPrior, estimate_class_prior
@@ -291,6 +292,8 @@ def explain_shift(
         for fit, result in zip(fits, found, strict=True)
     )
     stories = _simplest(tales)
+    if stories == ("none",) and tales[1].name == "class shares" and tales[1].fits:
+        stories = ("class shares",) if _other_shares(prior, len(known.source), level) else stories
     shift = replace(empty, tales=tales, prior=prior, stories=stories)
     if stories == ("none",):
         if not _would_see(sample, level, seed):
@@ -359,7 +362,7 @@ def _can_test(story: Story, sample: Sample, model: SourceModel | None) -> bool:
     if story.shares and model is None:
         return False
     n, d = min(len(sample.source), len(sample.target)), sample.source.shape[1]
-    return n >= ROWS_PER_COLUMN[story.columns] * d
+    return bool(n >= ROWS_PER_COLUMN[story.columns] * d)
 
 
 def _tale(
@@ -407,6 +410,19 @@ def _simplest(tales: tuple[Tale, ...]) -> tuple[str, ...]:
     return ()
 
 
+def _other_shares(prior: ClassPrior | None, n_source: int, level: float) -> bool:
+    """Whether the estimated shares are not the source's by more than chance.
+
+    A test against this one story sees smaller changes than one against all. Standard errors are
+    themselves estimates: three of them at least, and 1.3 times the quantile for all classes.
+    """
+    if prior is None or not prior.agree:
+        return False
+    here = prior.source * (1 - prior.source) / n_source
+    z = np.abs(prior.target - prior.source) / np.sqrt(prior.standard_error**2 + here + 1e-12)
+    return float(z.max()) > max(3.0, 1.3 * float(norm.isf(level / (2 * len(z)))))
+
+
 def _would_see(sample: Sample, level: float, seed: int) -> bool:
     """Whether a shift that would do harm is seen: rows moved by half the distance of two classes.
 
@@ -422,10 +438,13 @@ def _would_see(sample: Sample, level: float, seed: int) -> bool:
         by_chance = float((first.var(0) / len(first) + second.var(0) / len(second)).sum())
     length = float(np.linalg.norm(way))
     along = way / length if length > 0 else np.full(S.shape[1], S.shape[1] ** -0.5)
-    by = max(np.sqrt(max(length**2 - by_chance, 0.0)) / 2, float((S @ along).std()))
+    distance = float(np.sqrt(max(length**2 - by_chance, 0.0)))
+    # The spread of the target: rows that had no say in the direction.
+    by = max(distance / 2, float((sample.target @ along).std()))
     planted = replace(sample, target=sample.target + by * along)
     fit = fit_story(STORIES[0], planted, 1, seed=seed)
-    return judge_story(fit, planted, None, n_draws=N_PLANTED, seed=seed).p_value <= level
+    found = judge_story(fit, planted, None, n_draws=max(N_PLANTED, int(1 / level)), seed=seed)
+    return found.p_value <= level
 
 
 def _moves(
