@@ -74,6 +74,7 @@ def test_words_that_were_replaced_are_features():
 def test_several_stories_that_fit_are_all_named():
     shift = replace(told(pair(1, n=300, after=0.1, d=3)), stories=("class shares", "moved columns"))
     assert shift.sentence().endswith("both fit, and only labels can tell.")
+    assert shift.weights.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("n_target", [1, 5, 19])

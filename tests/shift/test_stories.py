@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from marda.shift.sampling import draw_sample
-from marda.shift.stories import STORIES, fit_story, judge_story
+from marda.shift.stories import STORIES, fit_story, judge_rivals, judge_story
 from shift.drawn import pair
 from shift.test_class_prior import bayes
 
@@ -15,16 +15,20 @@ STORY = {story.name: story for story in STORIES}
 LEVEL = 0.1  # two of 19 draws: few draws make a quick test
 
 
-def p_value(story, rows, seed=0, n_draws=19):
-    X, y, T = rows
+def known(X, y, T):
+    """A sample, and probabilities that know the source: no class model is tested here."""
     sample = draw_sample(X, y, T)
     own = np.bincount(y) / len(y)
     first = int(np.flatnonzero(sample.columns == 0)[0])
 
-    def posterior(Z):  # in the units of the source; the class model is not what is tested here
-        x = Z[:, [first]] * sample.unit[first] + sample.centre[first]
-        return bayes(x, own)
+    def posterior(Z):
+        return bayes(Z[:, [first]] * sample.unit[first] + sample.centre[first], own)
 
+    return sample, posterior
+
+
+def p_value(story, rows, seed=0, n_draws=19):
+    sample, posterior = known(*rows)
     fit = fit_story(STORY[story], sample, 2, seed=seed)
     return judge_story(fit, sample, posterior, n_draws=n_draws, seed=seed).p_value
 
@@ -103,3 +107,20 @@ def test_a_linear_map_undoes_what_columns_alone_cannot():
     rows = (X, y, T @ (np.eye(4) + 0.8 * root @ root.T))
     assert p_value("moved columns", rows) <= LEVEL
     assert p_value("linear map", rows) > LEVEL
+
+
+@pytest.mark.parametrize(("shift", "column"), [({"after": 0.1}, 0.0), ({}, -1.2)])
+def test_shares_and_a_moved_column_are_told_apart(shift, column):
+    """Both change the mean along the classes by the same."""
+    wrong, right = [], []
+    for seed in range(8):
+        X, y, T = pair(seed, n=150, **shift)
+        T[:, 0] += column
+        sample, posterior = known(X, y, T)
+        moved = fit_story(STORY["moved columns"], sample, 2, seed=seed)
+        found = judge_rivals(moved, sample, posterior, n_draws=19, seed=seed)
+        one, other = found.shares, found.columns
+        right.append(other if column else one)
+        wrong.append(one if column else other)
+    assert np.mean(wrong) < 0.2 < np.mean(right)
+    assert sum(p <= 0.05 for p in right) <= 2

@@ -16,7 +16,7 @@ from marda.shift.class_prior import ClassPrior, estimate_class_prior
 from marda.shift.distance import Comparison
 from marda.shift.sampling import Sample, draw_sample
 from marda.shift.source_model import SourceModel, fit_source_model
-from marda.shift.stories import STORIES, Alignment, Fit, Story, fit_story, judge_story
+from marda.shift.stories import STORIES, Alignment, Fit, Story, fit_story, judge_rivals, judge_story
 
 __all__ = ["KINDS", "Move", "Shift", "Tale", "explain_shift"]
 
@@ -37,6 +37,8 @@ ROWS_PER_COLUMN = {"": 0, "each": 1, "together": 5}
 MIN_CLASS = 3
 #: Draws for a planted shift.
 N_PLANTED = 99
+#: Draws under each of two stories that are held against each other.
+N_RIVALS = 79
 #: A column has moved where its location or spread differ by more standard errors than this.
 MOVED = 4.0
 #: Columns predict one another in the target as in the source: see `_carried`.
@@ -83,7 +85,10 @@ class Tale:
     left : float
         Share of the distance between the domains that the story leaves.
     fits : bool
-        Whether it is not rejected.
+        Whether it is not rejected, neither by `p_value` nor by `rival_p`.
+    rival_p : float or None
+        Where class shares and moved columns both fit by `p_value`: chance that the other explains
+        this much more, if this one is true. Rejected at half the level.
     shares : array of shape (n_classes,) or None
         Class shares of the target in this story, if it changes them.
     factor, offset : arrays or None
@@ -96,6 +101,7 @@ class Tale:
     z: float
     left: float
     fits: bool
+    rival_p: float | None = None
     shares: Array | None = None
     factor: Array | None = None
     offset: Array | None = None
@@ -153,6 +159,13 @@ class Shift:
     def tale(self, name: str) -> Tale | None:
         """The story of that name, if it was tested."""
         return next((tale for tale in self.tales if tale.name == name), None)
+
+    @property
+    def weights(self) -> Array:
+        """How much each of `stories` is to be believed: in proportion to `rival_p`."""
+        found = [self.tale(name) for name in self.stories]
+        chance = np.array([1.0 if t is None or t.rival_p is None else t.rival_p for t in found])
+        return np.asarray(chance / chance.sum()) if len(chance) else chance
 
     @property
     def shares(self) -> Array | None:
@@ -292,6 +305,9 @@ def explain_shift(
         for fit, result in zip(fits, found, strict=True)
     )
     stories = _simplest(tales)
+    if len(stories) == 2 and stories[1] == "moved columns" and model is not None:
+        tales = _rivals(tales, fits, known, model, level, seed)
+        stories = _simplest(tales)
     if stories == ("none",) and tales[1].name == "class shares" and tales[1].fits:
         stories = ("class shares",) if _other_shares(prior, len(known.source), level) else stories
     shift = replace(empty, tales=tales, prior=prior, stories=stories)
@@ -378,7 +394,7 @@ def _tale(
     if fit.alignment is not None:
         factor, offset = _in_units(fit.alignment, sample, n_columns)
     fits = found.p_value > level
-    return Tale(fit.story.name, found.p_value, found.z, left, fits, shares, factor, offset)
+    return Tale(fit.story.name, found.p_value, found.z, left, fits, None, shares, factor, offset)
 
 
 def _in_units(alignment: Alignment, sample: Sample, n_columns: int) -> tuple[Array, Array]:
@@ -408,6 +424,23 @@ def _simplest(tales: tuple[Tale, ...]) -> tuple[str, ...]:
         if fitting:
             return fitting
     return ()
+
+
+def _rivals(
+    tales: tuple[Tale, ...], fits: list[Fit], sample: Sample, model: SourceModel, level: float,
+    seed: int,
+) -> tuple[Tale, ...]:  # fmt: skip
+    """The stories, with class shares and moved columns held against each other."""
+    moved = next(fit for fit in fits if fit.story.name == "moved columns")
+    n_draws = max(N_RIVALS, int(np.ceil(2 / level)) - 1)
+    found = judge_rivals(moved, sample, model, n_draws=n_draws, seed=seed)
+    against = {"class shares": found.shares, "moved columns": found.columns}
+    return tuple(
+        replace(tale, rival_p=against[tale.name], fits=against[tale.name] > level / 2)
+        if tale.name in against
+        else tale
+        for tale in tales
+    )
 
 
 def _other_shares(prior: ClassPrior | None, n_source: int, level: float) -> bool:
