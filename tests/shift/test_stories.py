@@ -117,10 +117,25 @@ def test_shares_and_a_moved_column_are_told_apart(shift, column):
         X, y, T = pair(seed, n=150, **shift)
         T[:, 0] += column
         sample, posterior = known(X, y, T)
-        moved = fit_story(STORY["moved columns"], sample, 2, seed=seed)
-        found = judge_rivals(moved, sample, posterior, n_draws=19, seed=seed)
+        found = judge_rivals(sample, posterior, n_draws=19, seed=seed)
         one, other = found.shares, found.columns
         right.append(other if column else one)
         wrong.append(one if column else other)
     assert np.mean(wrong) < 0.2 < np.mean(right)
     assert sum(p <= 0.05 for p in right) <= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shift", "column"),
+    [({"after": 0.1}, 0.0), ({"before": 0.9, "after": 0.1}, 0.0), ({}, 1.0), ({"by": 0.3}, 0.0)],
+)
+def test_the_level_holds_between_rivals(shift, column):
+    is_shares = "after" in shift
+    rejections = 0
+    for seed in range(200):
+        X, y, T = pair(seed, n=150, d=6, **shift)
+        T[:, 0] += column
+        found = judge_rivals(*known(X, y, T), n_draws=19, seed=seed)
+        rejections += (found.shares if is_shares else found.columns) <= LEVEL
+    assert rejections <= 1.5 * LEVEL * 200

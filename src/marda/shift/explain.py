@@ -306,7 +306,7 @@ def explain_shift(
     )
     stories = _simplest(tales)
     if len(stories) == 2 and stories[1] == "moved columns" and model is not None:
-        tales = _rivals(tales, fits, known, model, level, seed)
+        tales = _rivals(tales, known, model, level, seed)
         stories = _simplest(tales)
     if stories == ("none",) and tales[1].name == "class shares" and tales[1].fits:
         stories = ("class shares",) if _other_shares(prior, len(known.source), level) else stories
@@ -427,13 +427,11 @@ def _simplest(tales: tuple[Tale, ...]) -> tuple[str, ...]:
 
 
 def _rivals(
-    tales: tuple[Tale, ...], fits: list[Fit], sample: Sample, model: SourceModel, level: float,
-    seed: int,
-) -> tuple[Tale, ...]:  # fmt: skip
+    tales: tuple[Tale, ...], sample: Sample, model: SourceModel, level: float, seed: int
+) -> tuple[Tale, ...]:
     """The stories, with class shares and moved columns held against each other."""
-    moved = next(fit for fit in fits if fit.story.name == "moved columns")
     n_draws = max(N_RIVALS, int(np.ceil(2 / level)) - 1)
-    found = judge_rivals(moved, sample, model, n_draws=n_draws, seed=seed)
+    found = judge_rivals(sample, model, n_draws=n_draws, seed=seed)
     against = {"class shares": found.shares, "moved columns": found.columns}
     return tuple(
         replace(tale, rival_p=against[tale.name], fits=against[tale.name] > level / 2)

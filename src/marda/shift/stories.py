@@ -39,6 +39,8 @@ N_STEPS = 3
 FIRST_DRAWS, HOPELESS = 39, 8.0
 #: Variance below this, in units of the column, is none.
 FLAT = 1e-8
+#: Moves of fewer squared standard errors than this may be chance.
+CHANCE = 4.0
 
 
 @dataclass(frozen=True)
@@ -210,7 +212,7 @@ class Rivals:
 
 
 def judge_rivals(
-    moved: Fit, sample: Sample, posterior: Callable[[Array], Array], *, n_draws: int, seed: int
+    sample: Sample, posterior: Callable[[Array], Array], *, n_draws: int, seed: int
 ) -> Rivals:
     """Which of two stories explains the target better than it could if the other were true?
 
@@ -220,8 +222,6 @@ def judge_rivals(
 
     Parameters
     ----------
-    moved : Fit
-        Moved columns.
     sample : Sample
         Rows.
     posterior : callable
@@ -244,8 +244,7 @@ def judge_rivals(
         return rows if directions is None else rows @ directions
 
     features = Features.draw(project(S), rng)
-    back = moved.alignment
-    assert back is not None
+    back = _certain(S, T)
 
     def guesses(rows: Array) -> Array:
         P = posterior(rows)
@@ -387,6 +386,22 @@ def _align(S: Array, T: Array, columns: str) -> Alignment:
     there = _Moments.of_rows(winsorised(S), columns)
     there = _Moments(there.mean[None], there.second[None])
     return _Moments.of_rows(winsorised(T), columns).map_to(there, np.ones(1))
+
+
+def _certain(S: Array, T: Array) -> Alignment:
+    """The map of single columns, with moves shrunk by what may be chance.
+
+    Rows drawn by the fitted map itself would have its errors on top of their own.
+    """
+    here, there = winsorised(T), winsorised(S)
+    centre, spread = there.mean(0), np.maximum(there.std(0), np.sqrt(FLAT))
+    n = 1 / (1 / len(S) + 1 / len(T))
+    by = (here.mean(0) - centre) / spread
+    stretch = np.log(np.maximum(here.std(0), np.sqrt(FLAT)) / spread)
+    by = by * np.maximum(0, 1 - CHANCE / np.maximum(by**2 * n, 1e-30))
+    stretch = stretch * np.maximum(0, 1 - CHANCE / np.maximum(2 * stretch**2 * n, 1e-30))
+    factor = np.exp(-stretch)
+    return Alignment(factor, centre - factor * (centre + by * spread))
 
 
 def _chain(first: Alignment, then: Alignment) -> Alignment:
