@@ -89,6 +89,8 @@ class Tale:
     rival_p : float or None
         Where class shares and moved columns both fit by `p_value`: chance that the other explains
         this much more, if this one is true. Rejected at half the level.
+    weight : float
+        How likely it makes what was found, against its rival; 1 where it has none.
     shares : array of shape (n_classes,) or None
         Class shares of the target in this story, if it changes them.
     factor, offset : arrays or None
@@ -102,6 +104,7 @@ class Tale:
     left: float
     fits: bool
     rival_p: float | None = None
+    weight: float = 1.0
     shares: Array | None = None
     factor: Array | None = None
     offset: Array | None = None
@@ -162,10 +165,9 @@ class Shift:
 
     @property
     def weights(self) -> Array:
-        """How much each of `stories` is to be believed: in proportion to `rival_p`."""
-        found = [self.tale(name) for name in self.stories]
-        chance = np.array([1.0 if t is None or t.rival_p is None else t.rival_p for t in found])
-        return np.asarray(chance / chance.sum()) if len(chance) else chance
+        """How much each of `stories` is to be believed, of sum 1: by their likelihoods."""
+        weights = np.array([tale.weight for tale in self.tales if tale.name in self.stories])
+        return weights / weights.sum() if len(weights) else weights
 
     @property
     def shares(self) -> Array | None:
@@ -394,7 +396,9 @@ def _tale(
     if fit.alignment is not None:
         factor, offset = _in_units(fit.alignment, sample, n_columns)
     fits = found.p_value > level
-    return Tale(fit.story.name, found.p_value, found.z, left, fits, None, shares, factor, offset)
+    return Tale(
+        fit.story.name, found.p_value, found.z, left, fits, None, 1.0, shares, factor, offset
+    )
 
 
 def _in_units(alignment: Alignment, sample: Sample, n_columns: int) -> tuple[Array, Array]:
@@ -432,13 +436,19 @@ def _rivals(
     """The stories, with class shares and moved columns held against each other."""
     n_draws = max(N_RIVALS, int(np.ceil(2 / level)) - 1)
     found = judge_rivals(sample, model, n_draws=n_draws, seed=seed)
-    against = {"class shares": found.shares, "moved columns": found.columns}
-    return tuple(
-        replace(tale, rival_p=against[tale.name], fits=against[tale.name] > level / 2)
-        if tale.name in against
-        else tale
-        for tale in tales
-    )
+    shares = found.odds / (1 + found.odds)
+    against = {
+        "class shares": (found.shares, shares),
+        "moved columns": (found.columns, 1 - shares),
+    }
+
+    def with_rival(tale: Tale) -> Tale:
+        if tale.name not in against:
+            return tale
+        p, weight = against[tale.name]
+        return replace(tale, rival_p=p, weight=weight, fits=p > level / 2)
+
+    return tuple(with_rival(tale) for tale in tales)
 
 
 def _other_shares(prior: ClassPrior | None, n_source: int, level: float) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from marda.shift.class_prior import adjust_probabilities, em_prior, fit_simplex
 from marda.shift.distance import Comparison, Features, compare, leading_directions
@@ -205,10 +206,13 @@ class Rivals:
         Chance that columns explain this much more than shares, or yet more, if shares are true.
     columns : float
         Chance that shares explain this much more than columns, or yet more, if columns are true.
+    odds : float
+        Likelihood of the difference if shares are true over that if columns are; normal draws.
     """
 
     shares: float
     columns: float
+    odds: float
 
 
 def judge_rivals(
@@ -275,9 +279,12 @@ def judge_rivals(
         dealt = rng.permutation(len(pool))
         target = (undone[dealt[ns:]] - back.offset) / back.factor
         if_columns.append(difference(undone[dealt[:ns]], classes[dealt[:ns]], target))
+    one, other = np.array(if_shares), np.array(if_columns)
+    likelihood = [norm.logpdf(observed, d.mean(), d.std() + 1e-12) for d in (one, other)]
     return Rivals(
-        float((1 + np.sum(np.array(if_shares) <= observed)) / (n_draws + 1)),
-        float((1 + np.sum(np.array(if_columns) >= observed)) / (n_draws + 1)),
+        float((1 + np.sum(one <= observed)) / (n_draws + 1)),
+        float((1 + np.sum(other >= observed)) / (n_draws + 1)),
+        float(np.exp(np.clip(likelihood[0] - likelihood[1], -50, 50))),
     )
 
 
