@@ -173,7 +173,8 @@ class MDAClassifier(ClassifierMixin, BaseMDA):
         y : array of shape (n_rows,)
             Labels; target rows may carry the mark `unlabeled`, NaN or None.
         sample_domain : array of int of shape (n_rows,), default=None
-            At least 0 for a source, below 0 for a target. None: one domain, no domain terms.
+            At least 0 for a source, below 0 for a target. None: one domain, no domain terms;
+            marks in y are then refused.
 
         Returns
         -------

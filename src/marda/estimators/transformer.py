@@ -90,7 +90,8 @@ class MDA(BaseMDA):
         y : array of shape (n_rows,), default=None
             Labels; target rows may carry the mark. Only joint methods and "C" read them.
         sample_domain : array of int of shape (n_rows,), default=None
-            At least 0 for a source, below 0 for a target. None: one domain, no domain terms.
+            At least 0 for a source, below 0 for a target. None: one domain, no domain terms;
+            marks in y are then refused.
 
         Returns
         -------

@@ -285,7 +285,8 @@ def render(outcome: dict[str, Any]) -> str:
                 f"not measured | {figures['error']} |"
             )
             continue
-        holds = "yes" if result["holds"] else "**no**"
+        bound = result["at_least"] is not None or result["at_most"] is not None
+        holds = ("yes" if result["holds"] else "**no**") if bound else "–"
         lines.append(
             f"| {result['title']} | {result['reference']} | {figures['ratio']:.3g} | "
             f"{_bound(result)} | {holds} | {_detail(figures)} |"
