@@ -8,6 +8,8 @@ import time
 import pytest
 
 from marda import cli
+from marda.cli._common import FORMATS
+from marda.io import FORMATS as READERS
 
 COMMANDS = (
     "demo",
@@ -34,6 +36,11 @@ def run_cli(*args, **environment):
         timeout=60,
         check=False,
     )
+
+
+def test_formats_are_those_that_are_read():
+    """The command line has a copy of their names: help must not wait for the readers."""
+    assert tuple(READERS) == FORMATS
 
 
 @pytest.mark.parametrize("command", [(), *((c,) for c in COMMANDS)])
