@@ -46,6 +46,19 @@ def test_help_loads_nothing_heavy():
     assert fresh("-c", code).endswith("loaded: set()\n")
 
 
+@pytest.mark.parametrize(
+    "first", ["marda", "marda.noise_paths", "marda.noise_paths.path", "marda.selection"]
+)
+def test_noise_path_is_a_function_whatever_is_imported_first(first):
+    code = (
+        f"import {first}, marda; marda.noise_path; import marda.noise_paths.path, marda.selection"
+    )
+    code += (
+        "; from marda import noise_path; print(noise_path.__name__, len(marda.noise_path([[1.0]])))"
+    )
+    assert fresh("-c", code).strip() == "noise_path 19"
+
+
 def test_runs_as_a_module():
     assert fresh("-m", "marda", "--version").startswith("marda ")
     assert "commands:" in fresh("-m", "marda", "--help")

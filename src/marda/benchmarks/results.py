@@ -13,15 +13,17 @@ from typing import TypedDict, Unpack
 
 from marda.benchmarks import leaderboard as boards
 from marda.benchmarks import render
+from marda.benchmarks.halves import HalfLine, half_lines, halves_grid
 from marda.benchmarks.leaderboard import Leaderboard
 from marda.benchmarks.plan import BENCHMARKS, MODELS, TABLES, Request, Spec, TableName, belongs
 from marda.benchmarks.runner import Executor, Progress, RunReport, run
 from marda.benchmarks.store import ResultRow, Store, StoreError
 from marda.benchmarks.tables import Finding, Table, build_table, check_findings
 
-__all__ = ["STORE", "Results", "RunOptions", "failure_lines", "read_results", "reproduce"]
+__all__ = ["HALVES", "STORE", "Results", "RunOptions", "failure_lines", "read_results", "reproduce"]
 
 STORE = "results.sqlite"
+HALVES = "Development and report halves"
 
 
 class RunOptions(TypedDict, total=False):
@@ -50,6 +52,8 @@ class Results:
     report: RunReport | None = None
     """What this call did; None where rows were only read."""
     files: tuple[Path, ...] = ()
+    halves: tuple[HalfLine, ...] = ()
+    """Collections of tasks, development and report halves apart."""
 
 
 def reproduce(
@@ -75,12 +79,14 @@ def reproduce(
     if request.settings == "auto":
         found = boards.leaderboards(specs, rows)
         notes, checks = tuple(boards.notes(specs)), tuple(boards.checks(found, every))
-        text = _leaderboard_page(found, checks, notes, failures, render.time_text(rows, report))
+        lines = half_lines(specs, rows)
+        times = render.time_text(rows, report)
+        text = _leaderboard_page(found, lines, checks, notes, failures, times)
         files: tuple[Path, ...] = (
             render.write_text(out / "auto.md", text),
             render.write_text(out / "auto.csv", render.rows_csv(rows)),
         )
-        return Results((), found, (), rows, failures, notes, checks, report, files)
+        return Results((), found, (), rows, failures, notes, checks, report, files, lines)
     tables = tuple(build_table(name, s, rows) for name, s in request.tables(present).items())
     findings = check_findings(every, specs[0].variant, specs[0].task.preprocessing)
     files = (
@@ -114,6 +120,7 @@ def read_results(folder: Path) -> Results:
         rows,
         failures,
         tuple(boards.notes(auto)) if auto else (),
+        halves=half_lines(auto, rows),
     )
 
 
@@ -158,6 +165,7 @@ def _tables_page(
 
 def _leaderboard_page(
     found: Sequence[Leaderboard],
+    halves: Sequence[HalfLine],
     checks: Sequence[str],
     notes: Sequence[str],
     failures: Sequence[ResultRow],
@@ -165,6 +173,8 @@ def _leaderboard_page(
 ) -> str:
     lines = ["# auto next to the alternatives", ""]
     lines += [*render.markdown_lines(boards.summary_grid(found)), ""]
+    if halves:
+        lines += [f"## {HALVES}", "", *render.markdown_lines(halves_grid(halves)), ""]
     lines += [*checks, ""]
     for board in found:
         lines += [f"## {board.heading}", ""]

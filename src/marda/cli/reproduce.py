@@ -29,7 +29,12 @@ def register(commands: Any) -> None:
         metavar="T",
         help="us, sup, ss, off31, surf or all (default)",
     )
-    add("--datasets", nargs="+", metavar="D", help="oc10, off31, amt, oc10-surf, oc10-decaf6, …")
+    add(
+        "--datasets",
+        nargs="+",
+        metavar="D",
+        help="oc10, off31, amt, …; auto: also skada-bench, tables, …",
+    )
     add(
         "--models",
         nargs="+",
@@ -37,7 +42,7 @@ def register(commands: Any) -> None:
         help="BL, MCF, S1, S1M, S1D, S1C, J12, …; under auto also auto, source-only, CORAL, …",
     )
     add("--classifiers", nargs="+", metavar="C", help="nn, dscm, ridge; under auto also svm, …")
-    add("--tasks", nargs="+", metavar="S-T", help="only these, such as books-dvd")
+    add("--tasks", nargs="+", metavar="S-T", help="only these, such as books-dvd or 'one row'")
     add("--preprocessing", metavar="P", help="paper (default; under auto log-tf for amt) or log-tf")
     add(
         "--settings",
@@ -52,7 +57,13 @@ def register(commands: Any) -> None:
         metavar="K=V",
         help="change settings: ridge_class=10 (rows are kept apart)",
     )
-    add("--draws", type=positive, default=20, metavar="N", help="draws of sup, ss, surf (20)")
+    add(
+        "--draws",
+        type=positive,
+        default=20,
+        metavar="N",
+        help="draws of sup, ss, surf; splits, seeds (20)",
+    )
     add("--data", type=Path, metavar="DIR", help="folder of the data (default: MARDA_DATA)")
     add(
         "--out",
@@ -113,14 +124,17 @@ def _print_tables(results: Results) -> list[str]:
 
 def _print_leaderboards(results: Results) -> list[str]:
     """Print marda's own choice next to the alternatives; also why rows failed."""
+    from marda.benchmarks.halves import halves_grid
     from marda.benchmarks.leaderboard import leaderboard_grid, summary_grid
     from marda.benchmarks.render import align, print_section
-    from marda.benchmarks.results import failure_lines
+    from marda.benchmarks.results import HALVES, failure_lines
 
     for board in results.leaderboards:
         print_section(board.heading, align(leaderboard_grid(board), rule=True))
     summary = align(summary_grid(results.leaderboards), rule=True)
     print_section("auto next to the alternatives, means over tasks", summary)
+    if results.halves:
+        print_section(HALVES, align(halves_grid(results.halves), rule=True))
     if results.checks:
         print_section("Checks", results.checks)
     print_section("Notes", results.notes)

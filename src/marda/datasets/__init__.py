@@ -1,7 +1,8 @@
 """Data sets of domain adaptation: embedded, benchmarks from files, generated.
 
 ``load("sentiment-snippets")`` needs nothing; benchmarks are read from the folder that
-``MARDA_DATA`` or ``path`` names; `make_shift` generates domains whose best accuracy is known.
+``MARDA_DATA`` or ``path`` names; `make_shift` generates domains whose best accuracy is known, and
+`make_case` situations of which it is known what differs.
 """
 
 from marda.datasets.base import (
@@ -14,6 +15,14 @@ from marda.datasets.base import (
     MissingData,
     Task,
 )
+from marda.datasets.collections import (
+    COLLECTIONS,
+    Collection,
+    ExplainedDataset,
+    make_case,
+    named_task,
+)
+from marda.datasets.collections.shift import ShiftedDataset, make_shift
 from marda.datasets.download import download
 from marda.datasets.protocols import (
     draw_per_class,
@@ -24,15 +33,17 @@ from marda.datasets.protocols import (
 )
 from marda.datasets.readers import Location
 from marda.datasets.registry import FileCheck, check, fetch, load, locate, names
-from marda.datasets.shift import ShiftedDataset, make_shift
 from marda.datasets.tasks import make_task, sampled_task
 
 __all__ = [
+    "COLLECTIONS",
     "ChecksumError",
+    "Collection",
     "DataError",
     "Dataset",
     "Domain",
     "DownloadError",
+    "ExplainedDataset",
     "FileCheck",
     "FormatError",
     "Location",
@@ -46,9 +57,11 @@ __all__ = [
     "l2_rows",
     "load",
     "locate",
+    "make_case",
     "make_shift",
     "make_task",
     "most_frequent",
+    "named_task",
     "names",
     "sampled_task",
     "surf_rows",

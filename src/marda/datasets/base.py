@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Rows: TypeAlias = Any  # dense ndarray or scipy CSR matrix; scipy ships no types
-Kind = Literal["image", "surf", "text", "generated"]
+Kind = Literal["image", "surf", "text", "generated", "table"]
 Part = Literal["all", "train", "test"]
 Setting = Literal["US", "SUP", "SS"]
 
@@ -127,14 +127,17 @@ class Dataset:
         Class names; ``y == i`` means ``names[i]``.
     licence, citation, notes : str
         Terms, whom to cite, and what a reader of figures must know.
-    kind : {"image", "surf", "text", "generated"}
-        Which protocol of `marda.datasets.protocols` prepares the rows.
+    kind : {"image", "surf", "text", "generated", "table"}
+        Which protocol of `marda.datasets.protocols` prepares the rows; those of tables and
+        generated ones are taken as they are.
     files : tuple of Path
         What the rows are read from.
     known : mapping of str to str
         SHA-256 by file name, for files whose content is known.
     identity : str
         Stands for the content where there are no files (generated data).
+    own_pairs : tuple of (str, str), or None
+        The pairs that share features, where not all do.
     """
 
     name: str
@@ -148,6 +151,7 @@ class Dataset:
     known: Mapping[str, str] = field(default_factory=dict, repr=False)
     identity: str = field(default="", repr=False)
     read_feature_names: Callable[[], tuple[str, ...]] | None = field(default=None, repr=False)
+    own_pairs: tuple[tuple[str, str], ...] | None = field(default=None, repr=False)
 
     def __getitem__(self, domain: str) -> Domain:
         """Return one domain; an unknown name says which there are."""
@@ -189,8 +193,8 @@ class Dataset:
                 )
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """All ordered (source, target) pairs: 12 for four domains."""
-        return tuple(permutations(self.domains, 2))
+        """All ordered (source, target) pairs, 12 for four domains; or the data set's own."""
+        return tuple(permutations(self.domains, 2)) if self.own_pairs is None else self.own_pairs
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from marda.datasets import amt, sentiment_snippets
+from marda.datasets import amt, sentiment_snippets, skada_bench
 from marda.datasets.base import DataError, Dataset, known_sha256
 from marda.datasets.download import Progress, download
 from marda.datasets.oc10 import OC10
@@ -30,7 +30,7 @@ def names() -> tuple[str, ...]:
 
     A bare ``oc10`` or ``off31`` stands for the first kind of features that is found.
     """
-    found = [sentiment_snippets.NAME, amt.FAMILY]
+    found = [sentiment_snippets.NAME, amt.FAMILY, skada_bench.NAME]
     for family in _IMAGES.values():
         found += [family.name, *(f"{family.name}-{variant}" for variant in family.variants)]
     return tuple(found)
@@ -62,7 +62,12 @@ def load(name: str, path: str | os.PathLike[str] | None = None, *, verify: bool 
     family, variant = _parse(name)
     if family == sentiment_snippets.NAME:
         return sentiment_snippets.load()
-    dataset = amt.load(path) if family == amt.FAMILY else _IMAGES[family].load(variant, path)
+    if family == amt.FAMILY:
+        dataset = amt.load(path)
+    elif family == skada_bench.NAME:
+        dataset = skada_bench.load(path)
+    else:
+        dataset = _IMAGES[family].load(variant, path)
     if verify:
         dataset.verify()
     return dataset
@@ -88,7 +93,11 @@ def locate(name: str, path: str | os.PathLike[str] | None = None) -> Location:
         file = sentiment_snippets.FILE
         layout = Layout("embedded", {"all": (file.name,)})
         return Location(name, (file.parent,), layout, {"all": file}, (layout,))
-    return amt.locate(path) if family == amt.FAMILY else _IMAGES[family].locate(variant, path)
+    if family == amt.FAMILY:
+        return amt.locate(path)
+    if family == skada_bench.NAME:
+        return skada_bench.locate(path)
+    return _IMAGES[family].locate(variant, path)
 
 
 def check(name: str, path: str | os.PathLike[str] | None = None) -> tuple[FileCheck, ...]:
@@ -158,7 +167,7 @@ def _parse(name: str) -> tuple[str, str | None]:
     """Split a name into family and variant; an unknown one says which there are."""
     if name not in names():
         raise DataError(f"Unknown data set {name!r}: choose from {', '.join(names())}.")
-    if name in (sentiment_snippets.NAME, amt.FAMILY):
+    if name in (sentiment_snippets.NAME, amt.FAMILY, skada_bench.NAME):
         return name, None
     family, _, variant = name.partition("-")
     return family, variant or None
@@ -168,4 +177,6 @@ def _known(family: str) -> dict[str, str]:
     """Return the checksums known for a family."""
     if family == sentiment_snippets.NAME:
         return {sentiment_snippets.FILE.name: sentiment_snippets.SHA256}
+    if family == skada_bench.NAME:
+        return dict(skada_bench.KNOWN)
     return dict(amt.KNOWN if family == amt.FAMILY else _IMAGES[family].known)

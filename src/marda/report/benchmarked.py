@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from marda.benchmarks.halves import HalfLine, halves_grid
 from marda.benchmarks.leaderboard import Entry, Leaderboard, checks
 from marda.benchmarks.plan import BENCHMARKS, CLASSIFIERS, MODELS
 from marda.benchmarks.render import time_lines
-from marda.benchmarks.results import Results
+from marda.benchmarks.results import HALVES, Results
 from marda.benchmarks.store import ResultRow
 from marda.benchmarks.tables import Block, Cell, Column, Finding, Table
 from marda.diagnostics.intervals import counted, signed
@@ -30,6 +31,8 @@ def benchmarked_page(results: Results) -> str:
         sections.append(_findings(results.findings))
     if results.tables:
         sections += _tasks(results.rows)
+    if results.halves:
+        sections.append(_halves(results.halves))
     sections += _boards(results.leaderboards, results.notes)
     problems = _problems(results)
     if problems:
@@ -285,9 +288,16 @@ def _auto_verdict(boards: Sequence[Leaderboard]) -> Verdict | None:
     ]
     return benchmark_verdict(
         gains,
-        "What marda chooses by itself, without a target label, against a ridge classifier that "
-        "knows the source only.",
+        "What marda chooses by itself, without a target label, against a classifier that knows "
+        "the source only.",
     )
+
+
+def _halves(lines: Sequence[HalfLine]) -> Section:
+    header, *rows = halves_grid(lines)
+    cells: list[Cells] = [[*row] for row in rows]
+    name = "Tasks that may settle constants, and tasks that may not; a click sorts."
+    return Section(HALVES, (table(name, ("tasks of", *header[1:]), cells),))
 
 
 def _boards(boards: Sequence[Leaderboard], notes: Sequence[str]) -> list[Section]:
@@ -300,25 +310,24 @@ def _boards(boards: Sequence[Leaderboard], notes: Sequence[str]) -> list[Section
 
 
 def _board(board: Leaderboard) -> Section:
-    heads = [pair.replace("-", " → ") for pair in board.pairs]
     cells = [
-        (entry.label, _short(pair), value, f"{value:.1f}")
+        (entry.label, head, value, f"{value:.1f}")
         for entry in board.entries
-        for pair, value in zip(board.pairs, entry.values, strict=True)
+        for head, value in zip(board.heads, entry.values, strict=True)
         if value is not None
     ]
+    down, across = "method", "task"
+    if board.evaluation.by_halves:  # many tasks, few methods
+        cells = [(head, label, value, text) for label, head, value, text in cells]
+        down, across = across, down
     name = f"{board.heading}, by method and task."
     rows: list[Cells] = [_line(entry) for entry in board.entries]
-    header = ("method", "kind", "mean", *heads, "fit", "memory")
+    header = ("method", "kind", "mean", *board.titles, "fit", "memory")
     whole = table("The same with means, times and memory; a click sorts.", header, rows)
     if not cells:
         return Section(board.heading, (whole,))
-    spec = charts.heat_map(cells, down="method", across="task", value="percent", cell=24)
+    spec = charts.heat_map(cells, down=down, across=across, value="percent", cell=24)
     return Section(board.heading, (Chart(spec, name, ""), whole))
-
-
-def _short(pair: str) -> str:
-    return "→".join(end[0].upper() for end in pair.split("-"))
 
 
 def _line(entry: Entry) -> Cells:

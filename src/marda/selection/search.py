@@ -35,7 +35,7 @@ from marda.estimators import MDAClassifier
 from marda.estimators.classifier import fit_rows
 from marda.estimators.fitting import Shared
 from marda.estimators.model import TrainingRows
-from marda.selection.candidates import SHARED, PathCandidates, on_path, path_bytes
+from marda.noise_paths import SHARED, PathCandidates, on_path, path_bytes
 from marda.selection.ensemble import Member, spread_of
 from marda.selection.inputs import Inputs, make_inputs
 from marda.selection.scorers import get_criterion
@@ -338,9 +338,8 @@ def _scores_on(candidates: list[Candidate], rows: Any, trials: Trials) -> list[M
         first = {**defaults, **candidates[places[0]].parameters}
         shared_values = {name: first[name] for name in SHARED}
         path = PathCandidates(rows, trials.labels, trials.domain, **shared_values)
-        near = [k for k in places if path.close(candidates[k].parameters)]
-        scored = path.scores([candidates[k].parameters for k in near], target)
-        found |= dict(zip(near, scored, strict=True))
+        scored = path.scores([candidates[k].parameters for k in places], target)
+        found |= dict(zip(places, scored, strict=True))
     factors = Shared()
     for k, one in enumerate(candidates):
         if k not in found:

@@ -13,7 +13,8 @@ from sklearn.linear_model import RidgeClassifier
 
 import marda
 from marda import datasets
-from marda.benchmarks import execute, peers
+from marda.benchmarks import execute
+from marda.benchmarks.peers import systems
 from marda.benchmarks.plan import PEERS, plan_leaderboard
 
 SPECS = plan_leaderboard(benchmarks=["oc10-surf"], tasks=["dslr-webcam"])
@@ -118,7 +119,7 @@ def test_peers_do_what_their_pipelines_do(task, wrap):
     }
     for fitted in found:
         assert fitted.predicted is not None, fitted.message
-        classifier = peers.classifier(fitted.spec.classifier)
+        classifier = systems.classifier(fitted.spec.classifier)
         with sklearn.config_context(enable_metadata_routing=True):
             pipe = skada.make_da_pipeline(adapters[fitted.spec.model], classifier)
             pipe.fit(X, y.copy(), sample_domain=domain)
@@ -129,22 +130,22 @@ def test_peers_do_what_their_pipelines_do(task, wrap):
 def test_wide_rows_are_cut_and_few_rows_lose_nothing(task, monkeypatch):
     pytest.importorskip("skada")
     X, y, domain = marda.pack(task.X_source, task.y_source, task.X_target)
-    rows = peers.Rows(X, y, domain, task.X_test)
-    monkeypatch.setattr(peers, "MAX_DIRECTIONS", 5)
-    assert peers.narrow_rows(rows).X.shape == (140, 5)
-    monkeypatch.setattr(peers, "MAX_DIRECTIONS", 29)
+    rows = systems.Rows(X, y, domain, task.X_test)
+    monkeypatch.setattr(systems, "MAX_DIRECTIONS", 5)
+    assert systems.narrow_rows(rows).X.shape == (140, 5)
+    monkeypatch.setattr(systems, "MAX_DIRECTIONS", 29)
     few = replace(rows, X=X[:20], y=y[:20], domain=domain[:20])
-    narrow = peers.narrow_rows(few)
+    narrow = systems.narrow_rows(few)
     assert narrow.X.shape == (20, 20)
     np.testing.assert_allclose(narrow.X @ narrow.X.T, X[:20] @ X[:20].T, atol=1e-8)
 
 
 def test_transport_draws_from_large_domains(task, monkeypatch):
     X, y, domain = marda.pack(task.X_source, task.y_source, task.X_target)
-    monkeypatch.setattr(peers, "MAX_TRANSPORT_ROWS", 25)
-    drawn = peers.draw_rows(peers.Rows(X, y, domain, task.X_test))
+    monkeypatch.setattr(systems, "MAX_TRANSPORT_ROWS", 25)
+    drawn = systems.draw_rows(systems.Rows(X, y, domain, task.X_test))
     assert (drawn.domain >= 0).sum() == (drawn.domain < 0).sum() == 25
-    again = peers.draw_rows(peers.Rows(X, y, domain, task.X_test))
+    again = systems.draw_rows(systems.Rows(X, y, domain, task.X_test))
     np.testing.assert_array_equal(drawn.X, again.X)
 
 
@@ -172,3 +173,62 @@ def test_an_ordinary_ridge_on_denoised_rows(task):
     assert alone.predicted is not None, alone.message
     np.testing.assert_array_equal(both["ridge10"], alone.predicted)
     assert set(both) == {"ridge", "ridge10"}
+
+
+# Tables -------------------------------------------------------------------------------------------
+
+
+def named_specs(name, benchmark="generated"):
+    return plan_leaderboard(benchmarks=[benchmark], tasks=[name])
+
+
+def test_source_only_models_of_a_collection_know_their_folds():
+    specs = [s for s in named_specs("same d=10") if s.model == "source-only"]
+    task = execute.load_task(specs[0].task, None)
+    found = list(execute.fit_methods(task, specs))
+    assert [f.spec.classifier for f in found] == ["ridge", "logistic", "forest"]
+    for fitted in found:
+        assert 75 < fitted.params["source_folds"] < 100
+        assert np.mean(fitted.predicted == task.y_test) > 0.8
+    assert len({f.params["source_folds"] for f in found}) > 1
+
+
+def test_folds_see_the_source_alone():
+    (spec,) = (s for s in named_specs("moved") if s.classifier == "ridge")
+    task = execute.load_task(spec.task, None)
+    (one,) = execute.fit_methods(task, [spec])
+    other = replace(task, X_target=task.X_target + 100, y_test=1 - task.y_test)
+    (two,) = execute.fit_methods(other, [spec])
+    assert one.params == two.params
+
+
+def test_classes_weigh_alike_where_they_count_alike():
+    plain, alike = (
+        systems.column_classifier("ridge", m) for m in ("accuracy", "balanced_accuracy")
+    )
+    rng = np.random.default_rng(0)
+    y = (np.arange(300) < 30).astype(int)
+    X = rng.normal(size=(300, 2)) + y[:, None]
+    assert plain.fit(X, y).predict(X).mean() < 0.05
+    assert alike.fit(X, y).predict(X).mean() > 0.15
+    with pytest.raises(ValueError, match="choose ridge, logistic or forest"):
+        systems.column_classifier("svm", "accuracy")
+
+
+def test_folds_need_two_rows_of_a_class():
+    model = systems.column_classifier("ridge", "accuracy")
+    X, y = np.arange(12.0)[:, None], np.r_[np.zeros(9, int), 1, 1, 1]
+    assert 0 <= systems.source_folds(model, X, y, "accuracy") <= 1
+    with pytest.raises(ValueError, match="a class has 1 labelled row"):
+        systems.source_folds(model, X[:10], y[:10], "accuracy")
+
+
+@pytest.mark.parametrize("told", [{}, {"expected_interval": (0.4, 0.9)}])
+def test_what_auto_expects_of_itself_is_kept(monkeypatch, told):
+    monkeypatch.setattr(FakeCV, "calibration_", {**FakeCV.calibration_, **told})
+    monkeypatch.setattr(marda, "MDAClassifierCV", FakeCV)
+    specs = [s for s in named_specs("five rows") if s.model == "auto"]
+    (fitted,) = execute.fit_methods(execute.load_task(specs[0].task, None), specs)
+    assert fitted.params["expected"] == pytest.approx(70)
+    bounds = fitted.params.get("expected_low"), fitted.params.get("expected_high")
+    assert bounds == (pytest.approx((40, 90)) if told else (None, None))

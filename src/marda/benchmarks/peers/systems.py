@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from marda._memory import available_memory, format_bytes
 
 __all__ = [
+    "FOLDS",
     "MAX_DIRECTIONS",
     "MAX_TRANSPORT_ROWS",
     "NOTES",
@@ -24,8 +25,10 @@ __all__ = [
     "Rows",
     "adapt_rows",
     "classifier",
+    "column_classifier",
     "draw_rows",
     "narrow_rows",
+    "source_folds",
 ]
 
 MAX_DIRECTIONS = 1000
@@ -34,6 +37,8 @@ directions of the task's rows (exact where the task has fewer rows than this).""
 MAX_TRANSPORT_ROWS = 3000
 """Exact transport takes source × target: larger domains are drawn from, with a fixed seed."""
 SUBSPACE = 20
+FOLDS = 5
+"""Of the source rows, by which a source-only model is chosen."""
 NOTES = (
     f"Adapters (skada) see dense rows; rows wider than {MAX_DIRECTIONS} are cut to that many "
     "leading singular directions of the task's rows, in time not counted here. CORAL has a "
@@ -63,6 +68,39 @@ def classifier(name: str) -> Any:
     if name == "ridge":
         return RidgeClassifier(alpha=1.0, class_weight="balanced", tol=1e-8)
     return LinearSVC() if name == "svm" else LogisticRegression(max_iter=1000)
+
+
+def column_classifier(name: str, measure: str) -> Any:
+    """Ridge, logistic regression or a forest of 200 trees, for tables.
+
+    Linear models see standardised columns. Classes weigh alike where the measure lets them.
+    """
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression, RidgeClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    weight = "balanced" if measure == "balanced_accuracy" else None
+    if name == "forest":
+        return RandomForestClassifier(200, class_weight=weight, random_state=0)
+    if name == "ridge":
+        linear = RidgeClassifier(alpha=1.0, class_weight=weight)
+    elif name == "logistic":
+        linear = LogisticRegression(max_iter=3000, class_weight=weight)
+    else:
+        raise ValueError(f"classifier {name!r} for tables: choose ridge, logistic or forest.")
+    return make_pipeline(StandardScaler(), linear)
+
+
+def source_folds(model: Any, X: Any, y: NDArray[Any], measure: str) -> float:
+    """Mean of ``measure`` over left-out folds of labelled rows; no fold without a class."""
+    from sklearn.model_selection import StratifiedKFold, cross_val_score
+
+    least = int(np.unique(y, return_counts=True)[1].min())
+    if least < 2:
+        raise ValueError(f"a class has {least} labelled row: folds need 2 of each.")
+    folds = StratifiedKFold(min(FOLDS, least), shuffle=True, random_state=0)
+    return float(np.mean(cross_val_score(model, X, y, scoring=measure, cv=folds)))
 
 
 def adapt_rows(name: str, rows: Rows) -> tuple[Any, NDArray[Any], Any, float]:

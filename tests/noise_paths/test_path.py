@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from marda import MDA
-from marda.selection import noise_path
+from marda._linalg import InaccurateError, SingularError
+from marda.noise_paths import noise_path, path
 from problems import make_case, moments_of, relative
 
 LEVELS = [0.0, 0.1, 0.5, 0.9]
@@ -124,3 +125,43 @@ def test_the_callers_rows_are_unchanged():
 def test_the_path_tends_to_the_identity_without_noise():
     X = rows()
     np.testing.assert_allclose(noise_path(X, [0.0])[0] @ np.eye(6), np.eye(6), atol=1e-9)
+
+
+# Right or refused ---------------------------------------------------------------------------------
+
+
+def test_levels_without_a_map_are_refused():
+    X = rows(wide=True)
+    with pytest.raises(SingularError, match=r"noise=0 and ridge=0 .*rank 26 of 40"):
+        noise_path(X, [0.5, 0.0])
+    assert len(noise_path(X, [0.5, 0.0], ridge=1e-3)) == 2
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_maps_that_are_not_right_to_six_digits_are_refused(wide):
+    X = rows(wide)
+    X[:, 1] = X[:, 0] * (1 + 1e-9 * np.arange(len(X)))  # all but the same column
+    with pytest.raises(InaccurateError, match=r"noise=0 is not right .* raise ridge=1e-13"):
+        noise_path(X, [0.0], ridge=1e-13)
+    assert len(noise_path(X, [0.0], ridge=1e-6)) == 1
+
+
+def test_the_probe_sees_a_wrong_basis(monkeypatch):
+    real = path.eigh
+
+    def off(*arguments, **options):
+        values, V = real(*arguments, **options)
+        return values * (1 + 1e-4), V
+
+    monkeypatch.setattr(path, "eigh", off)
+    with pytest.raises(InaccurateError, match="relative residual"):
+        noise_path(rows(), [0.5])
+
+
+def test_rows_far_from_the_origin_keep_their_digits():
+    X = rows() + 1e6
+    model = fit(X, 0.5, True)
+    assert (
+        relative(noise_path(X, [0.5])[0].apply(X) - X.mean(0), model.transform(X) - X.mean(0))
+        < 1e-9
+    )
