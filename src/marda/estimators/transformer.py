@@ -54,8 +54,9 @@ class MDA(BaseMDA):
     n_iter_ : int
         Alternations; 1 for sequential methods.
     residual_ : float
-        Largest relative residual of (★) and of the class predictor on random probes. `fit` raises
-        where it, or the error estimated from it, is above 1e-6.
+        Largest relative residual, on random probes, of (★) and, unless the classifier learns from
+        features, of the class predictor. `fit` raises where it, or the error estimated from it,
+        is above 1e-6.
     setting_ : {"US", "SUP", "SS"}
         No labelled target rows; no unlabelled rows; both kinds.
     solver_ : {"primal", "dual", "cg"}
