@@ -13,7 +13,7 @@ export MARDA_DATA
 # One BLAS thread a test process: two processes on two cores do not fight.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: demo test lint slow test-min test-new test-pre bench torture torture-short mutants docs clean
+.PHONY: demo test coverage lint slow test-min test-new test-pre bench torture torture-short mutants docs clean
 
 # A Python that is not there was reported when it was looked for: then there is nothing to run.
 make_venv = @python='$(1)'; test -n "$$python" && "$$python" -c 'import sys; sys.version_info >= \
@@ -38,6 +38,9 @@ demo: $(VENV)/.core  ## run the main job on embedded data
 
 test: $(VENV)/.test  ## the default test suite
 	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS)
+
+coverage: $(VENV)/.dev  ## the default suite and the lines of src that it leaves out
+	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term
 
 slow: $(VENV)/.test  ## the slow, data and browser tests
 	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) -m 'slow or data or browser'

@@ -31,6 +31,8 @@ from sklearn.exceptions import ConvergenceWarning
 from _stored import Stored
 from marda import MDAClassifier, datasets, pack, paper_settings
 from marda.datasets.protocols import tfidf
+from marda.estimators.classifier import fit_rows, training_rows
+from marda.estimators.fitting import Shared
 
 PAPER = {"BL": 76.7, "S1": 81.6, "S1D": 82.2, "J12": 76.0, "J12D": 76.0}
 DELTAS = (0.1, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -73,12 +75,11 @@ def score_task(Xs, ys, Xt, Xe, ye, own_deltas) -> Iterator[tuple[str, str, float
     """Model, reading, delta, accuracy; every model is fitted anew for each of own_deltas."""
     X, y, domain = pack(Xs, ys, Xt)
     positive = ye == ye.max()
-    problems: dict = {}
+    shared = Shared()
     for delta in own_deltas:
         for name in PAPER:
             model = MDAClassifier(name, **{**paper_settings("text"), "ridge_class": delta})
-            model._problems = problems
-            model.fit(X, y, sample_domain=domain)
+            fit_rows(model, training_rows(model, X, y, sample_domain=domain), shared)
             yield name, "marginalised", delta, 100 * model.score(Xe, ye)
             if delta != 1.0:
                 continue

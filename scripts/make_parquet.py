@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=3_000_000)
     parser.add_argument("--features", type=int, default=512)
-    parser.add_argument("--group", type=int, default=50_000, help="rows a row group")
+    parser.add_argument("--group", type=int, default=50_000, help="rows per row group")
     parser.add_argument("--files", type=int, default=6)
     args = parser.parse_args()
     size = write(args.folder, args.rows, args.features, args.group, args.files)

@@ -130,6 +130,7 @@ class Problem:
     scaling: str = "balanced"
     fit_intercept: bool = True
     class_weight: Any = None
+    by_feature: bool = False  # the penalty of the noise path
 
     # Rows, §1 and §9 --------------------------------------------------------------------------
 
@@ -351,8 +352,18 @@ class Problem:
         return [arb(1)] * self.d + [arb(0)] * int(self.fit_intercept)
 
     @cached_property
+    def ridges(self) -> list[arb]:
+        """What is added to the diagonal of Q: ω, or with `by_feature` ω Σx² (§7)."""
+        if not self.by_feature:
+            return [self.omega * one for one in self.penalised]
+        sums = [
+            sum((x * x for x in column), arb(0)) for column in zip(*self.rows.table(), strict=True)
+        ]
+        return [self.omega * s for s in sums] + [arb(0)] * int(self.fit_intercept)
+
+    @cached_property
     def G(self) -> arb_mat:
-        return self.Q + diagonal([self.omega * one for one in self.penalised]) + self.M
+        return self.Q + diagonal(self.ridges) + self.M
 
     @cached_property
     def domain_term(self) -> tuple[arb, arb_mat, arb_mat, list[arb]]:

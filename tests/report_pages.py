@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from marda.adaptation import ReadOptions, adapt, compare
 from marda.benchmarks import demo, leaderboard
 from marda.benchmarks.plan import plan_leaderboard, plan_table, spec_hash
-from marda.benchmarks.reproduce import Results
+from marda.benchmarks.results import Results
 from marda.benchmarks.store import ResultRow, failed, stamp
 from marda.benchmarks.tables import build_table, check_findings
-from marda.workflow import ReadOptions, adapt, compare
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 CLASSES = ("<b>dry", "wet & cold")
@@ -69,14 +69,14 @@ SAMPLE = ReadOptions("y", id="id")
 
 
 def _demo() -> str:
-    from marda.report.demo import demo_page
+    from marda.report.demonstrated import demonstrated_page
 
     pairs = [("editorials", "tweets")]
-    return demo_page(demo.run_demo(pairs, methods=demo.METHODS[:2], n_features=150))
+    return demonstrated_page(demo.run_demo(pairs, methods=demo.METHODS[:2], n_features=150))
 
 
 def _reproduced() -> str:
-    from marda.report.reproduced import reproduced_page
+    from marda.report.benchmarked import benchmarked_page
 
     plans = {
         "us": plan_table("us", benchmarks=["amt"]),
@@ -87,16 +87,16 @@ def _reproduced() -> str:
     rows[0] = made(rows[0].spec, message=f"a warning with {HOSTILE}")
     tables = tuple(build_table(name, specs, rows) for name, specs in plans.items())
     failures = tuple(failed(plans["us"][:2], f"no luck {HOSTILE}"))
-    return reproduced_page(Results(tables, (), check_findings(rows), tuple(rows), failures))
+    return benchmarked_page(Results(tables, (), check_findings(rows), tuple(rows), failures))
 
 
 def _auto() -> str:
-    from marda.report.reproduced import reproduced_page
+    from marda.report.benchmarked import benchmarked_page
 
     specs = plan_leaderboard("us", benchmarks=["amt"], draws=1)
     rows = tuple(made(spec) for spec in specs)
     boards = leaderboard.leaderboards(specs, rows)
-    return reproduced_page(Results((), boards, (), rows, (), tuple(leaderboard.notes(specs))))
+    return benchmarked_page(Results((), boards, (), rows, (), tuple(leaderboard.notes(specs))))
 
 
 KINDS = {

@@ -28,9 +28,35 @@ def test_datasets_needs_no_import_of_its_own():
     assert "sentiment-snippets" in fresh("-c", "import marda; print(marda.datasets.names())")
 
 
+HEAVY = {"numpy", "scipy", "sklearn", "pandas", "pyarrow", "rich", "altair", "marda.datasets"}
+
+
 def test_import_loads_nothing_heavy():
-    heavy = "{'numpy', 'scipy', 'sklearn', 'marda.datasets'} & set(sys.modules)"
-    assert fresh("-c", f"import sys, marda; print({heavy})").strip() == "set()"
+    assert fresh("-c", f"import sys, marda; print({HEAVY} & set(sys.modules))").strip() == "set()"
+
+
+def test_help_loads_nothing_heavy():
+    code = f"""if True:
+        import sys
+        from marda import cli
+        for command in ([], ["adapt"], ["compare"], ["predict"], ["reproduce"], ["moments"]):
+            assert cli.main([*command, "--help"]) == 0
+        print("loaded:", {HEAVY} & set(sys.modules))
+    """
+    assert fresh("-c", code).endswith("loaded: set()\n")
+
+
+@pytest.mark.parametrize(
+    "first", ["marda", "marda.noise_paths", "marda.noise_paths.path", "marda.selection"]
+)
+def test_noise_path_is_a_function_whatever_is_imported_first(first):
+    code = (
+        f"import {first}, marda; marda.noise_path; import marda.noise_paths.path, marda.selection"
+    )
+    code += (
+        "; from marda import noise_path; print(noise_path.__name__, len(marda.noise_path([[1.0]])))"
+    )
+    assert fresh("-c", code).strip() == "noise_path 19"
 
 
 def test_runs_as_a_module():

@@ -185,3 +185,75 @@ def test_cells_without_end_are_refused(plain):
         body = element(14, head + element(1, b"") + body)
     plain.write_bytes(plain.read_bytes()[:128] + body)
     refused(plain, "cells in cells|fewer cells")
+
+
+def element(kind, data):
+    """A tag and its bytes, as level 5 lays them out."""
+    return struct.pack("<II", kind, len(data)) + data + b"\0" * (-len(data) % 8)
+
+
+def matrix(name, shape, *parts, kind=6, flags=0):
+    body = element(6, struct.pack("<II", kind | flags << 8, 0))
+    body += element(5, struct.pack(f"<{len(shape)}i", *shape)) + element(1, name.encode())
+    return element(14, body + b"".join(parts))
+
+
+def level5(path, *elements, version=0x0100):
+    header = b"MATLAB 5.0 MAT-file".ljust(124) + struct.pack("<H", version) + b"IM"
+    path.write_bytes(header + b"".join(elements))
+    return path
+
+
+NUMBER = element(9, struct.pack("<d", 1.5))
+DOUBLE = matrix("a", (1, 1), NUMBER)
+
+
+def test_a_file_made_by_hand_is_as_scipy_reads_it(tmp_path):
+    path = level5(tmp_path / "a.mat", DOUBLE)
+    check(path)
+    assert read_mat(path)["a"] == 1.5
+    text = matrix("t", (1, 2), element(17, "hé".encode("utf-16-le")), kind=4)
+    assert read_mat(level5(path, text))["t"] == "hé"
+    assert read_mat(level5(path, matrix("f", (1, 1), kind=17), DOUBLE)) == {"a": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("elements", "words"),
+    [
+        ([DOUBLE, DOUBLE], "it holds 'a' twice"),
+        ([element(15, zlib.compress(DOUBLE[:-4]))], "compressed variable ends early"),
+        ([element(15, zlib.compress(DOUBLE + b"more"))], "longer than it declares"),
+        ([matrix("t", (1, 9), element(16, b"ab"), kind=4)], "2 characters where dimensions"),
+        ([matrix("s", (1, 1, 1), kind=5)], "a sparse matrix has two dimensions"),
+        ([matrix("c", (1, 99), DOUBLE, kind=1)], "fewer cells than its dimensions"),
+        ([matrix("c", (1, 1), NUMBER, kind=1)], "a cell is not a matrix"),
+    ],
+)
+def test_contradictions_inside_are_refused(tmp_path, elements, words):
+    refused(level5(tmp_path / "a.mat", *elements), words)
+
+
+def test_other_versions_are_refused(tmp_path):
+    refused(level5(tmp_path / "a.mat", DOUBLE, version=0x0300), "unknown version")
+
+
+def level4(name, values, kind=0, rows=None):
+    values = np.asarray(values, dtype="<f8")
+    n, d = values.shape
+    head = struct.pack("<5i", kind, n if rows is None else rows, d, 0, len(name) + 1)
+    return head + name.encode() + b"\0" + values.tobytes(order="F")
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (level4("a", [[1.0]]) * 2, "it holds 'a' twice"),
+        (level4("a", [[1.0]], rows=5), "it ends early"),
+        (level4("t", [[65.5]], kind=1), "text of characters that are none"),
+        (level4("s", [[1.0, 1.0]], kind=2), "sparse matrix"),
+        (level4("s", [[1.0, 1.0, 1.0], [2.5, 1.0, 0.0]], kind=2), "sparse matrix"),
+    ],
+)
+def test_contradictions_of_level_4_are_refused(tmp_path, data, words):
+    (tmp_path / "a.mat").write_bytes(data)
+    refused(tmp_path / "a.mat", words)

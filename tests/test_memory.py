@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
 
 from marda import _memory
@@ -72,3 +75,29 @@ def test_a_containers_limit_counts(monkeypatch):
     assert available_memory() == 10**6
     files["/sys/fs/cgroup/memory.max"] = "100"
     assert available_memory() == 0
+
+
+class NoProc:
+    """A system without /proc."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def read_text(self):
+        raise FileNotFoundError(self.path)
+
+    write_text = read_text
+
+
+def test_systems_without_proc(monkeypatch):
+    """The memory of the machine, then a guess; the peak from getrusage, then none."""
+    known = _memory.peak_mb()
+    monkeypatch.setattr(_memory, "Path", NoProc)
+    monkeypatch.delenv("MARDA_MEMORY", raising=False)
+    if hasattr(os, "sysconf"):
+        assert available_memory() == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        assert _memory.peak_mb() >= 0.5 * known
+    monkeypatch.delattr(os, "sysconf", raising=False)
+    assert available_memory() == 8 * 10**9
+    monkeypatch.setitem(sys.modules, "resource", None)
+    assert _memory.peak_mb() is None

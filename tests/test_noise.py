@@ -58,7 +58,7 @@ def test_dropout_names_the_bad_value():
 
 
 def test_dropout_shapes():
-    with pytest.raises(ValueError, match=r"one number a feature, got shape \(2, 2\)"):
+    with pytest.raises(ValueError, match=r"one number per feature, got shape \(2, 2\)"):
         Dropout(np.zeros((2, 2)))
     with pytest.raises(ValueError, match="noise has 2 values but X has 3 features"):
         Dropout(np.array([0.1, 0.2])).scale(3)

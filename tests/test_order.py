@@ -21,8 +21,8 @@ from marda.criteria import (
     soft_neighbourhood_density,
 )
 from marda.diagnostics.distances import mmd
-from marda.estimators import kernel, self_labelling
-from marda.estimators.refine import RefinementWarning
+from marda.estimators import heads, self_training
+from marda.estimators.pseudo_labels import RefinementWarning
 from marda.selection import auto, calibration
 from marda.selection.scorers import CRITERIA
 
@@ -135,11 +135,15 @@ CLASSIFIERS = [
 def test_classifiers(model, kind):
     given = rows(kind)
     a, b = fit(model, *given), None
-    before = a.predict_proba(given[0]), vars(a).get("target_skill_"), vars(a).get("rounds_")
+    before = (
+        a.predict_proba(given[0]),
+        getattr(a, "target_skill_", None),
+        getattr(a, "rounds_", None),
+    )
     b = fit(model, *shuffled(*given))
     same(b.predict_proba(given[0]), before[0])
-    assert vars(b).get("target_skill_") == before[1]
-    assert vars(b).get("rounds_") == before[2]
+    assert getattr(b, "target_skill_", None) == before[1]
+    assert getattr(b, "rounds_", None) == before[2]
 
 
 @pytest.mark.parametrize("kind", ["dense", "text"])
@@ -184,10 +188,10 @@ def test_a_search(scoring):
 @pytest.mark.parametrize("kind", ["dense", "text"])
 def test_samples_of_many_rows(kind, monkeypatch):
     """Every limit above which rows are drawn, lowered below the number of rows."""
-    monkeypatch.setattr(kernel, "MAX_EXACT", 60)
-    monkeypatch.setattr(self_labelling, "MAX_EXACT", 60)
-    monkeypatch.setattr(kernel, "LANDMARKS", 40)
-    monkeypatch.setattr(self_labelling, "TRIED_ROWS", 30)
+    monkeypatch.setattr(heads, "MAX_EXACT", 60)
+    monkeypatch.setattr(self_training, "MAX_EXACT", 60)
+    monkeypatch.setattr(heads, "LANDMARKS", 40)
+    monkeypatch.setattr(self_training, "TRIED_ROWS", 30)
     monkeypatch.setattr(auto, "COMPARED_ROWS", 50)
     monkeypatch.setattr(calibration, "MAX_ROWS", 40)
     monkeypatch.setattr(calibration, "MAX_DIMENSIONS", 5)

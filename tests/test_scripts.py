@@ -113,37 +113,3 @@ def test_classes_of_sentiment_count_alike(hindsight):
     truth, predicted = [0, 0, 0, 1], [0, 0, 0, 0]
     assert hindsight.accuracy(data, truth, predicted) == 75
     assert hindsight.accuracy(replace(data, name="sentiment-snippets"), truth, predicted) == 50
-
-
-def test_other_data_resumes_and_prints_means(tmp_path, capsys, monkeypatch):
-    pytest.importorskip("pandas")
-    module, out = script("other_data.py"), tmp_path / "other.csv"
-    monkeypatch.setattr(module, "tables", lambda: iter(()))  # they need another package
-    given = ["--only", "malic_acid", "--out", str(out)]
-    assert module.main(given) == 0
-    rows = stored(out)
-    assert [row["task"][-1] for row in rows] == ["→", "←"]
-    assert all(min(figures(row, "source_only", "logistic", "auto")) > 85 for row in rows)
-    assert "tables, 2 tasks: " in capsys.readouterr().out
-    monkeypatch.setattr(module, "measured", lambda task: pytest.fail("it is stored"))
-    assert module.main(given) == 0
-
-
-def test_other_data_has_both_directions_of_a_table():
-    pd = pytest.importorskip("pandas")
-    module = script("other_data.py")
-    frame = pd.DataFrame(
-        {
-            "y": list("ab") * 30 + ["c"] * 3,
-            "where": ["n"] * 30 + ["s"] * 33,
-            "kind": list("pqr") * 21,
-            "same": 1.0,
-        }
-    )
-    one, other = module.two_ways(frame, module.Table("t", "y", "where", "n", "s"))
-    assert one.X_source.shape == (30, 3)  # three kinds; a column that does not vary is left out
-    assert set(other.y_source) == {"a", "b"}  # and a class of three rows
-    np.testing.assert_array_equal(one.X_source, other.X_target)
-    np.testing.assert_array_equal(one.y_target, other.y_source)
-    years = module._within(pd.Series([1, 5, 9]), (1, 5))
-    np.testing.assert_array_equal(years, [True, True, False])

@@ -10,8 +10,9 @@ import pytest
 from marda._linalg import InaccurateError
 from marda.noise import Dropout, Gaussian
 from marda.operators import denoiser as denoiser_module
+from marda.operators.cost import ALTERNATIONS
 from marda.problem import Settings
-from marda.solve import ALTERNATIONS, _basis, _extrapolated, _OnBasis, _relative, solve
+from marda.solve import _basis, _extrapolated, _OnBasis, _relative, solve
 from marda.terms import DomainTargets, parse_method
 from oracles import Written, numerical_gradient
 from problems import DEFINED, full_map, make_case, problem_of, relative, solved

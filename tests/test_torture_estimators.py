@@ -22,48 +22,95 @@ def torture():
     return script("torture/estimators.py")
 
 
-def test_a_number_draws_the_same_case_again(torture):
-    kinds, storages = set(), set()
-    for number in range(120):
-        case, what, parameters = torture.draw(number)
-        again, *rest = torture.draw(number)
-        assert [what, parameters] == rest
-        assert str(case) == str(again)
-        kinds.add(what)
-        storages.add(case.storage)
-        dense = case.X.toarray() if sp.issparse(case.X) else case.X
-        np.testing.assert_array_equal(np.asarray(dense, dtype=float), case.scaled)
-    assert kinds == set(torture.KINDS)
-    assert {s.split()[0] for s in storages} == {"dense", "sparse"}
+def case(torture, **change):
+    """Rows of objects, nothing else odd."""
+    given = {
+        "what": "DSCM",
+        "parameters": {},
+        "sources": [6],
+        "targets": [4],
+        "n_features": 2,
+        "n_classes": 2,
+        "seed": 1,
+        "dtype": "float64",
+        "storage": "object",
+        "exponent": 0,
+        "defects": [],
+        "labels": "int",
+        "known": 0.0,
+        "shuffled": False,
+    }
+    return torture.Case(**(given | change))
+
+
+def drawn(torture, group, n=60):
+    found = []
+    torture.smallest(group, n, lambda case: bool(found.append(case)))
+    return found
+
+
+def test_the_same_cases_are_drawn_again(torture):
+    for group in torture.GROUPS:
+        cases = drawn(torture, group)
+        assert cases == drawn(torture, group)
+        assert len({case.storage for case in cases}) > 5
+        assert {case.what for case in cases} == {group.split()[0]}
+
+
+def test_every_storage_and_label_says_the_same(torture):
+    rows = case(torture).drawn[0]
+    for storage in torture.STORAGES:
+        for dtype in ("float64", "uint16"):
+            X = case(torture, storage=storage, dtype=dtype).given()[0]
+            rows = case(torture, storage=storage, dtype=dtype).scaled
+            dense = X.toarray() if sp.issparse(X) else X
+            np.testing.assert_array_equal(np.asarray(dense, dtype=float), rows)
+    unsorted = case(torture, storage="csr unsorted").given()[0]
+    assert not unsorted.has_sorted_indices
+    assert not case(torture, storage="csr duplicates").given()[0].has_canonical_format
+    for labels in torture.LABELS:
+        odd = case(torture, labels=labels, known=1.0 if labels in torture.WHOLE else 0.0)
+        y = odd.given()[1].tolist()
+        assert len(set(map(str, y))) == len(np.unique(odd.drawn[1]))
+
+
+def test_a_case_is_printed_as_a_program_that_runs(torture, capsys):
+    shuffled = case(torture, what="MDA", parameters={"method": "S1"}, shuffled=True, exponent=20)
+    names = {}
+    exec(f"{shuffled.program}\n{shuffled.call}", names)
+    assert "array" in capsys.readouterr().out or names["model"].n_iter_ == 1
+    np.testing.assert_array_equal(names["X"].astype(float), shuffled.scaled[shuffled.drawn[2]])
 
 
 def fit(change):
     """Answers of an estimator that does something."""
 
-    def answers(what, parameters, X, y, domain, labels):
+    def answers(what, parameters, X, y, domain):
         return change(X)
 
     return answers
 
 
+ROWS = np.zeros(10)
+
+
 @pytest.mark.parametrize(
     ("change", "outcome", "cause"),
     [
-        (lambda X: {"scores": np.zeros(3)}, "right", ""),
-        (lambda X: {"scores": np.full(3, np.nan)}, "wrong", "scores is not finite"),
-        (lambda X: {"scores": np.zeros(3), "residual": np.ones(1)}, "wrong", "residual_"),
-        (lambda X: {"scores": np.array([float(X.dtype == object)])}, "wrong", "differs"),
-        (lambda X: X.fill(0) or {}, "wrong", "X was changed"),
+        (lambda X: {"scores": ROWS}, "right", ""),
+        (lambda X: {"scores": ROWS + np.nan}, "wrong", "scores is not finite"),
+        (lambda X: {"scores": ROWS, "residual_": np.ones(1)}, "wrong", "residual_"),
+        (lambda X: {"scores": ROWS + float(X.dtype == object)}, "wrong", "differs"),
+        (lambda X: {"scores": ROWS[: 10 - (X.dtype == object)]}, "wrong", "shape"),
+        (lambda X: X.fill(0) or {}, "wrong", "was changed"),
         (lambda X: np.linalg.inv(np.zeros((2, 2))), "crashed", "LinAlgError"),
         (lambda X: warnings.warn("odd", RuntimeWarning, stacklevel=1), "crashed", "odd"),
         (lambda X: {}["missing"], "crashed", "KeyError"),
     ],
 )
 def test_outcomes(torture, monkeypatch, change, outcome, cause):
-    case, *_ = torture.draw(0)
-    case.X = case.scaled.astype(object)
     monkeypatch.setattr(torture, "answers", fit(change))
-    got, why = torture.judged(case, "DSCM", {})
+    got, why = torture.judged(case(torture))
     assert (got, cause in why) == (outcome, True)
 
 
@@ -71,23 +118,47 @@ def test_a_refusal_needs_a_cause(torture, monkeypatch):
     def refuse(X):
         if X.dtype == object:
             raise ValueError("rows of objects are not taken here.")
-        return {"scores": np.zeros(3)}
+        return {"scores": ROWS}
 
     monkeypatch.setattr(torture, "answers", fit(refuse))
-    ordinary = next(
-        case for case, *_ in map(torture.draw, range(100)) if case.ordinary and not case.defects
-    )
-    ordinary.X = ordinary.scaled.astype(object)
-    assert torture.judged(ordinary, "DSCM", {})[0] == "wrong"
-    ordinary.exponent = 150
-    assert torture.judged(ordinary, "DSCM", {})[0] == "refused"
+    assert torture.judged(case(torture))[0] == "wrong"
+    assert torture.judged(case(torture, exponent=150))[0] == "refused"
+
+
+@pytest.mark.parametrize("solver", ["primal", "dual", "cg"])
+def test_a_wrong_digit_is_seen(torture, monkeypatch, solver):
+    small = case(torture, what="MDA", parameters={"method": "S1D", "solver": solver})
+    assert small.small
+    assert torture.judged(small) == ("right", "")
+    right = torture.answers
+
+    def off(*given):
+        found = right(*given)
+        return found | {"features": found["features"] * (1 + 1e-5)}
+
+    monkeypatch.setattr(torture, "answers", off)
+    assert torture.judged(small) == ("wrong", "features differs from that by 400 bits")
+
+
+def test_a_failure_is_shrunk_and_printed(torture):
+    def judge(case):
+        wrong = case.n_features > 4 and case.exponent > 2
+        return ("wrong", "large and wide") if wrong else ("right", "")
+
+    tally = torture.run(200, judge)
+    (cause,) = tally.causes()
+    assert "large and wide" in cause
+    assert "n_features=5" in cause
+    assert "exponent=3" in cause
+    assert "marda." in cause
+    assert sum(row.wrong for row in tally.rows()) > 10
 
 
 def test_the_table(torture):
-    rows = torture.run(cases=6)
-    assert sum(row.tried for row in rows) == 6
+    rows = torture.run(12).rows()
+    assert [row.what for row in rows] == sorted(torture.GROUPS)
     assert all(row.tried == sum(row[2:6]) for row in rows)
-    assert torture.table(2).lines()[0].split("|")[1].strip() == "what"
+    assert sum(row.wrong + row.crashed for row in rows) == 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell script")

@@ -71,7 +71,7 @@ def call(
 
     started = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-m", "marda.cli", *arguments],
+        [sys.executable, "-m", "marda", *arguments],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

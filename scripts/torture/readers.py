@@ -20,7 +20,7 @@ from marda.benchmarks import store as stores
 from marda.benchmarks.plan import plan_table
 from marda.benchmarks.store import ResultRow, failed
 from marda.datasets import DataError
-from marda.datasets._readers import csv_domain, mat_domain, npz_domain
+from marda.datasets.readers import csv_domain, mat_domain, npz_domain
 from marda.io import InputError, read_table
 from marda.moments.files import MomentsFileError
 from marda.moments.parquet import ParquetError, ParquetRows
@@ -147,6 +147,11 @@ def _make_moments(path: Path) -> None:
     marda.Moments.from_arrays(X, Y, np.zeros(len(X), dtype=int), class_grams=True).save(path)
 
 
+def _make_old_moments(path: Path) -> None:
+    kept = Path(__file__).parents[2] / "tests" / "data" / "format-1.moments"
+    path.write_bytes(kept.read_bytes())
+
+
 def _make_npz(path: Path) -> None:
     np.savez(path, X=X, y=Y, word=WORDS, feature_names=np.array(NAMES))
 
@@ -244,6 +249,14 @@ READERS = {
         Reader("model", "m.marda", _make_model, _model, ModelFileError, "SHA-256"),
         Reader("model, auto", "m.marda", _make_auto, _model, ModelFileError, "SHA-256"),
         Reader("moments", "m.moments", _make_moments, _moments, MomentsFileError, "SHA-256"),
+        Reader(
+            "moments, format 1",
+            "m.moments",
+            _make_old_moments,
+            _moments,
+            MomentsFileError,
+            "SHA-256",
+        ),
         Reader("npz", "a.npz", _make_npz, _table, TABLE, "CRC-32"),
         Reader("npz, deflated", "a.npz", _make_packed_npz, _table, TABLE, "CRC-32"),
         Reader(

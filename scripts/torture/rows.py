@@ -37,6 +37,10 @@ class Tally:
         if outcome in ("wrong", "crashed"):
             self._causes.setdefault((outcome, cause), []).append(example)
 
+    def replace_example(self, outcome: str, cause: str, example: str) -> None:
+        """Show a simpler one."""
+        self._causes[outcome, cause][0] = example
+
     def rows(self) -> list[Row]:
         """One row per name, in the order of their names."""
         return [

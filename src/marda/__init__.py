@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     from marda._pack import pack, paper_settings
     from marda.estimators import DSCM, MDA, MDAClassifier
     from marda.moments import Moments
+    from marda.noise_paths import noise_path
     from marda.persist import load
-    from marda.selection import MDAClassifierCV, noise_path
+    from marda.selection import MDAClassifierCV
 
 __all__ = [
     "DSCM",
@@ -36,7 +37,7 @@ _HOMES = {
     "MDAClassifierCV": "marda.selection",
     "Moments": "marda.moments",
     "load": "marda.persist",
-    "noise_path": "marda.selection",
+    "noise_path": "marda.noise_paths",  # not marda.noise_path: a module of that name would hide it
     "pack": "marda._pack",
     "paper_settings": "marda._pack",
 }

@@ -25,6 +25,8 @@ def add_gram(lower: NDArray[np.float64], A: NDArray[np.float64]) -> NDArray[np.f
     The sum is made in the memory of `lower` where BLAS can (Fortran order); what lies above the
     diagonal has no meaning.
     """
+    if not A.size:  # BLAS refuses empty matrices
+        return lower
     return np.asarray(dsyrk(1.0, np.asfortranarray(A), beta=1.0, c=lower, lower=1, overwrite_c=1))
 
 

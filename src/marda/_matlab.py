@@ -221,7 +221,7 @@ class _Parser:
         return None  # structures and objects
 
     def _text(self, shape: tuple[int, ...]) -> NDArray[Any]:
-        """An array of strings, one a row of characters."""
+        """An array of strings, one per row of characters."""
         kind, data = self.element()
         n = math.prod(shape)
         if kind not in _TEXTS:

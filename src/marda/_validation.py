@@ -7,20 +7,27 @@ mark −1 is a class only where −1 and +1 are all the labels there are, or whe
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.base import is_classifier, is_regressor
 from sklearn.utils import column_or_1d
+from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
 __all__ = [
     "UNLABELED",
     "Labels",
+    "check_callers",
     "check_domains",
     "check_marks",
+    "check_new_rows",
     "check_number",
+    "check_rows",
     "encode_labels",
     "is_class",
     "is_marked",
@@ -31,7 +38,7 @@ UNLABELED = -1  # code of a row without a label
 
 
 class Labels(NamedTuple):
-    """Class values, and a code a row: an index into them, or UNLABELED."""
+    """Class values, and a code per row: an index into them, or UNLABELED."""
 
     classes: NDArray[Any]
     codes: NDArray[np.int64]
@@ -61,8 +68,25 @@ def summed(X: Any) -> Any:
     return X
 
 
+def check_rows(
+    estimator: Any, X: Any, y: Any, sample_domain: Any
+) -> tuple[Any, Labels, NDArray[np.int64]]:
+    """Rows, coded labels and domains of a fit; the estimator remembers the features."""
+    X = summed(validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32]))
+    domain = check_domains(sample_domain, X.shape[0])
+    labels = encode_labels(y, domain, estimator.unlabeled, given=sample_domain is not None)
+    if y is not None:
+        check_callers(labels.codes == UNLABELED, estimator.unlabeled)
+    return X, labels, domain
+
+
+def check_new_rows(estimator: Any, X: Any, dtype: Any = (np.float64, np.float32)) -> Any:
+    """Rows of the features that a fitted estimator has seen."""
+    return summed(validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=list(dtype)))
+
+
 def check_domains(sample_domain: Any, n_rows: int, *, both: bool = True) -> NDArray[np.int64]:
-    """One integer a row; ≥ 0 is a source, < 0 a target. None: every row is of one source.
+    """One integer per row; ≥ 0 is a source, < 0 a target. None: every row is of one source.
 
     A fit needs both kinds; statistics of a part of the rows do not.
     """
@@ -140,7 +164,7 @@ def is_marked(y: NDArray[Any], mark: Any) -> NDArray[np.bool_]:
 def encode_labels(
     y: Any, domain: NDArray[np.int64], mark: Any, *, given: bool = True, whole: bool = True
 ) -> Labels:
-    """Class values and codes; only target rows may be unlabelled (api.md).
+    """Class values and codes; only target rows may be unlabelled.
 
     Parameters
     ----------
@@ -253,7 +277,7 @@ def _is_numbering(values: NDArray[Any]) -> bool:
 def _check_sides(y: NDArray[Any], domain: NDArray[np.int64], mark: Any, whole: bool) -> None:
     """Unlabelled source rows: the domains have the wrong sign, or are no domains at all."""
     target, missing = domain < 0, _missing(y)
-    # NaN and None mark if the mark is a label too (api.md).
+    # NaN and None mark if the mark is a label too.
     marked = missing if missing.any() else is_marked(y, mark)
     source_marked, target_marked = marked & ~target, marked & target
     known = y[~marked]
@@ -325,3 +349,48 @@ def _plain(y: NDArray[Any]) -> NDArray[Any]:
     if any(isinstance(v, str) for v in y):
         raise ValueError("y mixes strings with other labels: Unknown label type. Use one kind.")
     return np.array(y.tolist())
+
+
+# Meta-estimators that take a mark for a class ----------------------------------------------------
+
+
+def check_callers(unlabelled: NDArray[np.bool_], mark: Any) -> None:
+    """Refuse unlabelled rows within a meta-estimator that would learn their mark as a class.
+
+    A pipeline gives the same `y` to all of its steps, and `CalibratedClassifierCV` reads it itself.
+    An estimator sees nothing wrong in what it is given, and scikit-learn has no way for it to ask
+    who calls: the frames below are looked at, up to a process boundary (`n_jobs`).
+    """
+    if not unlabelled.any():
+        return
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.pipeline import Pipeline
+
+    frame: Any = inspect.currentframe()
+    while frame is not None:
+        caller = frame.f_locals.get("self") if "self" in frame.f_code.co_varnames else None
+        if isinstance(caller, CalibratedClassifierCV):
+            raise ValueError(
+                f"CalibratedClassifierCV takes {mark!r}, the mark of unlabelled target rows, for a "
+                "class: use MDAClassifierCV(), whose probabilities are calibrated, or fit on all "
+                "rows and calibrate on labelled ones, CalibratedClassifierCV(FrozenEstimator(clf))"
+                ".fit(X[known], y[known])."
+            )
+        if isinstance(caller, Pipeline) and _learns_marks(caller.steps[-1][1]):
+            name = type(caller.steps[-1][1]).__name__
+            raise ValueError(
+                f"{name}, the last step of the pipeline, takes {mark!r}, the mark of unlabelled "
+                f"target rows, for a class: write MDAClassifier(classifier={name}()) instead of "
+                f"MDA(), {name}(), or use skada.make_da_pipeline(MDA(), {name}())."
+            )
+        frame = frame.f_back
+
+
+def _learns_marks(last: Any) -> bool:
+    """Whether the last step reads labels and knows neither domains nor unlabelled rows."""
+    if not hasattr(last, "fit") or not (is_classifier(last) or is_regressor(last)):
+        return False
+    if type(last).__module__.startswith("sklearn.semi_supervised"):
+        return False  # −1 is its mark, too
+    routing = get_routing_for_object(last)
+    return not routing.consumes("fit", ["sample_domain"])

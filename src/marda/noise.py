@@ -48,7 +48,7 @@ class Dropout(Noise):
         p = np.asarray(self.p, dtype=np.float64)
         if p.ndim > 1:
             raise ValueError(
-                f"noise must be a number or one number a feature, got shape {p.shape}."
+                f"noise must be a number or one number per feature, got shape {p.shape}."
             )
         bad = ~((p >= 0) & (p < 1))
         if bad.any():
@@ -59,7 +59,7 @@ class Dropout(Noise):
         if p.ndim and p.shape[0] != n_features:
             raise ValueError(
                 f"noise has {p.shape[0]} values but X has {n_features} features: "
-                "give one number, or one a feature."
+                "give one number, or one per feature."
             )
         return np.broadcast_to(p, (n_features,)).copy()
 
@@ -69,7 +69,7 @@ class Dropout(Noise):
         return np.ones_like(p) if self.unbiased else 1 - p
 
     def variance(self, weight: float, total: Vector, squares: Vector) -> Vector:
-        """q(1 − q) Σ x², or (p / q) Σ x² if unbiased."""
+        """p(1 − p) Σ x², or p / (1 − p) Σ x² if unbiased."""
         p = self._drop(squares.shape[-1])
         return squares * (p / (1 - p) if self.unbiased else p * (1 - p))
 
@@ -130,7 +130,7 @@ def as_noise(noise: Noise | float | ArrayLike) -> Noise:
         p = np.asarray(noise, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(
-            "noise must be a dropout probability, one a feature, or a noise object such as "
+            "noise must be a dropout probability, one per feature, or a noise object such as "
             f"marda.noise.Gaussian(0.1), got {noise!r}."
         ) from None
     return Dropout(p if p.ndim else float(p))

@@ -43,6 +43,9 @@ __all__ = ["Problem", "Settings"]
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
+#: With scaling="relative", what is below this share of what it is made of is rounding.
+ROUNDING = 1e-12
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -145,22 +148,28 @@ class Problem:
     # added to; γ of an MMD term, of tr(Q); λ and γ of a prediction term a·Q W Z Zᵀ, of ‖Z‖² at
     # W = I, which makes a ZZᵀ of the order of the identity that it stands next to.
 
-    def _relative(self, value: float, scatter: Vector, noise: Vector) -> float:
+    def _relative(self, value: float, diagonal: Vector) -> float:
         if self.settings.scaling != "relative":
             return value
-        return value * float(np.mean(self.scale**2 * scatter + noise))
+        size = float(diagonal.mean())
+        if value > 0 and size <= ROUNDING**2 * float(self._squares.mean()):
+            raise ValueError(
+                'the rows of X are all the same (or those with a label): with scaling="relative" '
+                'a ridge is a share of their spread, which is 0. Use scaling="balanced".'
+            )
+        return value * size
 
     @cached_property
     def ridge(self) -> float:
-        """ω."""
-        scatter = self._scatter_diagonal(None)
-        return self._relative(self.settings.ridge, scatter, self.all_rows.diagonal)
+        """ω, the ridge of W."""
+        scatter = self.scale**2 * self._scatter_diagonal(None)
+        return self._relative(self.settings.ridge, scatter + self.all_rows.diagonal)
 
     @cached_property
     def ridge_class(self) -> float:
-        """δ."""
-        scatter = self._scatter_diagonal(self._group_weights)
-        return self._relative(self.settings.ridge_class, scatter, self.labelled.diagonal)
+        """δ, the ridge of the class predictor Z; K₀ holds it (`_predictor` of the routes)."""
+        scatter = self.scale**2 * self._scatter_diagonal(self._group_weights)
+        return self._relative(self.settings.ridge_class, scatter + self.labelled.diagonal)
 
     @cached_property
     def _class_loss_weight(self) -> float:
@@ -168,8 +177,16 @@ class Problem:
         weight = self.settings.class_loss_weight
         if self.settings.scaling != "relative":
             return weight
-        Z = self.identity_predictor[0]
-        return float(weight * Z.shape[1] / max(float(np.vdot(Z, Z)), np.finfo(float).tiny))
+        Z, products = self.identity_predictor[0], self.labels_about_mean[0]
+        return self._times_relative(weight, Z, products, self.labelled.count)
+
+    def _times_relative(self, weight: float, Z: Matrix, products: Matrix, count: float) -> float:
+        """Weight of a prediction term over ‖Z‖² a column; 0 if Z is learned from rounding."""
+        # ‖XᵀY‖ ≤ ‖X‖‖Y‖, and its rounding is that of X
+        most = np.sqrt(self._squares.sum() * Z.shape[1] * count)
+        if np.linalg.norm(products) <= ROUNDING * most:
+            return 0.0
+        return float(weight * Z.shape[1] / np.vdot(Z, Z))
 
     # Second moments ---------------------------------------------------------------------------
 
@@ -182,7 +199,7 @@ class Problem:
 
     @cached_property
     def all_rows(self) -> SecondMoment:
-        """Q."""
+        """Q = E[X̃ᵀX̃] of all rows: the expected Gram, the noise integrated out."""
         n, total, squares = self.moments.about(np.zeros(self.moments.n_features))
         variance = self.settings.noise.variance(n, total, squares)
         # Centred at their own mean, features and bias do not mix: u = 0.
@@ -204,7 +221,7 @@ class Problem:
 
     @cached_property
     def labelled(self) -> SecondMoment:
-        """Q_l, with class weights."""
+        """Q_l: the same of the labelled rows, with class weights."""
         n, total, squares = self.moments.weighted(self._group_weights)
         variance = self.settings.noise.variance(n, total, squares)
         gram: Gram
@@ -235,8 +252,11 @@ class Problem:
         if self.settings.scaling == "balanced":
             weight *= self.count
         elif self.settings.scaling == "relative":
-            trace = float((both.rows**2).sum() + both.diagonal.sum())
-            weight *= self._trace / max(trace, np.finfo(float).tiny)
+            apart, added = float((both.rows**2).sum()), float(both.diagonal.sum())
+            mean = float(self._squares.sum()) / self.count  # squared length of a row
+            if apart <= ROUNDING**2 * mean and added <= ROUNDING * mean / self.count:
+                return both.scaled(0.0)  # there is nothing to bring closer but rounding
+            weight *= self._trace / (apart + added)
         return both.scaled(weight)
 
     @property
@@ -397,16 +417,16 @@ class Problem:
         moments, center = self.moments, self.center
         sums = moments.sums + moments.counts[:, None] * (moments.shift - center)
         d = moments.n_features
-        ridge = self.settings.ridge_domain
-        if self.settings.scaling == "relative":  # z_D is learned on clean rows
-            ridge *= float(self._scatter_diagonal(None).mean())
+        # z_D is learned on clean rows
+        ridge = self._relative(self.settings.ridge_domain, self._scatter_diagonal(None))
         clean = SecondMoment(self.gram, np.ones(d), np.zeros(d), None, self.count)
         Y = null = None
         if self._rows is not None:
             Y = targets.labels[self._row_groups]
             null = np.ones(len(Y)) if self.bias else None
+        products = sums.T @ targets.labels
         z_domain, condition = self._ridge_solve(
-            clean, ridge, (sums.T @ targets.labels, Y), null, "the domain predictor's matrix"
+            clean, ridge, (products, Y), null, "the domain predictor's matrix"
         )
         z0 = np.zeros(len(targets.wanted))
         ones = self.scale * sums.sum(0)
@@ -415,7 +435,7 @@ class Problem:
             ones = np.append(np.zeros(d), self.count)
         weight = self.settings.domain_loss_weight * targets.weight
         if self.settings.scaling == "relative":
-            weight *= len(z0) / max(float(np.vdot(z_domain, z_domain)), np.finfo(float).tiny)
+            weight = self._times_relative(weight, z_domain, products, self.count)
         return PredictionTerm(
             weight,
             self.all_rows,

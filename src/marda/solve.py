@@ -20,20 +20,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda._linalg import InaccurateError
+from marda.operators.cost import ALTERNATIONS
 from marda.operators.denoiser import Coupling, Denoiser
 from marda.operators.dual import RowSpacePredictor
 from marda.operators.primal import PrimalDenoiser
 from marda.problem import Problem
 from marda.terms import Model, PredictionTerm
 
-__all__ = ["Solution", "checked", "solve"]
+__all__ = ["Solution", "residual_and_error", "solve"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 LIMIT = 1e-6  # of residuals and errors: above it an answer is refused
 GROWTH = 30.0  # how much an error of one alternation may become in all of them
 EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
-ALTERNATIONS = 20  # that a joint model takes on normalised rows, more or less
 
 
 @dataclass(frozen=True)
@@ -302,11 +302,11 @@ def solve(
     Z = z0 = WZ = None
     if z_step is not None:
         Z, z0, WZ = z_step(delta, U)
-    residual, error = checked(problem, denoiser, domain, delta, U, z_step, Z, WZ)
+    residual, error = residual_and_error(problem, denoiser, domain, delta, U, z_step, Z, WZ)
     return Solution(problem, model, denoiser, delta, U, Z, z0, curve, 1, True, residual, error)
 
 
-def checked(
+def residual_and_error(
     problem: Problem,
     denoiser: Denoiser,
     terms: Sequence[PredictionTerm],
@@ -400,7 +400,7 @@ def _alternate(
     more = z_step.correction(delta, U, Z, WZ)
     off = max(off, _size(more, denoiser) / max(_size(Z, denoiser), TINY))
     Z, z0, WZ = z_step.finished(delta, U, Z + more)
-    residual, error = checked(problem, denoiser, terms, delta, U, z_step, Z, WZ)
+    residual, error = residual_and_error(problem, denoiser, terms, delta, U, z_step, Z, WZ)
     error = max(error, GROWTH * off)
     return Solution(
         problem, model, denoiser, delta, U, Z, z0, curve, n_iter, converged, residual, error

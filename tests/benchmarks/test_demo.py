@@ -72,9 +72,9 @@ def test_one_pair_is_looked_at_closely(result):
     for counts, score in zip(pair.confusions, pair.scores, strict=True):
         assert counts.sum() == pair.n_target
         assert 100 * counts.trace() / pair.n_target == pytest.approx(score.accuracy.value)
-    assert pair.look.evidence.classes == ("negative", "positive")
-    assert pair.look.evidence.confidence.sum() == pair.n_target
-    assert pair.look.diagnosis.mmd_before is not None
+    assert pair.details.evidence.classes == ("negative", "positive")
+    assert pair.details.evidence.confidence.sum() == pair.n_target
+    assert pair.details.diagnosis.mmd_before is not None
 
 
 def made(gain):

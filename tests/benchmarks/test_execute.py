@@ -10,6 +10,7 @@ import marda
 from marda import datasets
 from marda.benchmarks import execute
 from marda.benchmarks.plan import group_units, plan_table
+from marda.estimators import classifier
 
 
 class FakeClassifier:
@@ -37,6 +38,10 @@ class FakeClassifier:
 def fake(monkeypatch):
     FakeClassifier.calls = []
     monkeypatch.setattr(marda, "MDAClassifier", FakeClassifier, raising=False)
+    monkeypatch.setattr(
+        classifier, "training_rows", lambda model, X, y, sample_domain: (X, y, sample_domain)
+    )
+    monkeypatch.setattr(classifier, "fit_rows", lambda model, rows, shared: model.fit(*rows))
     monkeypatch.setattr(
         marda, "paper_settings", lambda kind: {"noise": {"text": 0.9}[kind]}, raising=False
     )

@@ -5,7 +5,7 @@ import pytest
 
 from marda.benchmarks.plan import (
     BENCHMARKS,
-    EVALUATIONS,
+    LEADERBOARD,
     METHODS,
     MODELS_US,
     PEERS,
@@ -133,7 +133,7 @@ def test_every_task_of_every_data_set_meets_every_method():
     assert len({s.key for s in specs}) == len(specs)
     tasks = {(s.task.benchmark, s.task.pair) for s in specs}
     assert len(tasks) == 12 + 6 + 12 + 12 + 12
-    for name in EVALUATIONS:
+    for name in LEADERBOARD:
         pair = "-".join(BENCHMARKS[name].pairs()[0])
         one = [s for s in specs if (s.task.benchmark, s.task.pair) == (name, pair)]
         assert {s.model for s in one} == set(METHODS)
@@ -206,3 +206,58 @@ def test_missing_domains_are_left_out_of_the_leaderboard():
 def test_wrong_requests_of_the_leaderboard(arguments, words):
     with pytest.raises(PlanError, match=words):
         plan_leaderboard(**arguments)
+
+
+# Collections of tasks -----------------------------------------------------------------------------
+
+
+def test_collections_have_draws_of_their_own_and_source_only_models():
+    specs = plan_leaderboard(benchmarks=["skada-bench", "generated", "digits", "tables"], draws=20)
+    tasks = Counter(s.task.benchmark for s in specs if s.model == "auto")
+    assert tasks == {"skada-bench": 24 * 5, "generated": 24 * 20, "digits": 9, "tables": 72}
+    assert len({s.key for s in specs}) == len(specs) == 4 * sum(tasks.values())
+    one = [s for s in specs if s.task == specs[0].task]
+    assert [s.classifier for s in one] == ["auto", "ridge", "logistic", "forest"]
+    assert one[0].key == "skada-bench/paper/mushrooms e>t/US/full/draw0/auto/auto/auto"
+    assert Unit.from_json(group_units(one)[0].to_json()).specs == tuple(one)
+    few = plan_leaderboard(benchmarks=["skada-bench"], tasks=["phishing -1>1"], draws=2)
+    assert {s.task.draw for s in few} == {0, 1}
+
+
+def test_collections_are_run_by_name_only():
+    assert {s.task.benchmark for s in plan_leaderboard()} == set(LEADERBOARD)
+    assert not set(LEADERBOARD) & {"skada-bench", "generated", "digits", "tables"}
+    with pytest.raises(PlanError, match="unknown data set 'tables'"):
+        plan_table("us", benchmarks=["tables"])
+    with pytest.raises(PlanError, match="generated has no labelled target rows"):
+        plan_leaderboard("ss", benchmarks=["generated"])
+
+
+def test_tasks_that_are_not_there_are_left_out():
+    specs = plan_leaderboard(benchmarks=["skada-bench"], present={"skada-bench": ("subspace 0",)})
+    assert {s.task.pair for s in specs} == {"subspace 0"}
+
+
+DEVELOPMENT = {
+    "skada-bench": "concept_drift subspace",
+    "digits": "background move same",
+    "tables": "Benefits Computers DoctorAUS HI Hdma Mroz OFP Schooling Star Tobacco Treatment "
+    "rwm5yr std wine",
+}
+
+
+def test_the_development_half_is_written_down():
+    # Constants of rules are settled on these and on even seeds of generated cases, on no others.
+    specs = plan_leaderboard(benchmarks=[*DEVELOPMENT, "generated"], methods=["auto"], draws=20)
+    for name, families in DEVELOPMENT.items():
+        mine = [s.task for s in specs if s.task.benchmark == name]
+        assert {t.family for t in mine if t.half == "development"} == set(families.split())
+    for task in (s.task for s in specs if s.task.benchmark == "generated"):
+        assert task.half == ("report" if task.draw % 2 else "development")
+
+
+def test_rows_of_one_table_are_never_in_both_halves():
+    halves = {}
+    for spec in plan_leaderboard(benchmarks=["skada-bench", "tables"], draws=5):
+        first = spec.task.benchmark, spec.task.pair.split()[0]
+        assert halves.setdefault(first, spec.task.half) == spec.task.half

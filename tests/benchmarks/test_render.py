@@ -16,7 +16,7 @@ from marda.benchmarks.tables import (
     build_table,
     check_findings,
 )
-from marda.diagnostics.numbers import seconds_text
+from marda.diagnostics.intervals import seconds_text
 
 from .test_tables import rows_for
 

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from marda.benchmarks.plan import plan_table
-from marda.benchmarks.runner import Plain, Rich, Silent, progress_for, run
+from marda.benchmarks.runner import Shown, Silent, run
 from marda.benchmarks.store import Store, failed
 
 from . import fakes
@@ -223,30 +223,39 @@ def tell(progress):
     progress.stop()
 
 
-def test_progress_is_for_terminals(monkeypatch, capsys):
-    assert isinstance(progress_for(io.StringIO()), Silent)
+def test_progress_is_for_terminals(capsys):
+    stream = io.StringIO()
+    tell(Shown(stream))
     tell(Silent())
-    assert capsys.readouterr() == ("", "")
-    monkeypatch.setitem(sys.modules, "rich.console", None)
-    assert isinstance(progress_for(Terminal()), Plain)
-
-
-def test_plain_lines_come_every_few_seconds():
-    stream = Terminal()
-    tell(Plain(stream, every=0.0))
-    first, second = stream.getvalue().splitlines()
-    assert first.startswith("3/5 rows, about 0.0 min left: off31/paper/amazon-dslr/US")
-    assert second.startswith("4/5 rows")
-    stream = Terminal()
-    tell(Plain(stream, every=60.0))
     assert stream.getvalue() == ""
+    assert capsys.readouterr() == ("", "")
 
 
-def test_a_bar_counts_rows_and_failures(capsys):
+def test_plain_lines_come_every_few_seconds(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    stream = Terminal()
+    shown = Shown(stream, every=0.0)
+    shown.start(5, 2)
+    shown.display._timer.join()  # the first line comes from its thread
+    shown.row(made_row(SPECS[0]))
+    shown.row(failed(SPECS[1:2], "no luck")[0])
+    shown.stop()
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "2/5: starting …"
+    assert lines[1].startswith("3/5, about 0.0 min left: off31 amazon-dslr US")
+    assert lines[2].startswith("4/5")
+    assert "1 failed" in lines[2]
+
+
+def test_a_bar_counts_rows_and_failures():
     pytest.importorskip("rich")
-    bar = progress_for(Terminal())
-    assert isinstance(bar, Rich)
-    tell(bar)
-    (task,) = bar.bar.tasks
+    shown = Shown(Terminal())
+    shown.start(5, 2)
+    shown.display._timer.join()
+    shown.row(made_row(SPECS[0]))
+    shown.row(failed(SPECS[1:2], "no luck")[0])
+    shown.skip(1)
+    (task,) = shown.display.bar.tasks
     assert (task.completed, task.total) == (5, 5)
     assert "1 failed" in task.description
+    shown.stop()

@@ -157,32 +157,13 @@ def test_wrong_calls_leave_one_line_and_no_file(files, arguments, words, refused
 def test_from_a_shell(files, tmp_path):
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     done = subprocess.run(
-        [sys.executable, "-m", "marda.cli", "adapt", *GOOD, "--id", "id", "--out", "p.csv"],
+        [sys.executable, "-m", "marda", "adapt", *GOOD, "--id", "id", "--out", "p.csv"],
         env=env,
         capture_output=True,
         text=True,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")  # quiet: not a terminal
-
-
-def test_a_bar_on_a_terminal_after_a_while(monkeypatch, capsys):
-    pytest.importorskip("rich")
-    import time
-
-    from marda.cli._files import Progress
-
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with Progress(delay=0.01) as progress:
-        progress(0.2, "adapting")
-        deadline = time.monotonic() + 30  # the first bar waits for its library to load
-        while progress.bar is None and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert progress.bar is not None
-        progress(0.5, "predicting")
-    with Progress(delay=60) as progress:
-        progress(0.5, "quick")
-    assert progress.bar is None
 
 
 def test_files_of_other_programs_and_damaged_ones_are_one_line(files, capsys):

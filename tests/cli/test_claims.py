@@ -10,8 +10,8 @@ import pytest
 from sklearn.datasets import load_diabetes
 
 from marda import MDAClassifier, cli, pack
+from marda.adaptation import ReadOptions, adapt, compare
 from marda.diagnostics import diagnose
-from marda.workflow import ReadOptions, adapt, compare
 
 NAMES = [f"f{k}" for k in range(4)]
 CLASSES = np.array(["cat", "dog", "emu"])

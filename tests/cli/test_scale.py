@@ -18,8 +18,8 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 
 import marda  # noqa: E402
+from adaptation.tables import rows, table_of, write_pair  # noqa: E402
 from marda import cli  # noqa: E402
-from workflow.tables import rows, table_of, write_pair  # noqa: E402
 
 FILES = ("--source", "s.parquet", "--target", "t.parquet", "--label", "y", "--id", "id")
 SMALL = ("--memory", "1kB")
@@ -40,7 +40,7 @@ def here(tmp_path, monkeypatch):
 def shell(*args, folder, **options):
     """The command in a process of its own."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    call = [sys.executable, "-m", "marda.cli", "adapt", *args]
+    call = [sys.executable, "-m", "marda", "adapt", *args]
     if options.pop("start", False):
         return subprocess.Popen(call, cwd=folder, env=env, stdout=subprocess.DEVNULL)
     return subprocess.run(
@@ -166,12 +166,12 @@ def test_other_files_start_over_and_say_so(tmp_path, monkeypatch):
 
 
 def test_another_method_after_a_failure_reads_no_rows_again(here, monkeypatch, capsys):
+    from marda.adaptation import stream
     from marda.moments.parquet import ParquetRows
-    from marda.workflow import streaming
 
     call = ["adapt", *FILES, *SMALL, "--model", "m.marda"]
     with monkeypatch.context() as patch:
-        patch.setattr(streaming, "fit_statistics", lambda *a, **k: 1 / 0)
+        patch.setattr(stream, "fit_statistics", lambda *a, **k: 1 / 0)
         assert cli.main(call) == 1
     assert (here / "m.marda.checkpoint").exists()
     monkeypatch.setattr(ParquetRows, "batches", lambda *a: pytest.fail("a row group was read"))

@@ -9,7 +9,7 @@ from itertools import combinations, product
 import pytest
 
 from marda.diagnostics import Interval
-from marda.diagnostics.numbers import step_text
+from marda.diagnostics.intervals import step_text
 from marda.diagnostics.verdict import (
     CHECKS,
     Change,
@@ -361,3 +361,23 @@ def test_captions():
     assert "rose in 1 of them" in losses_text([3.0, 1.0, 2.0])
     assert step_text(0.2531, 0.2529) == "0.2531 → 0.2529"
     assert step_text(0.5, 0.5, "%") == "50% → 50%"
+
+
+@pytest.mark.parametrize(
+    ("gains", "kind", "word"),
+    [
+        ([("a", [1.0] * 12)], "good", "Adaptation helps"),
+        ([("a", [1.0] * 12), ("b", [2.0, 1.0])], "unclear", "on average, not surely"),
+        ([("a", [1.0] * 12), ("b", [-2.0] * 12)], "unclear", "on some data sets"),
+        ([("a", [-1.0] * 12)], "bad", "does not help"),
+        ([("a", [0.0] * 12)], "unclear", "does not help"),
+    ],
+)
+def test_benchmarks_decide_by_a_sign_test(gains, kind, word):
+    verdict = benchmark_verdict(gains, "text")
+    assert verdict.kind == kind
+    assert word in verdict.word
+
+
+def test_no_gains_no_verdict():
+    assert benchmark_verdict([], "text") is None

@@ -7,7 +7,7 @@ import pytest
 
 from estimators.helpers import classifier, fitted, scores
 from marda import MDA, MDAClassifier
-from marda.estimators._denoised import row_lengths
+from marda.estimators.model import row_lengths
 from problems import make_case, relative
 
 METHODS = ("BL", "MCF", "S1", "S1M", "S1D", "J12", "J12D")
@@ -68,14 +68,17 @@ def test_unit_length(layers):
 def test_scores_of_centred_rows_are_linear_and_of_normalised_rows_not():
     case = make_case()
     model = fitted(MDAClassifier("S1", center=True), case)
-    want = model.transform(case.X) @ model.Z_ + model._z0
+    want = model.transform(case.X) @ model.Z_ + model.model_.z0
     np.testing.assert_allclose(scores(model, case.X), want, atol=1e-9)
     np.testing.assert_allclose(
         case.X @ model.coef_.T + model.intercept_, scores(model, case.X), atol=1e-9
     )
-    normalised = fitted(MDAClassifier("S1", normalize=True), case)
-    with pytest.raises(AttributeError, match="normalised rows are not linear"):
-        _ = normalised.coef_
+    for method in ("S1", "J12"):
+        normalised = fitted(classifier(method, normalize=True), case)
+        want = normalised.transform(case.X) @ normalised.Z_ + normalised.model_.z0
+        np.testing.assert_allclose(scores(normalised, case.X), want, atol=1e-9)
+        with pytest.raises(AttributeError, match="normalised rows are not linear"):
+            _ = normalised.coef_
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -126,3 +129,13 @@ def test_a_domain_of_one_row_is_its_own_centre(dtype):
     H = model.transform(X, sample_domain=domain)
     np.testing.assert_array_equal(H[20], 0)
     np.testing.assert_allclose(np.linalg.norm(np.delete(H, 20, axis=0), axis=1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("solver", ["primal", "dual", "cg"])
+def test_a_target_of_one_row_has_no_direction_by_any_route(solver):
+    """Found by torture: rounding of the dual route, 38 units in the last place, became ±1."""
+    X = np.array([[-0.56], [-4.4], [-3.46], [0.41], [-1.24], [-1.81], [-0.91]])
+    y, domain = np.array([0, 1, 1, 0, 0, 0, -1]), np.array([0, 0, 0, 1, 1, 1, -1])
+    model = MDAClassifier("J12", solver=solver, noise=0.0, center=True, normalize=True)
+    F = model.fit(X, y, sample_domain=domain).transform(X, sample_domain=domain)
+    np.testing.assert_allclose(F.ravel(), [1, -1, -1, 1, -1, -1, 0])

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from estimators.helpers import classifier, fitted
 from marda import MDA, MDAClassifier
-from marda.estimators._denoised import ACTIVATIONS
+from marda.estimators.model import ACTIVATIONS
 from problems import make_case, relative
 
 

@@ -200,3 +200,31 @@ def test_two_sources_mmd_and_no_noise_by_every_route():
     }
     for solver, model in found.items():
         assert relative(model.coef_, found["primal"].coef_) < 1e-7, solver
+
+
+@pytest.mark.parametrize("solver", ["primal", "dual", "cg", "auto"])
+@pytest.mark.parametrize("method", ["S1C", "J12C"])
+def test_equal_means_have_no_weight_relative_to_themselves(method, solver):
+    """Found by torture: γ tr(Q)/tr(M) blew up the rounding of M = 0, as large as the rest."""
+    X = np.zeros((12, 3))
+    X[[0, 0, 2, 3, 5, 6, 6], [1, 2, 2, 2, 1, 1, 2]] = [0.55, -0.38, -1.57, 1.89, -1.11, -0.92, 0.71]
+    y = np.array([0, 1, 2, 0, 1, 0, 0, 1, 1, 1, 1, 1])  # the rows of class 1 are 0
+    domain = np.repeat([0, -1], [10, 2])
+    settings = {"scaling": "relative", "solver": solver}
+    wanted = MDAClassifier(method[:-1], **settings).fit(X, y, sample_domain=domain)
+    for rows in (X, X / 8, sp.csr_array(X), sp.csr_array(X / 8)):
+        model = MDAClassifier(method, **settings).fit(rows, y, sample_domain=domain)
+        got = model.decision_function(rows)
+        np.testing.assert_allclose(got, wanted.decision_function(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["primal", "dual", "cg", "auto"])
+def test_rows_that_are_all_the_same_stay_so(solver):
+    """Found by torture: a predictor learned from rounding got a weight over its own size."""
+    X = np.full((6, 2), 3.0) * [1, 0.7]
+    y, domain = np.array([0, 1, 1, -1, -1, -1]), np.repeat([0, -1], 3)
+    model = MDAClassifier("J12", scaling="relative", solver=solver)
+    np.testing.assert_allclose(model.fit(X, y, sample_domain=domain).transform(X), X)
+    for other in ({"method": "S1D"}, {"noise": 0.0}):  # no spread, no noise: no ridge
+        with pytest.raises(ValueError, match=r'all the same.*Use scaling="balanced"'):
+            model.set_params(**other).fit(X, y, sample_domain=domain)

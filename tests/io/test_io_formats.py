@@ -14,7 +14,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from marda.io import InputError, detect_format, read_batches, read_table, text
+from marda.io import InputError, detect_format, read_batches, read_table, text_formats
 from marda.io.table import as_numbers
 
 X = np.array([[1.5, 0.0, 2.0], [0.0, -3.0, 0.25], [4.0, 5.0, 6.0]])
@@ -217,6 +217,16 @@ def test_workbooks_and_archives_say_what_to_do(tmp_path, name, members, words):
         read_table(tmp_path / name, "npz")
 
 
+@pytest.mark.parametrize("name", ["a.xlsx", "a.XLSM", "a.csv"])
+def test_a_damaged_workbook_says_what_to_do(tmp_path, name):
+    archive(tmp_path / name, "[Content_Types].xml", "xl/workbook.xml")
+    data = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(data[: len(data) // 2])
+    with pytest.raises(InputError, match="is a damaged Excel workbook: copy it again") as caught:
+        read_table(tmp_path / name)
+    assert str(caught.value).startswith(str(tmp_path / name))
+
+
 def test_an_old_workbook_says_what_to_do(tmp_path):
     (tmp_path / "a.xls").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500))
     with pytest.raises(InputError, match="Excel workbook: save the sheet as CSV"):
@@ -241,7 +251,7 @@ def test_damaged_gzip_is_one_sentence(tmp_path, name):
 @pytest.mark.parametrize("name", ["a.csv.gz", "a.svm.gz"])
 def test_one_endless_line_is_refused_as_it_grows(tmp_path, name, monkeypatch):
     """Before 0.2.0 a gz of 1.5 MB with one line of 1.5 GB took 3.3 GB."""
-    monkeypatch.setattr(text, "MAX_ROW", 10**5)
+    monkeypatch.setattr(text_formats, "MAX_ROW", 10**5)
     path = tmp_path / name
     start = b"1 1:" if "svm" in name else b"a\n"
     with gzip.open(path, "wb") as out:
@@ -258,14 +268,14 @@ def test_one_endless_line_is_refused_as_it_grows(tmp_path, name, monkeypatch):
 
 
 def test_a_row_of_endless_quoted_lines_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "MAX_ROW", 10**4)
+    monkeypatch.setattr(text_formats, "MAX_ROW", 10**4)
     (tmp_path / "a.csv").write_text("a,b\n" + '"x\n",' * 10**4)
     with pytest.raises(InputError, match="a row of more than 10,000 characters"):
         read_table(tmp_path / "a.csv")
 
 
 def test_too_many_columns_are_refused_before_they_are_named(tmp_path):
-    (tmp_path / "a.csv").write_text("," * text.MAX_COLUMNS + "\n1\n")
+    (tmp_path / "a.csv").write_text("," * text_formats.MAX_COLUMNS + "\n1\n")
     with pytest.raises(InputError, match="more than 1,048,576 columns"):
         read_table(tmp_path / "a.csv")
 
@@ -400,11 +410,11 @@ def test_every_truncated_parquet_file_names_itself(parquet):
 
 
 def test_parquet_row_counts_must_agree(parquet):
-    from marda.io import binary
+    from marda.io.arrow import check_groups
 
     path = parquet()
     with pytest.raises(InputError, match="declares 500 rows and its row groups 250"):
-        binary.check_groups(path, FakeMetadata())
+        check_groups(path, FakeMetadata())
 
 
 class FakeMetadata:
@@ -414,3 +424,14 @@ class FakeMetadata:
 
     def row_group(self, g):
         return type("Group", (), {"num_rows": 250})
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (3, 1)])
+@pytest.mark.parametrize("kind", ["npz", "mat"])
+def test_a_matrix_of_one_row_or_column_is_known_by_its_name(tmp_path, kind, shape):
+    path, rows = tmp_path / f"rows.{kind}", np.arange(3.0).reshape(shape)
+    np.savez(path, X=rows) if kind == "npz" else scipy.io.savemat(path, {"X": rows})
+    np.testing.assert_array_equal(read_table(path).block, rows)
+    np.savez(path, other=rows) if kind == "npz" else scipy.io.savemat(path, {"other": rows})
+    with pytest.raises(InputError, match="holds no matrix of features: name one X"):
+        read_table(path)

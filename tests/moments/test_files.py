@@ -8,6 +8,7 @@ import os
 import struct
 import tracemalloc
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marda import MDAClassifier, Moments
-from marda.moments import files
+from marda.io.container import start_digest
 from marda.moments.files import MomentsFileError, merge_files, read
 from moments.test_accumulate import assert_same
 from problems import make_case, moments_of, relative
@@ -36,20 +37,63 @@ def example(**options) -> Moments:
     return Moments.from_arrays(table, [0, 1, 0, 1, -1, -1], [0, 0, 0, 0, -1, -1], **options)
 
 
-def start(data: bytes) -> tuple[int, int, int]:
-    return struct.unpack_from("<IIQ", data, 8)
-
-
 def forged(data: bytes, change) -> bytes:
     """The file with another header and a checksum that fits."""
-    version, length, _ = start(data)
+    length = int.from_bytes(data[:8], "little")
+    table, rest = json.loads(data[8 : 8 + length]), data[8 + length :]
+    metadata = table.pop("__metadata__")
+    header = json.loads(metadata["content"])
+    change(header, table)
+    metadata["content"] = json.dumps(header)
+    digest = start_digest(metadata, table)
+    digest.update(rest)
+    metadata["sha256"] = digest.hexdigest()
+    text = json.dumps({"__metadata__": metadata, **table}).encode()
+    return len(text).to_bytes(8, "little") + text + rest
+
+
+# The first format, of which a file is kept --------------------------------------------------------
+
+FORMAT_1 = (Path(__file__).parents[1] / "data" / "format-1.moments").read_bytes()
+
+
+def forged_1(data: bytes, change) -> bytes:
+    """The same for a file of format 1."""
+    version, length, _ = struct.unpack_from("<IIQ", data, 8)
     header = json.loads(data[24 : 24 + length])
-    change(header)
+    change(header, header["arrays"])
     text = json.dumps(header).encode()
     rest = data[24 + length : -32]
     total = 24 + len(text) + len(rest) + 32
     body = data[:8] + struct.pack("<IIQ", version, len(text), total) + text + rest
     return body + hashlib.sha256(body).digest()
+
+
+def test_a_file_of_format_1_is_read_and_written_anew(tmp_path):
+    (tmp_path / "a").write_bytes(FORMAT_1)
+    wanted = replace(example(class_grams=True), domain_names={0: "north", -1: "here"})
+    for name in ("a", "b"):
+        held, header = read(tmp_path / name)
+        assert_same(wanted, held, tol=0)
+        assert held.feature_names.tolist() == ["age", "größe"]
+        assert held.domain_names == wanted.domain_names
+        assert (header["rows"], header["features"], header["min_group"]) == (6, 2, 2)
+        held.save(tmp_path / "b", min_group=2)
+    assert merge_files([str(tmp_path / "a"), str(tmp_path / "b")]).n_rows == 12
+
+
+@given(place=st.integers(0, 10**6), bit=st.integers(0, 7), cut=st.booleans())
+def test_a_damaged_file_of_format_1(tmp_path, place, bit, cut):
+    place %= len(FORMAT_1)
+    data = bytearray(FORMAT_1)
+    data[place] ^= 1 << bit
+    (tmp_path / "a").write_bytes(FORMAT_1[:place] if cut else bytes(data))
+    words = "a: (truncated|not a moments file)" if cut else "a: "
+    with pytest.raises(MomentsFileError, match=words):
+        Moments.load(tmp_path / "a")
+
+
+# The present format -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("labels", LABELS)
@@ -142,45 +186,66 @@ def test_missing_files_and_folders(tmp_path):
 
 def test_files_of_the_future(tmp_path):
     example().save(tmp_path / "a")
-    data = bytearray((tmp_path / "a").read_bytes())
-    data[8:12] = struct.pack("<I", 2)
-    (tmp_path / "a").write_bytes(bytes(data[:40]))  # its length may mean something else
-    with pytest.raises(MomentsFileError, match=r"a: moments format 2.*reads format 1; a newer"):
+    data = (tmp_path / "a").read_bytes()
+    # Before the checksum: its other fields may mean something else.
+    data = data.replace(b'"format_version": "2"', b'"format_version": "3"')
+    (tmp_path / "a").write_bytes(data)
+    with pytest.raises(MomentsFileError, match=r"a: moments format 3.*reads format 2; a newer"):
         Moments.load(tmp_path / "a")
 
 
 def _set(**values):
-    return lambda header: header.update(values)
+    return lambda header, arrays: header.update(values)
+
+
+LIES = [
+    _set(features=10**12),
+    _set(features=3),
+    _set(features=-1),
+    _set(features="2"),
+    _set(domains=[0]),
+    _set(labels=[0, 0, 9]),
+    _set(labels=[0, 0, 0]),
+    _set(domains=[0, 0, 0], labels=[0, 0, 1]),
+    _set(rows=7),
+    _set(min_group=5),
+    _set(feature_names=["a"]),
+    _set(feature_names=[1, 2]),
+    _set(classes={"dtype": "object", "values": [{}, []]}),
+    _set(classes={"dtype": "int64", "values": [1, 0]}),
+    _set(classes={"dtype": "V8", "values": [0, 1]}),
+    _set(domain_names=[]),
+    lambda header, arrays: header.pop("classes"),
+]
+TABLE_LIES = [
+    lambda header, arrays: arrays["gram"].update(shape=[10**9, 10**9]),
+    lambda header, arrays: arrays["gram"].update(dtype="I64"),
+    lambda header, arrays: arrays["shift"].update(shape=[2, 1]),
+    lambda header, arrays: arrays.update(grams=arrays.pop("gram")),
+    lambda header, arrays: arrays["sums"].pop("shape"),
+]
+LIES_1 = [
+    _set(arrays=[]),
+    _set(arrays=[{"name": "gram", "shape": [10**9, 10**9]}]),
+    lambda header, arrays: arrays.append(arrays[-1]),
+    lambda header, arrays: arrays.pop(),
+    lambda header, arrays: header.pop("arrays"),
+]
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("forge", "change"),
     [
-        _set(features=10**12),
-        _set(features=3),
-        _set(features=-1),
-        _set(features="2"),
-        _set(domains=[0]),
-        _set(labels=[0, 0, 9]),
-        _set(labels=[0, 0, 0]),
-        _set(domains=[0, 0, 0], labels=[0, 0, 1]),
-        _set(rows=7),
-        _set(min_group=5),
-        _set(feature_names=["a"]),
-        _set(feature_names=[1, 2]),
-        _set(arrays=[]),
-        _set(arrays=[{"name": "gram", "shape": [10**9, 10**9]}]),
-        _set(classes={"dtype": "object", "values": [{}, []]}),
-        _set(classes={"dtype": "int64", "values": [1, 0]}),
-        _set(classes={"dtype": "V8", "values": [0, 1]}),
-        _set(domain_names=[]),
-        lambda header: header.pop("arrays"),
+        *((forged, change) for change in (*LIES, *TABLE_LIES)),
+        *((forged_1, change) for change in (*LIES, *LIES_1)),
     ],
 )
-def test_headers_that_lie_are_refused_before_memory_is_taken(tmp_path, change):
+def test_headers_that_lie_are_refused_before_memory_is_taken(tmp_path, forge, change):
     path = tmp_path / "a"
-    example().save(path)
-    path.write_bytes(forged(path.read_bytes(), change))
+    path.write_bytes(FORMAT_1)
+    if forge is forged:
+        example().save(path)
+    path.write_bytes(forge(path.read_bytes(), change))
     tracemalloc.start()
     try:
         with pytest.raises(MomentsFileError, match="a: not a valid moments file"):
@@ -188,6 +253,21 @@ def test_headers_that_lie_are_refused_before_memory_is_taken(tmp_path, change):
         assert tracemalloc.get_traced_memory()[1] < 5e6
     finally:
         tracemalloc.stop()
+
+
+def test_arrays_of_another_length_are_told_as_such(tmp_path):
+    example().save(tmp_path / "a")
+    data = forged((tmp_path / "a").read_bytes(), lambda header, arrays: arrays.clear())
+    (tmp_path / "a").write_bytes(data)
+    with pytest.raises(MomentsFileError, match=r"a: altered: \d+ bytes where \d+ were written"):
+        Moments.load(tmp_path / "a")
+
+
+def test_a_model_file_is_not_a_moments_file(tmp_path):
+    case = make_case("US", seed=4)
+    MDAClassifier("BL").fit(case.X, case.codes, sample_domain=case.domain).save(tmp_path / "a")
+    with pytest.raises(MomentsFileError, match=r"a: not a moments file\."):
+        Moments.load(tmp_path / "a")
 
 
 def test_a_file_is_compared_with_memory_before_it_is_read(tmp_path, monkeypatch):
@@ -212,7 +292,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     def fail(*args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="No space left"):
         example(class_grams=True).save(path)
     assert path.read_bytes() == before

@@ -55,7 +55,7 @@ def test_killed_and_started_again(tmp_path):
     """A real kill of the command; the second run reads only what is left."""
     script("make_parquet.py").write(tmp_path / "rows", 300_000, features=64, group=2_000, files=3)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    call = [sys.executable, "-m", "marda.cli", *BUILD, "--checkpoint", "go"]
+    call = [sys.executable, "-m", "marda", *BUILD, "--checkpoint", "go"]
     process = subprocess.Popen(call, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL)
     while not (tmp_path / "go").exists():
         assert process.poll() is None
@@ -69,7 +69,7 @@ def test_killed_and_started_again(tmp_path):
     assert 0 < done < 150
     assert held.n_rows == 2_000 * done
     subprocess.run(call, cwd=tmp_path, env=env, check=True, stdout=subprocess.DEVNULL)
-    whole = [sys.executable, "-m", "marda.cli", *BUILD[:-1], "b.m"]
+    whole = [sys.executable, "-m", "marda", *BUILD[:-1], "b.m"]
     subprocess.run(whole, cwd=tmp_path, env=env, check=True, stdout=subprocess.DEVNULL)
     a, b = Moments.load(tmp_path / "a.m"), Moments.load(tmp_path / "b.m")
     assert a.counts.tolist() == b.counts.tolist()

@@ -140,7 +140,7 @@ def test_class_weights():
 
 def test_class_weights_need_class_grams():
     moments = moments_of(make_case())
-    with pytest.raises(ValueError, match=r"one Gram a class.*class_grams=True"):
+    with pytest.raises(ValueError, match=r"one Gram per class.*class_grams=True"):
         moments.scatter(np.zeros(6), np.array([1.0, 2.0, 1.0]))
 
 

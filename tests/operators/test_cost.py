@@ -8,7 +8,7 @@ import re
 import pytest
 
 from marda._memory import format_bytes
-from marda.operators.cost import Workload, choose, costs, routes
+from marda.operators.cost import FEW_ROWS, WORKSPACE, Workload, costs, routes
 
 GB = 10**9
 
@@ -23,6 +23,11 @@ def work(n, d, *, r=None, density=1.0, **options):
         "sparse": density < 1,
     }
     return Workload(n_rows=n, n_features=d, **{**defaults, **options})
+
+
+def choose(load, *arguments, **options):
+    """The route that is tried first, and its cost."""
+    return routes(load, *arguments, **options)[0]
 
 
 @pytest.mark.parametrize("joint", [True, False])
@@ -79,6 +84,30 @@ def test_cg_joins_only_with_pivots():
     assert choose(pivots, limit=64 * GB)[0] == "cg"
     # A pivot run that is small anyway still takes a factorisation.
     assert choose(work(3000, 400, r=100), limit=64 * GB)[0] != "cg"
+
+
+def test_few_rows_precondition_cg_by_all_of_the_dual_route():
+    """Its matrices are counted, its work comes first, and the steps that are left are few."""
+    for options in ({}, {"r": 100}, {"joint": True}, {"domain": True}, {"density": 0.01}):
+        table = costs(work(FEW_ROWS, 3000, **options))
+        assert table["cg"].flops > table["dual"].flops
+        assert table["cg"].bytes > table["dual"].bytes
+        assert table["cg"].flops < costs(work(FEW_ROWS + 1, 3000, **options))["cg"].flops
+        more = table["cg"].bytes - costs(work(FEW_ROWS + 1, 3000, **options))["cg"].bytes
+        assert 2 * 8 * FEW_ROWS**2 < more < 2 * WORKSPACE
+    # No more than features, and only where there is a W₀.
+    assert costs(work(500, 500))["cg"].flops < costs(work(501, 500))["cg"].flops
+    plain, more = (costs(work(n, 3000, plain=True))["cg"] for n in (FEW_ROWS, FEW_ROWS + 1))
+    assert plain.flops < more.flops
+    assert plain.bytes < more.bytes
+
+
+def test_the_loss_of_cg_takes_a_solve_per_row_or_feature():
+    def loss(n, d):
+        # The same entries to multiply with; the predictor does not depend on n and d.
+        return costs(work(n, d, n_stored=10**8, n_classes=0))["cg"].flops
+
+    assert loss(2000, 50_000) == loss(50_000, 2000) < loss(3000, 33_333) == loss(33_333, 3000)
 
 
 def test_cg_joins_for_a_plain_ridge_of_sparse_rows():
@@ -203,7 +232,6 @@ def test_routes_come_by_work_and_each_fits():
     found = routes(load, limit=100 * GB)
     assert {name for name, _ in found} == {"primal", "dual", "cg"}
     assert [cost.flops for _, cost in found] == sorted(cost.flops for cost in table.values())
-    assert choose(load, limit=100 * GB) == found[0]
     assert {name for name, _ in routes(work(2000, 1000), limit=100 * GB)} == {"primal", "dual"}
     assert [name for name, _ in routes(work(2000, 1000), limit=100 * GB, dual=False)] == ["primal"]
     # A limit that is just met is met.

@@ -10,11 +10,12 @@ from marda.noise import Dropout
 from marda.operators import iterative
 from marda.operators.denoiser import Coupling
 from marda.operators.iterative import PivotDenoiser
+from marda.operators.linear import RowGram
 from marda.problem import Problem, Settings
 from marda.terms import parse_method
 from problems import make_case, moments_of, relative, rows_of
 
-ROUTES = ["primal", "dual", "cg"]
+ROUTES = ["primal", "dual", "cg", "cg, many rows"]
 PIVOTS = np.array([0, 2, 5])
 VARIANTS = {
     "tall": {"d": 6},
@@ -55,8 +56,11 @@ def bias(request):
 
 
 @pytest.fixture(params=ROUTES)
-def route(request):
-    return request.param
+def route(request, monkeypatch):
+    """One route; "cg" with few rows has a preconditioner that it lacks with many."""
+    if request.param == "cg, many rows":
+        monkeypatch.setattr(iterative, "FEW_ROWS", 0)
+    return request.param.partition(",")[0]
 
 
 @pytest.fixture
@@ -298,6 +302,102 @@ def test_columns_of_the_iterative_route_come_in_blocks(outputs, monkeypatch):
     np.testing.assert_allclose(blocks.map(np.eye(whole.n_outputs)), W0, atol=1e-9)
     with pytest.raises(TypeError, match="no factorisations"):
         blocks._solve_shifted(np.zeros((1, 2)), np.zeros((9, 1)))
+
+
+@pytest.mark.parametrize(
+    ("n", "limit", "noise", "ridge", "few"),
+    [
+        (30, 1024, 0.3, 0.4, True),
+        (40, 1024, 0.3, 0.4, True),
+        (42, 1024, 0.3, 0.4, False),
+        (30, 30, 0.3, 0.4, True),
+        (30, 29, 0.3, 0.4, False),
+        # A positive diagonal, of noise or of the ridge, in every feature
+        (30, 1024, 0.3, 0.0, True),
+        (30, 1024, 0.0, 0.4, True),
+        (30, 1024, 0.0, 0.0, False),
+        (30, 1024, np.arange(40) % 2 * 0.3, 0.0, False),
+    ],
+)
+def test_few_rows_have_the_row_space_as_preconditioner(n, limit, noise, ridge, few, monkeypatch):
+    monkeypatch.setattr(iterative, "FEW_ROWS", limit)
+    case = make_case("SS", d=40, sources=2, n_source=n // 2, n_target=n // 2, seed=1)
+    moments = moments_of(case)
+    settings = Settings(Dropout(noise), ridge=ridge)
+    problem = Problem(moments, settings, "cg", np.ones(3), **rows_of(case, moments))
+    den = problem.denoiser(parse_method("S1"))
+    assert (den.row_space is not None) == few
+    assert den.factor.near is (den.row_space.factor if few else None)
+    assert den.factor.tol == (iterative.REFINED_TOL if few else iterative.FACTOR_TOL)
+
+
+@pytest.mark.parametrize("outputs", [None, PIVOTS], ids=["all", "pivots"])
+@pytest.mark.parametrize("method", ["S1", "S1MC"])
+def test_few_rows_take_few_steps(bias, method, outputs, monkeypatch):
+    """G, K₀ and (★) in a handful of products where the diagonal takes tens of them."""
+    counts = {}
+    for limit in (1024, 0):
+        monkeypatch.setattr(iterative, "FEW_ROWS", limit)
+        den = denoiser("cg", d=80, n=60, bias=bias, method=method, outputs=outputs)
+        calls = []
+        multiply = den.system.gram.matmul
+
+        class Counted(RowGram):
+            def matmul(self, V, calls=calls, multiply=multiply):
+                calls.append(1)
+                return multiply(V)
+
+        object.__setattr__(den.system, "gram", Counted(den.system.gram.rows))
+        den.solve(np.random.default_rng(5).standard_normal((80 + bias, 3)))
+        counts[limit] = [len(calls)]
+        if outputs is None:
+            calls.clear()
+            den.predictor(0.7).solve(np.random.default_rng(6).standard_normal((80, 3)))
+            counts[limit].append(len(calls))
+    assert counts[1024][0] <= 3
+    assert counts[1024][0] * 5 < counts[0][0]
+    if outputs is None:
+        assert counts[1024][1] <= 20
+        assert counts[1024][1] * 20 < counts[0][1]
+
+
+def test_a_coupled_system_of_few_rows_is_solved_in_their_space(monkeypatch):
+    den = denoiser("cg", d=40, n=30, bias=True)
+    rng = np.random.default_rng(7)
+    A, R = rng.standard_normal((3, 3)), rng.standard_normal((41, 3))
+    terms, start = Coupling(A @ A.T, np.zeros((3, 3))), rng.standard_normal((41, 3))
+    asked = []
+    solve = den.row_space.solve_coupled
+    monkeypatch.setattr(den.row_space, "solve_coupled", lambda *a: asked.append(a) or solve(*a))
+    V = den.solve_coupled(terms, R, start, 7)
+    assert relative(den.matmul(V) + den.labelled.matmul(V @ terms.labelled), R) < 1e-7
+    assert len(asked) == 1
+    assert asked[0][2] is start
+    assert asked[0][3] == 7
+
+
+@pytest.mark.parametrize("limit", [1024, 0])
+@pytest.mark.parametrize("shape", [(30, 40), (40, 40), (64, 40)])
+def test_the_trace_takes_a_solve_per_row_or_feature_whichever_are_fewer(shape, limit, monkeypatch):
+    n, d = shape
+    monkeypatch.setattr(iterative, "FEW_ROWS", limit)
+    monkeypatch.setattr(iterative, "COLUMN_BLOCK", 7)
+    den = denoiser("cg", d=d, n=n, bias=True)
+    columns = []
+    solve = den.factor.solve
+    monkeypatch.setattr(den.factor, "solve", lambda B: columns.append(B.shape[1]) or solve(B))
+    assert den.trace == pytest.approx(denoiser("primal", d=d, n=n, bias=True).trace, rel=1e-9)
+    assert sum(columns) == min(n, d)
+    assert max(columns) == 7
+
+
+def test_condition_of_a_predictor_of_few_rows(bias):
+    """That of the row space: a preconditioned iteration sees no more than its preconditioner."""
+    den = denoiser("cg", d=40, n=30, bias=bias)
+    factor = den.predictor(0.7)
+    assert factor.condition == den.row_space.predictor(0.7).condition > 1
+    factor.solve(np.random.default_rng(11).standard_normal((40, 4)))
+    assert factor.condition == pytest.approx(den.row_space.predictor(0.7).condition)
 
 
 def test_condition_of_an_iterated_predictor(bias):

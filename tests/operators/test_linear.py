@@ -57,6 +57,7 @@ def factors(system):
         "cholesky": CholeskyFactor(system.dense()),
         "rows": RowFactor(system),
         "cg": IterativeFactor(system, diagonal, 1e-12),
+        "cg, preconditioned": IterativeFactor(system, diagonal, 1e-12, near=RowFactor(system)),
     }
 
 

@@ -12,7 +12,7 @@ Each module does one of these steps and knows nothing of the next:
 ``tables``            rows → the paper's tables next to ours, and its findings
 ``leaderboard``       rows → marda's own choice next to the alternatives
 ``render``            tables, rows and times → terminal, Markdown, CSV, LaTeX
-``reproduce``         a folder of results: run, write, read back; `Results`
+``results``           a folder of results: run, write, read back; `Results`
 ``demo``              the newcomer's minute on embedded data
 ``speed``             speed and memory against reference implementations
 ====================  ==================================================================

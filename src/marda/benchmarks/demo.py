@@ -17,8 +17,7 @@ from marda import datasets
 from marda.benchmarks.render import align
 from marda.datasets import Dataset, Task
 from marda.diagnostics import Diagnosis, Evidence, Interval, diagnose, gather
-from marda.diagnostics.bootstrap import percentile_interval, row_counts
-from marda.diagnostics.numbers import seconds_text
+from marda.diagnostics.intervals import percentile_interval, row_counts, seconds_text
 from marda.diagnostics.verdict import gain_text
 
 PAIRS = (("films", "tweets"), ("films", "products"), ("editorials", "tweets"))
@@ -74,7 +73,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Look:
+class PairDetails:
     """What the page shows of one classifier."""
 
     diagnosis: Diagnosis
@@ -96,7 +95,7 @@ class PairResult:
     """Features that target rows have and source rows do not."""
     confusions: tuple[NDArray[np.int64], ...]
     """True and predicted classes in the target, one per method."""
-    look: Look | None = None
+    details: PairDetails | None = None
     """Of the second method, the adapted one; the demo looks closely at one pair only."""
 
 
@@ -170,7 +169,7 @@ def _run_pair(
         X_source, X_target = task.X_source[:, kept], task.X_target[:, kept]
         X, y, sample_domain = pack(X_source, task.y_source, X_target)
     hits, seconds, weights, confusions = [], [], [], []
-    look, names = None, dataset.feature_names or ()
+    details, names = None, dataset.feature_names or ()
     for method in methods:
         before = time.perf_counter()
         with clock.time(f"fit {method.label}"):
@@ -183,9 +182,11 @@ def _run_pair(
             confusions.append(confusion_matrix(task.y_target, predicted, labels=model.classes_))
         if closely and method is methods[1]:
             with clock.time("look at both domains"):
-                look = _look(X_source, X_target, model, task.y_source, [names[j] for j in kept])
-                shown = replace(look.evidence, classes=dataset.names)
-                look = replace(look, evidence=shown)
+                details = _details(
+                    X_source, X_target, model, task.y_source, [names[j] for j in kept]
+                )
+                shown = replace(details.evidence, classes=dataset.names)
+                details = replace(details, evidence=shown)
         weights.append(np.asarray(model.coef_)[0])
     with clock.time("bootstrap intervals"):
         scores = _scores(methods, hits, seconds, task.y_target)
@@ -204,14 +205,14 @@ def _run_pair(
         negative=tuple(w for w in words[:N_WORDS] if w.after < w.before),
         unseen=int(np.sum((used == 0) & (rows > 0))),
         confusions=tuple(confusions),
-        look=look,
+        details=details,
     )
 
 
-def _look(Xs: Any, Xt: Any, model: Any, labels: NDArray[Any], names: list[str]) -> Look:
+def _details(Xs: Any, Xt: Any, model: Any, labels: NDArray[Any], names: list[str]) -> PairDetails:
     facts: dict[str, Any] = {"names": names, "labels": labels, "predicted": model.predict(Xt)}
     probabilities = model.predict_proba(Xt)
-    return Look(
+    return PairDetails(
         diagnose(Xs, Xt, model, **facts),
         gather(Xs, Xt, model, probabilities=probabilities, **facts),
     )

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from marda import datasets
 from marda._memory import peak_mb, reset_peak
-from marda.benchmarks import peers
-from marda.benchmarks.plan import AUTO, BENCHMARKS, SOURCE, Spec, TaskSpec, Unit
+from marda.benchmarks.peers import systems
+from marda.benchmarks.plan import AUTO, BENCHMARKS, EVALUATIONS, SOURCE, Spec, TaskSpec, Unit
 from marda.benchmarks.store import ResultRow, describe, failed, stamp
 from marda.datasets import Dataset, Task
 from marda.terms import parse_method
@@ -42,13 +42,16 @@ def _load(loader: str, data_dir: Path | None) -> Dataset:
 
 
 def present_domains(names: Sequence[str], data_dir: Path | None) -> dict[str, tuple[str, ...]]:
-    """Domains of each benchmark that there are; `MissingData` says what is not there.
+    """Domains or tasks of each benchmark that there are; `MissingData` says what is not there.
 
     Asked before anything is started, so that a missing file is one sentence and not a thousand
     failed rows.
     """
     found = {}
     for name in names:
+        if BENCHMARKS[name].tasks:
+            found[name] = datasets.COLLECTIONS[name].present(data_dir)
+            continue
         held = datasets.load(BENCHMARKS[name].loader, data_dir).domains
         found[name] = tuple(domain for domain in BENCHMARKS[name].domains if domain in held)
     return found
@@ -56,6 +59,8 @@ def present_domains(names: Sequence[str], data_dir: Path | None) -> dict[str, tu
 
 def load_task(spec: TaskSpec, data_dir: Path | None) -> Task:
     """Prepare the rows of one task and draw; the number of the draw is its seed."""
+    if BENCHMARKS[spec.benchmark].tasks:
+        return datasets.named_task(spec.benchmark, spec.source, spec.draw, data_dir)
     dataset = _load(BENCHMARKS[spec.benchmark].loader, data_dir)
     if spec.protocol == "sampled":
         return datasets.sampled_task(
@@ -162,29 +167,31 @@ def fit_unit(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
     fails must not take the others with it. Methods beyond the paper's models fit on their own.
     """
     from marda import pack
+    from marda.estimators.fitting import Shared
 
     if specs[0].settings == "auto":
         yield from fit_methods(task, specs)
         return
     rows = pack(task.X_source, task.y_source, task.X_target, task.y_visible)
-    problems: dict[Any, Any] = {}  # factorisations that models of this task share
+    shared = Shared()  # factorisations of the models of this task
     models: dict[tuple[str, str], list[Spec]] = {}
     for spec in specs:
         models.setdefault((spec.model, spec.variant), []).append(spec)
     for group in models.values():
-        yield from attempt(group, _fit_model(task, group, problems, *rows))
+        yield from attempt(group, _fit_model(task, group, shared, *rows))
 
 
 def _fit_model(
     task: Task,
     specs: Sequence[Spec],
-    problems: dict[Any, Any],
+    factors: Any,
     X: Any,
     y: Any,
     sample_domain: Any,
 ) -> Iterator[Fitted]:
     """One model with all its classifiers; shared seconds are divided among them."""
     from marda import MDAClassifier
+    from marda.estimators.classifier import fit_rows, training_rows
 
     # Ridge first: it is part of the joint models anyway, the others only need denoised rows.
     first, *others = sorted(specs, key=lambda spec: spec.classifier != "ridge")
@@ -199,8 +206,7 @@ def _fit_model(
     else:
         started = time.perf_counter()
         model = MDAClassifier(first.model, classifier=_classifier(first.classifier), **settings)
-        model._problems = problems
-        model.fit(X, y, sample_domain=sample_domain)
+        fit_rows(model, training_rows(model, X, y, sample_domain=sample_domain), factors)
         shared["fit_seconds"] = (time.perf_counter() - started) / len(specs)
         shared["n_iter"] = int(model.n_iter_)
         started = time.perf_counter()
@@ -255,8 +261,8 @@ def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
     from marda import pack
 
     packed = pack(task.X_source, task.y_source, task.X_target, task.y_visible)
-    rows = peers.Rows(*packed, task.X_test)
-    narrow: list[peers.Rows] = []  # made for the first adapter, used by all
+    rows = systems.Rows(*packed, task.X_test)
+    narrow: list[systems.Rows] = []  # made for the first adapter, used by all
     for method, members in groupby(specs, key=lambda spec: spec.model):
         group = list(members)
         gc.collect()
@@ -270,7 +276,7 @@ def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
         yield from attempt(group, fits)
 
 
-def _fit_auto(specs: Sequence[Spec], rows: peers.Rows, y_test: Any) -> Iterator[Fitted]:
+def _fit_auto(specs: Sequence[Spec], rows: systems.Rows, y_test: Any) -> Iterator[Fitted]:
     from marda import MDAClassifierCV
 
     for spec in specs:
@@ -282,25 +288,33 @@ def _fit_auto(specs: Sequence[Spec], rows: peers.Rows, y_test: Any) -> Iterator[
         yield replace(fitted, params=facts)
 
 
-def _fit_source(specs: Sequence[Spec], rows: peers.Rows) -> Iterator[Fitted]:
+def _fit_source(specs: Sequence[Spec], rows: systems.Rows) -> Iterator[Fitted]:
     """Classifiers of labelled rows that know nothing of domains."""
     known = np.flatnonzero(rows.y != -1)  # class numbers start at 0, so pack marks with -1
+    X, y = rows.X[known], rows.y[known]
     for spec in specs:
+        evaluation = EVALUATIONS[spec.task.benchmark]
+        facts = {}
+        if evaluation.by_halves:
+            new = partial(systems.column_classifier, spec.classifier, evaluation.measure)
+            facts = {"source_folds": 100 * systems.source_folds(new(), X, y, evaluation.measure)}
+        else:
+            new = partial(systems.classifier, spec.classifier)
         started = time.process_time()
-        model = peers.classifier(spec.classifier).fit(rows.X[known], rows.y[known])
-        yield _predicted(spec, model.predict, rows.X_test, started)
+        model = new().fit(X, y)
+        yield replace(_predicted(spec, model.predict, rows.X_test, started), params=facts)
 
 
 def _fit_adapter(
-    name: str, specs: Sequence[Spec], rows: peers.Rows, narrow: list[peers.Rows]
+    name: str, specs: Sequence[Spec], rows: systems.Rows, narrow: list[systems.Rows]
 ) -> Iterator[Fitted]:
     """Adapt source rows to the target's once; classifiers learn from them, and count its time."""
     if not narrow:
-        narrow.append(peers.narrow_rows(rows))
-    X, y, X_test, seconds = peers.adapt_rows(name, narrow[0])
+        narrow.append(systems.narrow_rows(rows))
+    X, y, X_test, seconds = systems.adapt_rows(name, narrow[0])
     for spec in specs:
         started = time.process_time() - seconds
-        model = peers.classifier(spec.classifier).fit(X, y)
+        model = systems.classifier(spec.classifier).fit(X, y)
         yield _predicted(spec, model.predict, X_test, started)
 
 
@@ -325,6 +339,9 @@ def _calibration(model: Any, X: Any, y: Any) -> dict[str, float]:
     facts = {"ece": 100 * expected_calibration_error(P, place)}
     if "expected_accuracy" in model.calibration_:
         facts["expected"] = 100 * model.calibration_["expected_accuracy"]
+    if "expected_interval" in model.calibration_:
+        low, high = model.calibration_["expected_interval"]
+        facts |= {"expected_low": 100 * low, "expected_high": 100 * high}
     return facts
 
 

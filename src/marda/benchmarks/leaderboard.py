@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from marda.benchmarks import peers
+from marda.benchmarks import halves
+from marda.benchmarks.peers import systems
 from marda.benchmarks.plan import (
     BASELINE,
     BENCHMARKS,
     EVALUATIONS,
+    SOURCE,
     Evaluation,
     Role,
     Spec,
@@ -26,6 +28,10 @@ from marda.benchmarks.tables import SQUEEZENET
 
 HARM = 1.0
 """Points below the source-only baseline on a task from which on auto is said to harm."""
+CHOSEN = f"{SOURCE} by folds"
+"""Label of the source-only model that folds of the source chose, task by task."""
+MOST_HARMED = 6
+"""Tasks that are named in a check."""
 HINDSIGHT = 1.5
 """Points that auto may lie below its best member per task, on average."""
 
@@ -81,6 +87,26 @@ class Leaderboard:
         own = self.preprocessing == self.evaluation.preprocessing
         return label if own else f"{label}, {self.preprocessing}"
 
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Tasks in few letters: initials of domains, or their own names."""
+        if self.evaluation.by_halves:
+            return self.pairs
+        return tuple("→".join(end[0].upper() for end in pair.split("-")) for pair in self.pairs)
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """Tasks in full."""
+        if self.evaluation.by_halves:
+            return self.pairs
+        return tuple(pair.replace("-", " → ") for pair in self.pairs)
+
+    @property
+    def baseline(self) -> Entry | None:
+        """What auto is compared with: the source-only ridge, or the model that folds chose."""
+        label = CHOSEN if self.evaluation.by_halves else f"{SOURCE} {BASELINE}"
+        return self.best("source", label)
+
     def best(self, role: Role, label: str | None = None) -> Entry | None:
         """The entry with the best mean in a role, or the named one."""
         found = [
@@ -92,7 +118,7 @@ class Leaderboard:
 
     def harm(self) -> list[tuple[str, float]]:
         """Auto minus the source-only baseline, by task, worst first."""
-        auto, base = self.best("auto"), self.best("source", f"source-only {BASELINE}")
+        auto, base = self.best("auto"), self.baseline
         if auto is None or base is None:
             return []
         gaps = [
@@ -140,7 +166,26 @@ def _board(
                 _mean_of([abs(r.params["expected"] - r.accuracy) for r in found if _guessed(r)]),
             )
         )
+    if EVALUATIONS[name].by_halves:
+        entries += _chosen(specs, by_key, pairs, measure)
     return Leaderboard(name, setting, preprocessing, pairs, tuple(entries))
+
+
+def _chosen(
+    specs: Sequence[Spec], by_key: dict[str, ResultRow], pairs: Sequence[str], measure: str
+) -> list[Entry]:
+    """The source-only model that folds chose; nothing where source-only rows were not asked for."""
+    tasks = list(dict.fromkeys(spec.task for spec in specs if spec.model == SOURCE))
+    rows = [by_key[spec.key] for spec in specs if spec.key in by_key]
+    chosen = halves.chosen_rows(rows)
+    if not chosen:
+        return []
+    values: list[float | None] = []
+    for pair in pairs:
+        draws = [task for task in tasks if task.pair == pair]
+        there = [getattr(chosen[task], measure) for task in draws if task in chosen]
+        values.append(fmean(there) if there and len(there) == len(draws) else None)
+    return [Entry(CHOSEN, "source", tuple(values), None, None)]
 
 
 def _mean_fact(rows: Sequence[ResultRow], name: str) -> float | None:
@@ -186,9 +231,11 @@ SUMMARY = (
 
 
 def leaderboard_grid(board: Leaderboard) -> list[list[str]]:
-    """Header and lines: tasks across, then the mean, seconds and memory."""
-    heads = ["→".join(end[0].upper() for end in pair.split("-")) for pair in board.pairs]
-    grid = [["", *heads, "mean", "fit s", "MB"]]
+    """Header and lines: tasks across, then the mean, seconds and memory.
+
+    Tasks with names of their own go down, one line each.
+    """
+    grid = [["", *board.heads, "mean", "fit s", "MB"]]
     for entry in board.entries:
         grid.append(
             [
@@ -198,6 +245,8 @@ def leaderboard_grid(board: Leaderboard) -> list[list[str]]:
                 _text(entry.peak_mb, 0),
             ]
         )
+    if board.evaluation.by_halves:
+        return [list(line) for line in zip(*grid, strict=True)]
     return grid
 
 
@@ -206,7 +255,7 @@ def summary_grid(found: Sequence[Leaderboard]) -> list[list[str]]:
     grid = [list(SUMMARY)]
     for board in found:
         auto = board.best("auto")
-        base = board.best("source", f"source-only {BASELINE}")
+        base = board.baseline
         rivals = [board.best("source"), board.best("peer")]
         rival = max((r for r in rivals if r), key=lambda r: r.mean or 0.0, default=None)
         gaps = board.harm()
@@ -250,6 +299,8 @@ def checks(found: Sequence[Leaderboard], every: Sequence[ResultRow] = ()) -> lis
         gaps = board.harm()
         if gaps:
             bad = [f"{pair} {gap:+.1f}" for pair, gap in gaps if gap < -HARM]
+            if len(bad) > MOST_HARMED:
+                bad[MOST_HARMED:] = [f"and {len(bad) - MOST_HARMED} more"]
             lines.append(
                 f"{_mark(not bad)}: {board.name}: no harm (auto at least source-only − {HARM:.1f} "
                 f"on every task){': ' + ', '.join(bad) if bad else ''}"
@@ -284,7 +335,8 @@ def notes(specs: Sequence[Spec]) -> list[str]:
         "calibration error on the test rows, mean over tasks, in points. best member: of auto's "
         "ensemble alone, task by task, in hindsight. guess off by: mean distance of auto's "
         "expected accuracy, guessed without target labels, from the true one.",
-        *peers.NOTES,
+        *systems.NOTES,
+        *(halves.NOTES if any(EVALUATIONS[s.task.benchmark].by_halves for s in specs) else ()),
         f"Preprocessing: {', '.join(prepared)}.",
     ]
 

@@ -12,11 +12,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import permutations
 from typing import Any, Literal, get_args
+from zlib import crc32
+
+from marda.datasets import COLLECTIONS
 
 Setting = Literal["US", "SUP", "SS"]
 Settings = Literal["paper", "marda", "auto"]
+Half = Literal["development", "report"]
 Scalar = str | int | float | bool | None
 Overrides = tuple[tuple[str, Scalar], ...]
+
+
+def _pair(source: str, target: str) -> str:
+    return f"{source}-{target}" if target else source
 
 
 @dataclass(frozen=True, order=True)
@@ -25,18 +33,37 @@ class TaskSpec:
 
     benchmark: str
     source: str
+    """Domain; or the name of the task, in a data set whose tasks have names of their own."""
     target: str
+    """Domain; empty where the task has a name of its own."""
     setting: Setting
     protocol: Literal["full", "sampled"] = "full"
     """``"full"``: all source rows. ``"sampled"``: Saenko et al. 2010, Gong et al. 2012."""
     preprocessing: str = "paper"
     draw: int = 0
-    """Number of the random draw; it is also its seed. US with all rows has draw 0 only."""
+    """Number of the random draw or split; it is also its seed. US of domains has draw 0 only."""
 
     @property
     def pair(self) -> str:
-        """``source-target``, as ``--tasks`` spells it."""
-        return f"{self.source}-{self.target}"
+        """``source-target`` or the name of the task, as ``--tasks`` spells it."""
+        return _pair(self.source, self.target)
+
+    @property
+    def family(self) -> str:
+        """What tasks that share rows have in common: directions, seeds, other classes."""
+        words = self.source.split()
+        return self.source if self.benchmark == "generated" else words[0]
+
+    @property
+    def half(self) -> Half:
+        """Which half of the tasks this is of.
+
+        Constants of rules are settled on the development half only and reported on the other.
+        Even CRC-32 of the family is development, so that no data are on both sides; generated
+        cases have rows without end, and even seeds are development.
+        """
+        odd = self.draw % 2 if self.benchmark == "generated" else crc32(self.family.encode()) % 2
+        return "report" if odd else "development"
 
     @property
     def key(self) -> str:
@@ -162,15 +189,19 @@ class Benchmark:
     """Its name in ``marda.datasets``, features included."""
     features: str
     domains: tuple[str, ...]
-    kind: Literal["image", "text"]
-    """Which of the paper's settings apply."""
+    kind: Literal["image", "text", "table"]
+    """Which of the paper's settings apply; none to tables."""
     label: str
     printed_as: str | None = None
     """The data set whose figures in the paper these rows stand next to."""
+    tasks: tuple[str, ...] = ()
+    """Tasks with names of their own, where there are no domains."""
+    draws: int = 1
+    """Splits or seeds of each of ``tasks``."""
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """All ordered source → target pairs."""
-        return tuple(permutations(self.domains, 2))
+        """All ordered source → target pairs; a task with a name of its own is ``(name, "")``."""
+        return tuple((task, "") for task in self.tasks) or tuple(permutations(self.domains, 2))
 
 
 _OFFICE = ("amazon", "dslr", "webcam")
@@ -187,6 +218,22 @@ def _image(
     label = f"{family.upper()} ({_FEATURES[features]} features)"
     name = family if features == "squeezenet" else loader
     return Benchmark(name, loader, features, domains, "image", label, printed_as)
+
+
+_COLLECTIONS = {
+    "skada-bench": "SKADA-Bench",
+    "generated": "generated shifts",
+    "digits": "changed digits",
+    "tables": "tables",
+}
+
+
+def _collection(name: str, label: str) -> Benchmark:
+    """Name a collection of `marda.datasets.named_task`."""
+    found = COLLECTIONS[name]
+    return Benchmark(
+        name, name, "columns", (), "table", label, tasks=found.tasks, draws=found.draws
+    )
 
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -206,8 +253,11 @@ BENCHMARKS: dict[str, Benchmark] = {
             "text",
             "sentiment-snippets",
         ),
+        *(_collection(name, label) for name, label in _COLLECTIONS.items()),
     )
 }
+DOMAIN_BENCHMARKS = tuple(name for name, b in BENCHMARKS.items() if b.domains)
+"""Those that the paper's tables can be made of."""
 _TABLE_SETTING: dict[str, Setting] = {
     "us": "US",
     "sup": "SUP",
@@ -275,7 +325,7 @@ def plan_table(
     known_names("preprocessing", [preprocessing], PREPROCESSING)
     if draws < 1:
         raise PlanError(f"draws must be at least 1, got {draws}.")
-    chosen = known_names("data set", benchmarks, tuple(BENCHMARKS))
+    chosen = known_names("data set", benchmarks, DOMAIN_BENCHMARKS)
     own = _TABLE_BENCHMARKS[table]
     if chosen is None:
         names: tuple[str, ...] = own
@@ -287,7 +337,7 @@ def plan_table(
     wanted = known_names("model", models, MODELS) or MODELS
     possible = MODELS_US if setting == "US" else MODELS_LABELLED
     kinds = known_names("classifier", classifiers, CLASSIFIERS) or CLASSIFIERS
-    all_pairs = sorted({f"{s}-{t}" for b in BENCHMARKS.values() for s, t in b.pairs()})
+    all_pairs = sorted({f"{s}-{t}" for n in DOMAIN_BENCHMARKS for s, t in BENCHMARKS[n].pairs()})
     kept = known_names("task", tasks, all_pairs)
     protocol: Literal["full", "sampled"] = "sampled" if table == "surf" else "full"
     changed = tuple(sorted(overrides, key=lambda item: item[0]))
@@ -319,11 +369,8 @@ AUTO, SOURCE = "auto", "source-only"
 PEERS = ("CORAL", "SubspaceAlignment", "LinearOT", "OT")
 BASELINE = "ridge"
 """Classifier of the source-only rows that auto is compared with."""
-_METHOD_CLASSIFIERS: dict[str, tuple[str, ...]] = {
-    AUTO: ("auto",),
-    SOURCE: (BASELINE, "svm", "logistic"),
-    **dict.fromkeys(PEERS, ("svm", "logistic")),
-}
+_PEER_CLASSIFIERS = ("svm", "logistic")
+LEADERBOARD_CLASSIFIERS = ("auto", BASELINE, "svm", "logistic", "forest", "ridge10")
 _SCALED: Overrides = (("scaling", "balanced"),)
 _FIXED_MODELS = ("S1", "S1M", "S1D")
 METHODS = (AUTO, SOURCE, *_FIXED_MODELS, *PEERS)
@@ -331,10 +378,15 @@ METHODS = (AUTO, SOURCE, *_FIXED_MODELS, *PEERS)
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How the leaderboard of a data set is measured."""
+    """How the leaderboard of a data set is measured, and against what."""
 
     measure: Measure = "accuracy"
     preprocessing: str = "paper"
+    source: tuple[str, ...] = (BASELINE, "svm", "logistic")
+    """Classifiers of the source-only rows."""
+    peers: tuple[str, ...] = PEERS
+    by_halves: bool = False
+    """Development and report halves apart, against the source-only model chosen by folds."""
     fixed: tuple[tuple[Overrides, tuple[str, ...]], ...] = (((), ("ridge",)),)
     """Fixed settings of the paper's models: overrides, and classifiers under them."""
 
@@ -347,6 +399,16 @@ EVALUATIONS: dict[str, Evaluation] = {
     # ridge10 is an ordinary ridge on denoised rows, the best reading of the paper's text.
     "amt": Evaluation(preprocessing="log-tf", fixed=(((), ("ridge", "ridge10")),)),
     "sentiment-snippets": Evaluation("balanced_accuracy"),
+}
+LEADERBOARD = tuple(EVALUATIONS)
+"""Data sets of a request that names none; collections of tasks are run by name."""
+_SOURCE_ONLY = (BASELINE, "logistic", "forest")
+_BY_HALVES = Evaluation(source=_SOURCE_ONLY, peers=(), fixed=(), by_halves=True)
+EVALUATIONS |= {
+    "skada-bench": _BY_HALVES,
+    "generated": _BY_HALVES,
+    "digits": replace(_BY_HALVES, measure="balanced_accuracy"),
+    "tables": replace(_BY_HALVES, measure="balanced_accuracy"),
 }
 
 
@@ -372,27 +434,31 @@ def plan_leaderboard(
     """Every spec of the leaderboard.
 
     ``us`` has all methods; ``ss`` auto and the source-only baseline, since the others do not use
-    target labels. ``overrides`` are arguments of ``MDAClassifierCV``.
+    target labels. ``overrides`` are arguments of ``MDAClassifierCV``. Collections of named tasks
+    (run only if named) have as many of their own splits or seeds as ``draws`` allows.
     """
     if table not in ("us", "ss", "all"):
         raise PlanError(f"--settings auto knows the tables us and ss, got {table!r}.")
     if preprocessing is not None:
         known_names("preprocessing", [preprocessing], PREPROCESSING)
     setting: Setting = "SS" if table == "ss" else "US"
-    names = known_names("data set", benchmarks, tuple(EVALUATIONS)) or tuple(EVALUATIONS)
+    names = known_names("data set", benchmarks, tuple(EVALUATIONS)) or LEADERBOARD
     wanted = known_names("method", methods, METHODS) or METHODS
-    every = tuple(dict.fromkeys(c for kinds in _METHOD_CLASSIFIERS.values() for c in kinds))
-    kinds = known_names("classifier", classifiers, (*every, "ridge10")) or (*every, "ridge10")
+    every = LEADERBOARD_CLASSIFIERS
+    kinds = known_names("classifier", classifiers, every) or every
     pairs = {name: BENCHMARKS[name].pairs() for name in names}
-    all_pairs = sorted({f"{s}-{t}" for found in pairs.values() for s, t in found})
+    all_pairs = sorted({_pair(s, t) for found in pairs.values() for s, t in found})
     kept = known_names("task", tasks, all_pairs)
     found = []
     for name in names:
-        evaluation = EVALUATIONS[name]
-        for draw in range(draws if setting == "SS" else 1):
+        evaluation, own = EVALUATIONS[name], BENCHMARKS[name]
+        if own.tasks and setting == "SS":
+            raise PlanError(f"{name} has no labelled target rows: run it with --table us.")
+        for draw in range(draws if setting == "SS" else min(draws, own.draws)):
             for source, target in pairs[name]:
-                there = (source, target) if present is None else present.get(name, ())
-                if (kept and f"{source}-{target}" not in kept) or not {source, target} <= {*there}:
+                ends = {source, target} - {""}
+                there = ends if present is None else present.get(name, ())
+                if (kept and _pair(source, target) not in kept) or not ends <= {*there}:
                     continue
                 prepared = preprocessing or evaluation.preprocessing
                 task = TaskSpec(name, source, target, setting, "full", prepared, draw)
@@ -409,7 +475,7 @@ def plan_leaderboard(
 def _task_specs(task: TaskSpec, evaluation: Evaluation, overrides: Overrides) -> list[Spec]:
     """All methods on one task."""
     specs = [Spec(task, AUTO, "auto", "auto", overrides)]
-    specs += [Spec(task, SOURCE, c, "auto") for c in _METHOD_CLASSIFIERS[SOURCE]]
+    specs += [Spec(task, SOURCE, c, "auto") for c in evaluation.source]
     if task.setting == "SS":
         return specs[:2]
     specs += [
@@ -418,7 +484,7 @@ def _task_specs(task: TaskSpec, evaluation: Evaluation, overrides: Overrides) ->
         for model in _FIXED_MODELS
         for classifier in classifiers
     ]
-    specs += [Spec(task, p, c, "auto") for p in PEERS for c in _METHOD_CLASSIFIERS[p]]
+    specs += [Spec(task, p, c, "auto") for p in evaluation.peers for c in _PEER_CLASSIFIERS]
     return specs
 
 

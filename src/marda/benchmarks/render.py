@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from marda import datasets
 from marda.benchmarks.store import ResultRow
 from marda.benchmarks.tables import Block, Cell, Figure, Finding, Table
-from marda.diagnostics.numbers import seconds_text
+from marda.diagnostics.intervals import seconds_text
 from marda.io.atomic import replacing
 from marda.io.writer import harmless
 

@@ -16,15 +16,12 @@ from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import Any, Protocol, TextIO
 
 from marda._machine import available_cores
+from marda._progress import Progress as Display
 from marda.benchmarks.plan import Spec, Unit, group_units
 from marda.benchmarks.store import STALE_SECONDS, ResultRow, Store, describe, failed, now
-
-if TYPE_CHECKING:
-    from rich.progress import Progress as RichBar
-    from rich.progress import TaskID
 
 Executor = Callable[[Unit, Path | None], Iterator[ResultRow]]
 
@@ -319,7 +316,7 @@ def _bounded_threads(threads: int) -> AbstractContextManager[object]:
     return limits
 
 
-# Progress: rich in a terminal, plain lines without rich, silence elsewhere ------------------------
+# What a run tells -------------------------------------------------------------------------------
 
 
 class Progress(Protocol):
@@ -339,7 +336,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """No output: not a terminal."""
+    """Nobody listens."""
 
     def start(self, total: int, done: int) -> None:
         """Say nothing."""
@@ -354,97 +351,36 @@ class Silent:
         """Say nothing."""
 
 
-class Plain:
-    """One line every few seconds, for a terminal without rich."""
+class Shown:
+    """Rows done and the task at hand, on a terminal; silent elsewhere."""
 
-    def __init__(self, stream: TextIO, every: float = 5.0) -> None:
-        self.stream, self.every = stream, every
-        self.total = self.count = self.fresh = 0
-        self.began = self.last = time.monotonic()
-
-    def start(self, total: int, done: int) -> None:
-        """Remember where the run starts: only new rows tell how fast it is."""
-        self.total, self.count = total, done
-
-    def row(self, row: ResultRow) -> None:
-        """Count, and print if the last line is old."""
-        self.count += 1
-        self.fresh += 1
-        at = time.monotonic()
-        if at - self.last < self.every:
-            return
-        self.last = at
-        left = (at - self.began) / self.fresh * (self.total - self.count)
-        print(
-            f"{self.count}/{self.total} rows, about {left / 60:.1f} min left: {row.spec.task.key}",
-            file=self.stream,
-            flush=True,
-        )
-
-    def skip(self, count: int) -> None:
-        """Rows done elsewhere count, but say nothing about speed."""
-        self.count += count
-
-    def stop(self) -> None:
-        """Nothing to undo."""
-
-
-class Rich:
-    """A bar with the time left and the task at hand."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-        from rich.progress import Progress as Bar
-
-        self.failed = 0
-        self.bar: RichBar = Bar(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            speed_estimate_period=600.0,
-        )
-        self.task: TaskID | None = None
+    def __init__(self, stream: TextIO | None = None, **options: Any) -> None:
+        self.stream, self.options = stream, {"delay": 0.0, **options}
+        self.count = self.failed = 0
+        self.what = "starting"
 
     def start(self, total: int, done: int) -> None:
         """Show the bar."""
-        self.task = self.bar.add_task("starting", total=total, completed=done)
-        self.bar.start()
+        self.count = done
+        self.display = Display(total, stream=self.stream, keep=True, **self.options)
+        self.display(done, self.what)
+        self.display.__enter__()
 
     def row(self, row: ResultRow) -> None:
         """Advance, and say what was finished."""
+        self.count += 1
         self.failed += row.status == "failed"
-        text = f"{row.spec.task.benchmark} {row.spec.task.pair} {row.spec.task.setting}"
+        task = row.spec.task
+        self.what = f"{task.benchmark} {task.pair} {task.setting}"
         if self.failed:
-            text += f" [red]({self.failed} failed)[/red]"
-        assert self.task is not None
-        self.bar.update(self.task, advance=1, description=text)
+            self.what += f" ({self.failed} failed)"
+        self.display(self.count, self.what)
 
     def skip(self, count: int) -> None:
         """Advance without a word."""
-        assert self.task is not None
-        self.bar.update(self.task, advance=count)
+        self.count += count
+        self.display(self.count, self.what)
 
     def stop(self) -> None:
         """Take the bar away."""
-        self.bar.stop()
-
-
-def progress_for(stream: TextIO) -> Progress:
-    """The best progress display for a stream: none unless it is a terminal."""
-    if not stream.isatty():
-        return Silent()
-    try:
-        return Rich()
-    except ImportError:
-        return Plain(stream)
+        self.display.__exit__(None, None, None)

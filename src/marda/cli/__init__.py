@@ -1,4 +1,4 @@
-"""The ``marda`` command: one file a command, no logic, nothing heavy imported for ``--help``.
+"""The ``marda`` command: one file per command, no logic, nothing heavy imported for ``--help``.
 
 Exit codes: 0 done; 1 the work failed; 2 the call or its input is wrong (one line on standard
 error, no traceback); 130 ended by Ctrl-C.
@@ -57,10 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not hasattr(args, "run"):
         main_parser.print_help()
         return DONE
+    called = getattr(args, "called", args.command)  # a command's part names itself as well
     try:
         return int(args.run(args))
     except KeyboardInterrupt:
-        print(f"\nmarda {args.command}: interrupted.", file=sys.stderr)
+        print(f"\nmarda {called}: interrupted.", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # `marda … | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -69,25 +70,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get("MARDA_DEBUG"):
             raise
         code = WRONG_CALL if _is_input_error(error) else FAILED
-        print(f"marda {args.command}: {_one_line(error, code)}", file=sys.stderr)
+        print(f"marda {called}: {_one_line(error, code)}", file=sys.stderr)
         return code
 
 
 def _is_input_error(error: Exception) -> bool:
     """Whether the caller can mend it: wrong names, missing data, unwritable folders."""
+    if isinstance(error, OSError):
+        return True
     try:
         from marda.benchmarks.plan import PlanError
         from marda.benchmarks.store import StoreError
+        from marda.datasets import DataError
+        from marda.io import InputError
+        from marda.moments.files import MomentsFileError
+        from marda.persist import ModelFileError
+        from marda.persist.onnx import OnnxError
     except Exception:  # out of memory, nothing can be imported any more: tell the first error
-        return isinstance(error, OSError)
-    if isinstance(error, PlanError | StoreError | OSError):
-        return True
-    known = ("marda.datasets", "DataError"), ("marda.io", "InputError")
-    for module, name in (*known, ("marda.persist", "ModelFileError")):
-        # A module that was not imported raised nothing.
-        if module in sys.modules and isinstance(error, getattr(sys.modules[module], name)):
-            return True
-    return False
+        return False
+    files = ModelFileError | MomentsFileError | OnnxError
+    return isinstance(error, PlanError | StoreError | DataError | InputError | files)
 
 
 def _one_line(error: Exception, code: int) -> str:

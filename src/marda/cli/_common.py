@@ -1,10 +1,15 @@
-"""What the commands' parsers share."""
+"""What the commands share: parsers, the options of files and models, printing."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
+
+CLASSIFIER = "ridge, kernel, nn or dscm (ridge; auto: its own)"
+FORMATS = ("csv", "parquet", "svmlight", "npz", "mat")
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -79,3 +84,76 @@ def positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
     return value
+
+
+def add_file_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Source, target, and how to read them."""
+    add = parser.add_argument
+    add(
+        "--source",
+        type=Path,
+        action="append",
+        required=required,
+        metavar="S",
+        help="file with labelled rows; repeat it for several sources",
+    )
+    add(
+        "--target",
+        type=Path,
+        action=Once,
+        required=required,
+        metavar="T",
+        help="file with rows to classify",
+    )
+    add("--label", required=required, metavar="COL", help="column of labels (empty: not known)")
+    add("--format", choices=FORMATS, metavar="F", help=f"{', '.join(FORMATS)} (default: found out)")
+    add("--id", metavar="COL", help="column to carry through, not a feature")
+    joint(
+        add("--text", action="append", default=[], metavar="COL"),
+        add("--drop", action="append", default=[], metavar="COL"),
+        text="column of text, for tf-idf; column to leave out",
+    )
+    add("--missing", default="error", choices=("error", "impute"), help="default: error")
+    add("--scale", default="none", choices=("none", "standard"), help="of numbers (none)")
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Parameters of the model."""
+    add = parser.add_argument
+    add("--noise", type=float, metavar="P", help="dropout probability (0.5; auto: its own)")
+    add(
+        "--classifier",
+        choices=("ridge", "kernel", "nn", "dscm"),
+        metavar="C",
+        help=CLASSIFIER,
+    )
+
+
+def read_options(args: argparse.Namespace) -> Any:
+    """`ReadOptions` of the arguments."""
+    from marda.adaptation import ReadOptions
+
+    return ReadOptions(
+        label=args.label,
+        format=args.format,
+        id=args.id,
+        text=tuple(args.text),
+        drop=tuple(args.drop),
+        missing=args.missing,
+        scale=args.scale,
+    )
+
+
+def report_to(path: Path | None, page: Callable[[Any], str]) -> Any:
+    """Where a report goes and what makes it, or None; refused before the work without its extra."""
+    if path is None:
+        return None
+    from marda.report import require
+
+    require()
+    return path, page
+
+
+def show(result: Any, lines: Sequence[str], as_json: bool) -> None:
+    """Print a result for a machine or a person."""
+    print(json.dumps(result.to_json(), ensure_ascii=False) if as_json else "\n".join(lines))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
-from marda.cli._common import add_command, joint
-from marda.cli._files import (
-    Progress,
+from marda._progress import Progress
+from marda.cli._common import (
+    add_command,
     add_file_options,
     add_model_options,
+    joint,
     read_options,
     report_to,
     show,
 )
-from marda.cli._scale import adapt_scaled, add_scale_options
 
 EXAMPLE = (
     "marda adapt --source sample:source --target sample:target --label y --id id --model m.marda"
@@ -33,7 +34,7 @@ def register(commands: Any) -> None:
         example=EXAMPLE,
     )
     add_file_options(parser, required=False)
-    add_scale_options(parser)
+    _add_scale_options(parser)
     add = parser.add_argument
     add("--method", metavar="M", help="auto (default), BL, MCF, S1, S1M, S1D, J12D, …")
     add_model_options(parser)
@@ -46,29 +47,86 @@ def register(commands: Any) -> None:
     add("--json", action="store_true", help="print the result as JSON")
 
 
+def _add_scale_options(parser: argparse.ArgumentParser) -> None:
+    """Statistics files, memory and clusters."""
+    add = parser.add_argument
+    joint(
+        add("--moments", type=Path, action="extend", nargs="+", metavar="F"),
+        add("--memory", metavar="M"),
+        text="statistics files, no --source; memory for rows (4GB, 30%%)",
+    )
+    joint(
+        add("--scheduler", metavar="A"),
+        add("--cluster", choices=("local",), metavar="C"),
+        text="read Parquet on Dask workers: address; local",
+    )
+
+
 def run(args: argparse.Namespace) -> int:
     """Adapt and print the verdict."""
-    from marda.workflow import adapt
-    from marda.workflow.text import adapted_lines, statistics_lines
+    from marda.adaptation import Cluster, Outputs, adapt, adapt_moments
+    from marda.adaptation.lines import adapted_lines
 
-    report = report_to(args.report, "adapted")
+    report = report_to(args.report, _page)
+    _check_call(args)
+    parameters = {"method": args.method, "noise": args.noise, "classifier": args.classifier}
     with Progress() as progress:
-        scaled = adapt_scaled(args, progress)
-    if scaled is not None:
-        show(scaled, statistics_lines(scaled), args.json)
-        return 0
-    with Progress() as progress:
-        result = adapt(
-            args.source,
-            args.target,
-            read_options(args),
-            out=args.out,
-            model=args.model,
-            report=report,
-            progress=progress,
-            method=args.method,
-            noise=args.noise,
-            classifier=args.classifier,
-        )
+        if args.moments:
+            outputs = Outputs(args.target, args.format, args.id, args.out, args.model)
+            result: Any = adapt_moments(
+                args.moments, outputs, scale=args.scale, progress=progress, **parameters
+            )
+        else:
+            result = adapt(
+                args.source,
+                args.target,
+                read_options(args),
+                out=args.out,
+                model=args.model,
+                report=report,
+                memory=args.memory,
+                cluster=Cluster(args.scheduler) if args.scheduler or args.cluster else None,
+                announce=lambda sentence: print(f"marda adapt: {sentence}", file=sys.stderr),
+                progress=progress,
+                **parameters,
+            )
     show(result, adapted_lines(result), args.json)
     return 0
+
+
+def _check_call(args: argparse.Namespace) -> None:
+    """Refuse options that exclude each other, and rows that are not named."""
+    from marda.adaptation.data import refuse_report
+    from marda.io import InputError
+
+    if args.scheduler and args.cluster:
+        raise InputError("--scheduler and --cluster exclude each other: name one.")
+    if not args.moments:
+        lost = [f"--{n}" for n in ("source", "target", "label") if getattr(args, n) is None]
+        if lost:
+            raise InputError(
+                f"the following arguments are required: {', '.join(lost)} (see marda adapt --help)"
+            )
+        return
+    refuse_report(args.report, "statistics files hold no rows")
+    for name, wanted in (
+        ("--source", args.source is not None),
+        ("--label", args.label is not None),
+        ("--text", args.text),
+        ("--drop", args.drop),
+        ("--missing impute", args.missing == "impute"),
+        ("--memory", args.memory),
+        ("--scheduler", args.scheduler),
+        ("--cluster", args.cluster),
+    ):
+        if wanted:
+            raise InputError(
+                f"--moments and {name} exclude each other: rows, columns and labels were read "
+                "when the statistics were built."
+            )
+
+
+def _page(result: Any) -> str:
+    from marda.report.adapted import adapted_page
+
+    return adapted_page(result)

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from marda.cli._common import add_command
-from marda.cli._files import (
-    Progress,
+from marda._progress import Progress
+from marda.cli._common import (
+    add_command,
     add_file_options,
     add_model_options,
     read_options,
@@ -42,11 +42,11 @@ def register(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare and print."""
-    from marda.workflow import compare
-    from marda.workflow.comparing import METHODS
-    from marda.workflow.text import compared_lines
+    from marda.adaptation import compare
+    from marda.adaptation.compare import METHODS
+    from marda.adaptation.lines import compared_lines
 
-    report = report_to(args.report, "compared")
+    report = report_to(args.report, _page)
     with Progress() as progress:
         result = compare(
             args.source,
@@ -60,3 +60,9 @@ def run(args: argparse.Namespace) -> int:
         )
     show(result, compared_lines(result), args.json)
     return 0
+
+
+def _page(result: Any) -> str:
+    from marda.report.compared import compared_page
+
+    return compared_page(result)

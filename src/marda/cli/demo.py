@@ -26,16 +26,16 @@ def register(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the demo and print it."""
+    from marda.adaptation.data import check_names
     from marda.benchmarks.demo import run_demo, text_lines
     from marda.benchmarks.render import write_text
     from marda.report import require
-    from marda.workflow.outputs import check_names
 
     check_names((), {"--out": args.out})
     require()
-    from marda.report.demo import demo_page
+    from marda.report.demonstrated import demonstrated_page
 
     result = run_demo()
     print("\n".join(text_lines(result)))
-    print(f"\nWritten: {write_text(args.out, demo_page(result))}")
+    print(f"\nWritten: {write_text(args.out, demonstrated_page(result))}")
     return 0

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from marda._progress import Progress
 from marda.cli._common import add_command, positive
-
-WRONG_CALL = 2
 
 
 def register(commands: Any) -> None:
@@ -57,6 +56,7 @@ def _part(parts: Any, name: str, text: str, usage: str, example: str) -> argpars
         ),
         allow_abbrev=False,
     )
+    parser.set_defaults(called=f"moments {name}")
     return parser
 
 
@@ -86,19 +86,21 @@ def _build(parts: Any) -> None:
     add("--label", metavar="COL", help="column of labels; missing values mean no label")
     add("--features", metavar="COL,...", help="columns to read (default: all but the label)")
     add("--classes", metavar="L,...", help="all label names, if some may have no row here")
-    add("--class-grams", action="store_true", help="a Gram a class too: class weights need it")
+    add("--class-grams", action="store_true", help="a Gram per class too: class weights need it")
     add("--memory", metavar="SIZE", help="memory that batches may take, such as 500MB")
     add("--checkpoint", type=Path, metavar="FILE", help="continue from this file if killed")
     _output(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Build, merge or print; 2 if the input is wrong."""
-    try:
-        return {"build": _run_build, "merge": _run_merge, "show": _run_show}[args.what](args)
-    except (ValueError, ImportError) as error:
-        print(f"marda moments {args.what}: {' '.join(str(error).split())}", file=sys.stderr)
-        return WRONG_CALL
+    """Build, merge or print."""
+    from marda.adaptation.data import input_errors
+
+    with input_errors() as notes:
+        code = {"build": _run_build, "merge": _run_merge, "show": _run_show}[args.what](args)
+    for note in notes:
+        print(f"marda {args.called}: {note}", file=sys.stderr)
+    return code
 
 
 def _run_build(args: argparse.Namespace) -> int:
@@ -106,21 +108,19 @@ def _run_build(args: argparse.Namespace) -> int:
     from marda.moments.files import summary_lines, write
     from marda.moments.parquet import label_values, moments_from_parquet
 
-    bar = _Bar() if sys.stderr.isatty() else None
-    moments = moments_from_parquet(
-        args.data,
-        label=args.label,
-        domain=args.domain,
-        role=args.role,
-        features=args.features.split(",") if args.features else None,
-        classes=label_values(args.data, args.label, args.classes) if args.classes else None,
-        class_grams=args.class_grams,
-        memory=parse_bytes(args.memory) if args.memory else None,
-        checkpoint=args.checkpoint,
-        progress=bar,
-    )
-    if bar is not None:
-        bar.end()
+    with Progress() as progress:
+        moments = moments_from_parquet(
+            args.data,
+            label=args.label,
+            domain=args.domain,
+            role=args.role,
+            features=args.features.split(",") if args.features else None,
+            classes=label_values(args.data, args.label, args.classes) if args.classes else None,
+            class_grams=args.class_grams,
+            memory=parse_bytes(args.memory) if args.memory else None,
+            checkpoint=args.checkpoint,
+            progress=lambda done, total: progress(done / total, f"{done:,} of {total:,} rows"),
+        )
     write(moments, args.out, min_group=args.min_group)
     print("\n".join(summary_lines(args.out)))
     return 0
@@ -140,16 +140,3 @@ def _run_show(args: argparse.Namespace) -> int:
     for path in args.files:
         print("\n".join(summary_lines(path)))
     return 0
-
-
-class _Bar:
-    """Rows done, on one line of a terminal."""
-
-    def __call__(self, done: int, total: int) -> None:
-        filled = int(30 * done / total)
-        bar = "#" * filled + "." * (30 - filled)
-        print(f"\r[{bar}] {done:,} of {total:,} rows", end="", file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        """Leave the line."""
-        print(file=sys.stderr)

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from marda.cli._common import Once, add_command
-from marda.cli._files import FORMATS, Progress, show
+from marda._progress import Progress
+from marda.cli._common import FORMATS, Once, add_command, show
 from marda.cli.adapt import EXAMPLE
 
 
@@ -38,8 +38,8 @@ def register(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Predict and say how many rows."""
-    from marda.workflow import predict
-    from marda.workflow.text import predicted_lines
+    from marda.adaptation import predict
+    from marda.adaptation.lines import predicted_lines
 
     with Progress() as progress:
         result = predict(

@@ -26,15 +26,15 @@ def register(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, write, and say where."""
+    from marda.adaptation.data import check_names
     from marda.benchmarks.render import write_text
-    from marda.benchmarks.reproduce import STORE, read_results
+    from marda.benchmarks.results import STORE, read_results
     from marda.report import require
-    from marda.workflow.outputs import check_names
 
     require()
-    from marda.report.reproduced import reproduced_page
+    from marda.report.benchmarked import benchmarked_page
 
     check_names((args.folder / STORE,), {"--out": args.out})
     results = read_results(args.folder)
-    print(f"{len(results.rows)} rows; written: {write_text(args.out, reproduced_page(results))}")
+    print(f"{len(results.rows)} rows; written: {write_text(args.out, benchmarked_page(results))}")
     return 0

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marda.cli._common import add_command, positive
 
 if TYPE_CHECKING:
-    from marda.benchmarks.reproduce import Results
+    from marda.benchmarks.results import Results
 
 
 def register(commands: Any) -> None:
@@ -30,7 +29,12 @@ def register(commands: Any) -> None:
         metavar="T",
         help="us, sup, ss, off31, surf or all (default)",
     )
-    add("--datasets", nargs="+", metavar="D", help="oc10, off31, amt, oc10-surf, oc10-decaf6, …")
+    add(
+        "--datasets",
+        nargs="+",
+        metavar="D",
+        help="oc10, off31, amt, …; auto: also skada-bench, tables, …",
+    )
     add(
         "--models",
         nargs="+",
@@ -38,7 +42,7 @@ def register(commands: Any) -> None:
         help="BL, MCF, S1, S1M, S1D, S1C, J12, …; under auto also auto, source-only, CORAL, …",
     )
     add("--classifiers", nargs="+", metavar="C", help="nn, dscm, ridge; under auto also svm, …")
-    add("--tasks", nargs="+", metavar="S-T", help="only these, such as books-dvd")
+    add("--tasks", nargs="+", metavar="S-T", help="only these, such as books-dvd or 'one row'")
     add("--preprocessing", metavar="P", help="paper (default; under auto log-tf for amt) or log-tf")
     add(
         "--settings",
@@ -53,9 +57,21 @@ def register(commands: Any) -> None:
         metavar="K=V",
         help="change settings: ridge_class=10 (rows are kept apart)",
     )
-    add("--draws", type=positive, default=20, metavar="N", help="draws of sup, ss, surf (20)")
+    add(
+        "--draws",
+        type=positive,
+        default=20,
+        metavar="N",
+        help="draws of sup, ss, surf; splits, seeds (20)",
+    )
     add("--data", type=Path, metavar="DIR", help="folder of the data (default: MARDA_DATA)")
-    add("--out", type=Path, default=Path("marda-results"), metavar="DIR", help="marda-results")
+    add(
+        "--out",
+        type=Path,
+        default=Path("marda-results"),
+        metavar="DIR",
+        help="results.sqlite, tables (marda-results); the same folder resumes",
+    )
     add("--force", action="store_true", help="compute stored rows again")
     add("--jobs", type=positive, metavar="N", help="processes (default: one per core)")
 
@@ -64,8 +80,8 @@ def run(args: argparse.Namespace) -> int:
     """Reproduce and print; 1 if a row failed."""
     from marda.benchmarks.plan import Request
     from marda.benchmarks.render import print_section, time_text
-    from marda.benchmarks.reproduce import reproduce
-    from marda.benchmarks.runner import progress_for
+    from marda.benchmarks.results import reproduce
+    from marda.benchmarks.runner import Shown
 
     request = Request(
         table=args.table,
@@ -84,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
         data_dir=args.data,
         jobs=args.jobs,
         force=args.force,
-        progress=progress_for(sys.stderr),
+        progress=Shown(),
     )
     reasons = _print_leaderboards(results) if args.settings == "auto" else _print_tables(results)
     assert results.report is not None
@@ -108,14 +124,17 @@ def _print_tables(results: Results) -> list[str]:
 
 def _print_leaderboards(results: Results) -> list[str]:
     """Print marda's own choice next to the alternatives; also why rows failed."""
+    from marda.benchmarks.halves import halves_grid
     from marda.benchmarks.leaderboard import leaderboard_grid, summary_grid
     from marda.benchmarks.render import align, print_section
-    from marda.benchmarks.reproduce import failure_lines
+    from marda.benchmarks.results import HALVES, failure_lines
 
     for board in results.leaderboards:
         print_section(board.heading, align(leaderboard_grid(board), rule=True))
     summary = align(summary_grid(results.leaderboards), rule=True)
     print_section("auto next to the alternatives, means over tasks", summary)
+    if results.halves:
+        print_section(HALVES, align(halves_grid(results.halves), rule=True))
     if results.checks:
         print_section("Checks", results.checks)
     print_section("Notes", results.notes)
@@ -134,9 +153,9 @@ def _report(folder: Path, results: Results) -> list[str | Path]:
         require()
     except InputError as error:  # hours of computing are not lost for want of a page
         return [f"no report.html: {error} Then: marda report {folder} --out report.html"]
-    from marda.report.reproduced import reproduced_page
+    from marda.report.benchmarked import benchmarked_page
 
-    return [write_text(folder / "report.html", reproduced_page(results))]
+    return [write_text(folder / "report.html", benchmarked_page(results))]
 
 
 def _tuple(values: list[str] | None) -> tuple[str, ...] | None:

@@ -1,19 +1,28 @@
 """Data sets of domain adaptation: embedded, benchmarks from files, generated.
 
 ``load("sentiment-snippets")`` needs nothing; benchmarks are read from the folder that
-``MARDA_DATA`` or ``path`` names; `make_shift` generates domains whose best accuracy is known.
+``MARDA_DATA`` or ``path`` names; `make_shift` generates domains whose best accuracy is known, and
+`make_case` situations of which it is known what differs.
 """
 
-from marda.datasets._errors import (
+from marda.datasets.base import (
     ChecksumError,
     DataError,
+    Dataset,
+    Domain,
     DownloadError,
     FormatError,
     MissingData,
+    Task,
 )
-from marda.datasets._files import Location
-from marda.datasets._registry import FileCheck, check, fetch, load, locate, names
-from marda.datasets._types import Dataset, Domain, Task
+from marda.datasets.collections import (
+    COLLECTIONS,
+    Collection,
+    ExplainedDataset,
+    make_case,
+    named_task,
+)
+from marda.datasets.collections.shift import ShiftedDataset, make_shift
 from marda.datasets.download import download
 from marda.datasets.protocols import (
     draw_per_class,
@@ -22,15 +31,19 @@ from marda.datasets.protocols import (
     surf_rows,
     tfidf,
 )
-from marda.datasets.shift import ShiftedDataset, make_shift
+from marda.datasets.readers import Location
+from marda.datasets.registry import FileCheck, check, fetch, load, locate, names
 from marda.datasets.tasks import make_task, sampled_task
 
 __all__ = [
+    "COLLECTIONS",
     "ChecksumError",
+    "Collection",
     "DataError",
     "Dataset",
     "Domain",
     "DownloadError",
+    "ExplainedDataset",
     "FileCheck",
     "FormatError",
     "Location",
@@ -44,9 +57,11 @@ __all__ = [
     "l2_rows",
     "load",
     "locate",
+    "make_case",
     "make_shift",
     "make_task",
     "most_frequent",
+    "named_task",
     "names",
     "sampled_task",
     "surf_rows",

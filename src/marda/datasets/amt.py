@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.datasets import load_svmlight_files
 
-from marda.datasets._errors import FormatError
-from marda.datasets._files import Layout, Location, find
-from marda.datasets._readers import array_of, finite, open_npz
-from marda.datasets._types import Dataset, Domain, LazyDomains, Rows
+from marda.datasets.base import Dataset, Domain, FormatError, LazyDomains, Rows
+from marda.datasets.readers import Layout, Location, array_of, find, finite, open_npz
 
 FAMILY = "amt"
 _Files: TypeAlias = tuple[tuple[str, str, int], ...]  # part, file, time: the key of a cache
@@ -33,7 +31,7 @@ CITATION = (
     "and features: Ganin et al.: Domain-adversarial training of neural networks, JMLR 2016; "
     "Chen, Xu, Weinberger, Sha: Marginalized denoising autoencoders, ICML 2012."
 )
-NOTES = "Counts of 5,000 words and bigrams; 2,000 official training rows a domain."
+NOTES = "Counts of 5,000 words and bigrams; 2,000 official training rows per domain."
 _SUMS = {
     "books_train": "317f9a2ec34b81de770b63a84d8c5cc2dc16bd0be6e079d2ff5b5bad5213ea19",
     "books_test": "fe4605c7dcf0e0a9410fd2a32f247caaf9abb352cc6e4c3e0f400853163ad9c4",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import os
 import urllib.error
@@ -11,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from marda.datasets._errors import ChecksumError, DownloadError
+from marda.datasets.base import ChecksumError, DownloadError, sha256_of
 
 Progress = Callable[[int, int | None], None]
 BLOCK = 1 << 16
@@ -61,7 +60,7 @@ def download(
     if not url.startswith(("http://", "https://")):
         raise DownloadError(f"Cannot download {url}: only http and https addresses are supported.")
     if final.exists():
-        if sha256 is not None and (got := _sum(final)) != sha256.lower():
+        if sha256 is not None and (got := sha256_of(final)) != sha256.lower():
             raise ChecksumError(
                 f"{final} is there with sha256 {got[:16]}…, expected {sha256[:16]}…: delete it to "
                 "download it again."
@@ -84,7 +83,7 @@ def download(
             f"Cannot download {url} ({reason}): check the network and try again; what has "
             "arrived is kept."
         ) from error
-    if sha256 is not None and (got := _sum(part)) != sha256.lower():
+    if sha256 is not None and (got := sha256_of(part)) != sha256.lower():
         part.unlink()
         tag.unlink(missing_ok=True)
         raise ChecksumError(
@@ -145,9 +144,3 @@ def _write(answer: Any, part: Path, done: int, url: str, progress: Progress | No
         raise DownloadError(
             f"The connection to {url} was cut after {done} of {total} bytes: call again to resume."
         )
-
-
-def _sum(file: Path) -> str:
-    """SHA-256 of a file."""
-    with open(file, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from marda.datasets._files import Layout
-from marda.datasets._images import SQUEEZENET, ImageFamily
+from marda.datasets.images import SQUEEZENET, ImageFamily
+from marda.datasets.readers import Layout
 
 DOMAINS = ("amazon", "dslr", "webcam")
 

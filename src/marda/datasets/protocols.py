@@ -8,8 +8,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import normalize
 
-from marda.datasets._errors import DataError
-from marda.datasets._types import Rows
+from marda.datasets.base import DataError, Rows
 
 
 def l2_rows(X: Rows) -> Rows:
@@ -74,7 +73,7 @@ def tfidf(fit_on: Rows, *others: Rows, log_tf: bool = False) -> tuple[Rows, ...]
     Returns
     -------
     tuple of csr_matrix
-        One a matrix in ``others``.
+        One per matrix in ``others``.
     """
     weights = TfidfTransformer().fit(sparse.csr_matrix(fit_on))
     counts = (sparse.csr_matrix(X) for X in others)
@@ -93,7 +92,7 @@ def draw_per_class(
     y : ndarray of shape (n,)
         Class of every row.
     k : int
-        Rows a class.
+        Rows per class.
     seed : int or SeedSequence, default=0
         The same seed gives the same rows.
 
@@ -103,7 +102,7 @@ def draw_per_class(
         Row numbers, sorted.
     """
     if k < 0:
-        raise DataError(f"k={k} rows a class: give 0 or more.")
+        raise DataError(f"k={k} rows per class: give 0 or more.")
     rng = np.random.default_rng(seed)
     chosen = []
     for label in np.unique(y):

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from marda.datasets._readers import array_of, open_npz
-from marda.datasets._types import Dataset, Domain, LazyDomains, Rows
+from marda.datasets.base import Dataset, Domain, LazyDomains, Rows
+from marda.datasets.readers import array_of, open_npz
 
 NAME = "sentiment-snippets"
 FILE = Path(__file__).parent / "data" / "sentiment-snippets.npz"
@@ -54,7 +54,7 @@ def count(texts: Iterable[str], vocabulary: Sequence[str]) -> Rows:
     Parameters
     ----------
     texts : iterable of str
-        One sentence a row.
+        One sentence per row.
     vocabulary : sequence of str
         The columns, as in `Dataset.feature_names`.
 

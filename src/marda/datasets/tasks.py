@@ -1,7 +1,7 @@
 """One source → target task by the protocol of its data set.
 
 Images: rows L2-normalised; every target row is both the unlabelled training set and the test
-set (US); SUP and SS draw a few labelled target rows a class and test on the rest. Text with an
+set (US); SUP and SS draw a few labelled target rows per class and test on the rest. Text with an
 official split (AMT): learned on train rows, tested on the target's test rows; the labelled rows
 of SUP and SS are drawn from the target's train rows.
 """
@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from marda.datasets._errors import DataError
-from marda.datasets._types import Dataset, Part, Rows, Setting, Task
+from marda.datasets.base import DataError, Dataset, Part, Rows, Setting, Task
 from marda.datasets.protocols import draw_per_class, l2_rows, surf_rows, tfidf
 
 # Saenko et al. 2010 and Gong et al. 2012: dslr has as few as 8 images of a class.
-SOURCE_ROWS_A_CLASS = 20
+SOURCE_ROWS_PER_CLASS = 20
 SOURCE_ROWS_OF = {"dslr": 8}
 
 
@@ -49,7 +48,7 @@ def make_task(
     setting : {"US", "SUP", "SS"}, default="US"
         No labelled target rows; only labelled target rows; both kinds.
     labelled : int, default=3
-        Labelled target rows a class in SUP and SS.
+        Labelled target rows per class in SUP and SS.
     seed : int, default=0
         Seed of their draw; without effect in US.
     log_tf : bool, default=False
@@ -81,14 +80,14 @@ def sampled_task(
     *,
     seed: int = 0,
     labelled: int = 3,
-    rows_a_class: int = SOURCE_ROWS_A_CLASS,
+    rows_a_class: int = SOURCE_ROWS_PER_CLASS,
     rows_of: Mapping[str, int] | None = None,
     surf_l2: bool = True,
 ) -> Task:
     """Prepare one draw of the sampling protocol of Saenko et al. 2010 and Gong et al. 2012.
 
     Rows are prepared on whole domains first; then source rows and labelled target rows are drawn
-    a class. Accuracy is measured on the target rows that are not labelled.
+    per class. Accuracy is measured on the target rows that are not labelled.
 
     Parameters
     ----------
@@ -101,9 +100,9 @@ def sampled_task(
     seed : int, default=0
         Seed of the draw.
     labelled : int, default=3
-        Labelled target rows a class in SUP and SS.
+        Labelled target rows per class in SUP and SS.
     rows_a_class : int, default=20
-        Source rows a class.
+        Source rows per class.
     rows_of : mapping of str to int, optional
         Other numbers for some sources; by default 8 for dslr.
     surf_l2 : bool, default=True
@@ -161,7 +160,7 @@ def _prepare(
 
 
 def _mark(y: NDArray[np.int64], k: int, seed: np.random.SeedSequence) -> NDArray[np.bool_]:
-    """Mark k rows a class."""
+    """Mark k rows per class."""
     marked = np.zeros(len(y), dtype=bool)
     marked[draw_per_class(y, k, seed)] = True
     return marked

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.criteria import domain_hits
-from marda.criteria.rows import sample, stack
-from marda.diagnostics.bootstrap import (
+from marda.criteria import domain_hits, sample_rows, stack_rows
+from marda.diagnostics.intervals import (
     Interval,
     bootstrap_mean,
     percentile_interval,
@@ -35,13 +34,17 @@ def a_distance(accuracy: Interval) -> Interval:
 
 
 def mmd(Xs: Any, Xt: Any, *, seed: int = 0, max_rows: int = 500) -> Interval:
-    """√ of the unbiased MMD² (0 where it is negative), with a bootstrap interval."""
+    """√ of the unbiased MMD² (0 where it is negative), with a bootstrap interval.
+
+    The kernel is exp(−‖x − y‖² / width), width the median squared distance of all pairs of these
+    rows, at most `max_rows` per domain: features before and after have a width each.
+    """
     from sklearn.metrics.pairwise import euclidean_distances
 
     rng = np.random.default_rng(seed)
-    Xs, Xt = sample(Xs, max_rows, rng), sample(Xt, max_rows, rng)
+    Xs, Xt = sample_rows(Xs, max_rows, rng), sample_rows(Xt, max_rows, rng)
     n, m = Xs.shape[0], Xt.shape[0]
-    squares = euclidean_distances(stack(Xs, Xt), squared=True)
+    squares = euclidean_distances(stack_rows(Xs, Xt), squared=True)
     width = float(np.median(squares[np.triu_indices(n + m, 1)])) or 1.0
     K = np.exp(-squares / width)
     np.fill_diagonal(K, 0.0)

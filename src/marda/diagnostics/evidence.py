@@ -11,10 +11,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda._order import row_order
+from marda.criteria import stack_rows
 
 __all__ = ["Evidence", "Gap", "Picture", "denoise", "gather"]
 
-POINTS = 500  # a domain: more dots hide each other, and every dot is part of the page
+POINTS = 500  # per domain: more dots hide each other, and every dot is part of the page
 GAPS = 15
 CELLS = 20_000_000  # values of denoised rows held at once, for rows that are very long
 BINS = 20
@@ -143,7 +144,7 @@ def gather(
 def _picture(rows: list[Any], seed: int) -> Picture:
     from sklearn.decomposition import PCA
 
-    X: Any = sp.csr_array(sp.vstack(rows)) if sp.issparse(rows[0]) else np.concatenate(rows)
+    X = stack_rows(*rows)
     X = X.astype(np.float64, copy=False)
     places = np.zeros((X.shape[0], 2))
     total = _variances(X).sum()

@@ -1,52 +1,109 @@
-"""What `MDA` and `MDAClassifier` share: parameters, checks, and the fit of layers."""
+"""`BaseMDA`: what `MDA` and `MDAClassifier` share as estimators.
+
+Parameters, the fitted model and its attributes, `transform`, `partial_fit` and `save`. The work is
+done by functions: fitting.py learns, streaming.py sums batches, model.py denoises.
+"""
 
 from __future__ import annotations
 
-import warnings
-from typing import Any, ClassVar
+import inspect
+import os
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from marda._linalg import InaccurateError, SingularError
-from marda._memory import format_bytes
-from marda._order import row_order
-from marda._validation import UNLABELED, Labels, check_domains, check_number, encode_labels, summed
-from marda.estimators._callers import check_callers
-from marda.estimators._denoised import ACTIVATIONS, DenoisedRows, Layer
-from marda.estimators._files import ModelFiles
-from marda.moments import Moments, accumulate
-from marda.noise import Dropout, Poisson, as_noise
-from marda.operators.cost import Workload, routes
-from marda.operators.maps import DenoisingMap, IdentityMap
-from marda.problem import Problem, Settings
-from marda.solve import Solution, solve
-from marda.terms import Model, parse_method
+from marda._validation import check_domains, check_new_rows, summed
+from marda.estimators.model import FittedModel, Layer
+from marda.estimators.streaming import (
+    IfStatisticsSuffice,
+    Stream,
+    check_batch,
+    labels_to_read,
+    lazy_on_dask,
+)
+from marda.moments import Moments
+from marda.operators.maps import DenoisingMap
 
-__all__ = ["BaseMDA", "moments_layer"]
+__all__ = ["BaseMDA", "with_parameters"]
 
 Matrix = NDArray[Any]
+T = TypeVar("T")
 
-#: Parameters that the operators of (★) do not depend on; `noise` is compared by itself.
-NOT_OF_THE_PROBLEM = (
-    *("method", "noise", "classifier", "refine", "center", "normalize"),
-    *("max_iter", "tol", "random_state", "verbose"),
-)
+_PARAMETERS = """\
+method : str, default="S1D"
+    Model: "BL" (ridge on the rows as they are), "MCF" (ridge under noise), "S1" (denoise) or
+    "J12" (denoise and classify together), the last two followed by any of "M" (bring domain
+    means together), "C" (bring class means together; needs labelled target rows) and "D"
+    (make every row look like target to a domain predictor), such as "S1D" or "J12CD".
+noise : float, array of shape (n_features,) or Noise, default=0.5
+    Dropout probability in [0, 1), one a feature if an array, or a noise object.
+ridge, ridge_class, ridge_domain : float, default=1e-2, 1.0, 1.0
+    Penalties ω on ‖W‖², δ on ‖Z‖² and α on ‖z_D‖².
+class_loss_weight, domain_loss_weight : float, default=1.0, 1.0
+    Weights λ of the class term and γ of the domain terms.
+marginalization : {"exact", "paper"}, default="exact"
+    How noise enters the MMD terms: for entries dropped independently, or as the paper writes.
+scaling : {"balanced", "paper", "relative"}, default="balanced"
+    "balanced" multiplies the MMD terms by the number of rows, so that they are felt;
+    "relative" makes every ridge and weight a fraction of the trace that it competes with, so
+    that the units of the features do not matter.
+fit_intercept : bool, default=True
+    A bias column that noise leaves alone, and an intercept of the class predictor.
+class_weight : None, "balanced" or dict, default=None
+    Weights of labelled rows in the class predictor."""
+
+_SHARED_TAIL = """\
+n_layers : int, default=1
+    Layers; above one, every layer denoises the activated output of the one before.
+activation : {"tanh", "relu", "identity"}, default="tanh"
+    Applied to the output of every layer if there are several.
+concatenate : bool, default=True
+    With several layers, features are the input and every layer's output side by side.
+center : bool, default=False
+    Subtract from denoised rows the mean of their own domain (all targets together; of a source
+    with class_weight="balanced", the mean of its class means). Rows that come without a domain
+    are taken for target rows.
+normalize : bool, default=False
+    Scale denoised rows to unit length, after centring.
+solver : {"auto", "primal", "dual", "cg"}, default="auto"
+    d×d matrices, n×n matrices, or conjugate gradients; "auto" estimates work and memory.
+n_pivots : int, default=None
+    Reconstruct only the features that are non-zero in the most rows.
+max_iter, tol : int and float, default=100, 1e-5
+    The alternation of joint models ends when the loss changes by less than tol, relatively.
+unlabeled : default=-1
+    Mark of unlabelled target rows; NaN and None mark too.
+random_state : int, RandomState or None, default=None
+    Draws the thirds of the source that are compared, and landmarks and samples of very many
+    rows; passed to a classifier that has a random_state of its own and none set. None draws as
+    0 does. No draw depends on the order of rows.
+verbose : int, default=0
+    Above 0, say which route is taken and how the alternation ended."""
 
 
-class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
-    """Parameters and the fit of denoising layers."""
+def with_parameters(cls: type[T]) -> type[T]:
+    """Fill the shared parameter descriptions into a class docstring."""
+    if cls.__doc__:
+        # Python 3.13 strips the indentation of docstrings when it compiles them, 3.11 does not.
+        text = inspect.cleandoc(cls.__doc__)
+        text = text.replace("{parameters}", _PARAMETERS)
+        cls.__doc__ = text.replace("{more_parameters}", _SHARED_TAIL)
+    return cls
 
-    # Models of the same rows may be given one dict: they then share every factorisation that their
-    # parameters allow (set it before fit; it is the caller's to drop).
-    _problems: dict[Any, Problem] | None = None
-    # Whether rows have their own order already (_order.py); a public `fit` says that they have not.
-    _ordered: bool = True
+
+class BaseMDA(TransformerMixin, BaseEstimator):
+    """Parameters, and everything that a fitted model gives."""
+
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sample_domain": True}
+    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {"sample_domain": True}
+    __metadata_request__transform: ClassVar[dict[str, bool]] = {"sample_domain": True}
+
+    _model: FittedModel | None = None
+    _stream: Stream | None = None
 
     def __init__(
         self,
@@ -104,267 +161,202 @@ class BaseMDA(DenoisedRows, ModelFiles, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    # Checks -----------------------------------------------------------------------------------
+    # The fitted model -------------------------------------------------------------------------
 
-    def _settings(self, model: Model) -> Settings:
-        """Checked numbers and switches."""
-        for name, allowed in (
-            ("marginalization", ("exact", "paper")),
-            ("scaling", ("balanced", "paper", "relative")),
-            ("activation", tuple(ACTIVATIONS)),
-            ("solver", ("auto", "primal", "dual", "cg")),
-        ):
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}.")
-        for name, low in (("n_layers", 1), ("max_iter", 1), ("n_pivots", 1)):
-            value = getattr(self, name)
-            if value is None and name == "n_pivots":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-                raise ValueError(f"{name} must be a whole number, at least {low}, got {value!r}.")
-        check_number("tol", self.tol)
-        if self.n_pivots is not None and not model.denoise:
-            raise ValueError(f"n_pivots has no meaning for {model.name}, which does not denoise.")
-        numbers = {
-            name: self._number(name)
-            for name in (
-                "ridge",
-                "ridge_class",
-                "ridge_domain",
-                "class_loss_weight",
-                "domain_loss_weight",
-            )
-        }
-        return Settings(
-            noise=Dropout(0.0) if model.name == "BL" else as_noise(self.noise),
-            marginalization=self.marginalization,
-            scaling=self.scaling,
-            fit_intercept=bool(self.fit_intercept),
-            **numbers,
-        )
-
-    def _number(self, name: str) -> float:
-        """A ridge or weight, checked."""
-        return check_number(name, getattr(self, name))
-
-    def _check_rows(
-        self, X: Any, y: Any, sample_domain: Any
-    ) -> tuple[Any, Labels, NDArray[np.int64]]:
-        """Rows, coded labels, domains."""
-        X = summed(validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32]))
-        domain = check_domains(sample_domain, X.shape[0])
-        labels = encode_labels(y, domain, self.unlabeled, given=sample_domain is not None)
-        if y is not None:
-            check_callers(labels.codes == UNLABELED, self.unlabeled)
-        return X, labels, domain
-
-    def _set_seen(self, X: Any, labels: Labels, domain: NDArray[np.int64]) -> None:
-        """What a fit sees."""
-        target_labelled = bool(((domain < 0) & (labels.codes != UNLABELED)).any())
-        self.setting_ = _setting(labels.codes, target_labelled)
-        self.domains_ = np.unique(domain)
-        self.n_features_in_ = X.shape[1]
-
-    # Fit --------------------------------------------------------------------------------------
-
-    def _fit_layers(
-        self,
-        X: Any,
-        labels: Labels,
-        domain: NDArray[np.int64],
-        predictor: bool,
-        model: Model | None = None,
-    ) -> Solution:
-        """Fit `n_layers` maps; the solution of the last has the class predictor, if wanted.
-
-        The solution holds every factorisation: it is not kept after the fit.
-        """
-        model = model or parse_method(self.method)
-        settings = self._settings(model)
-        if model.joint and len(labels.classes) < 2:
-            raise ValueError(
-                f"method={self.method!r} needs labels of at least 2 classes in y, got "
-                f"{'one class' if len(labels.classes) else 'none'}."
-            )
-        self._layers: list[Layer] = []
-        H = X
-        for depth in range(self.n_layers):
-            last = depth == self.n_layers - 1
-            layer, solution = self._fit_layer(
-                model, settings, H, labels, domain, predictor and self.n_layers == 1
-            )
-            self._layers.append(layer)
-            if not last:
-                H = self._activate(layer.map.apply(H))
-        self._set_solution(solution)
-        self.solver_ = self._layers[0].solver
-        self._set_centers(self._group_means(X, labels, domain))
-        return solution
-
-    def _set_solution(self, solution: Solution) -> None:
-        self.residual_ = solution.residual
-        self.loss_curve_ = np.array(solution.loss_curve)
-        self.n_iter_ = solution.n_iter
-        if not solution.converged:
-            warnings.warn(
-                f"the alternation of {solution.model.name} stopped at max_iter={self.max_iter} "
-                f"before the loss settled to tol={self.tol:g}: raise max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        if self.verbose:
-            print(
-                f"[marda] {solution.model.name}: {solution.n_iter} alternation(s), "
-                f"loss {solution.loss_curve[-1] if solution.loss_curve else float('nan'):.6g}"
-            )
-
-    def _fit_layer(
-        self,
-        model: Model,
-        settings: Settings,
-        X: Any,
-        labels: Labels,
-        domain: NDArray[np.int64],
-        predictor: bool,
-    ) -> tuple[Layer, Solution]:
-        if isinstance(settings.noise, Poisson) and X.min() < 0:
-            raise ValueError(f"Poisson noise needs non-negative features, got {X.min():g}.")
-        solvers = self._routes(model, settings, X, labels, predictor)
-        for solver in solvers:
+    @property
+    def model_(self) -> FittedModel:
+        """What the fit found, as one frozen object; batches are solved when it is first read."""
+        if self._model is None and self._stream is not None:
+            # `fit_moments` begins another fit: it forgets the batches, which may go on after it.
+            stream = self._stream
             try:
-                problem = self._shared_problem(model, solver, X, labels, domain, settings)
-                self._class_weights = problem.class_weights
-                return self._solved(problem, model, predictor, X.dtype)
-            except (SingularError, InaccurateError) as error:
-                # Right by another route, or refused
-                if solver == solvers[-1]:
-                    raise
-                if self.verbose:
-                    print(f"[marda] solver {solver!r} gave no right answer: {error}")
-        raise AssertionError("unreachable")
+                self.fit_moments(stream.moments())
+            finally:
+                self._stream = stream
+        if self._model is None:
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first.")
+        return self._model
 
-    def _shared_problem(
-        self,
-        model: Model,
-        solver: str,
-        X: Any,
-        labels: Labels,
-        domain: NDArray[np.int64],
-        settings: Settings,
-    ) -> Problem:
-        """The problem of these rows, from the cache if the estimator was given one."""
-        if self._problems is None or self.n_layers > 1:
-            return self._make_problem(solver, X, labels, domain, settings)
-        noise = self.noise if isinstance(self.noise, float) else id(self.noise)
-        others = [
-            repr(getattr(self, name))
-            for name in sorted(self.get_params(deep=False))
-            if name not in NOT_OF_THE_PROBLEM
-        ]
-        key = (solver, model.name == "BL" or noise, *others)
-        if key not in self._problems:
-            self._problems[key] = self._make_problem(solver, X, labels, domain, settings)
-        return self._problems[key]
+    @model_.setter
+    def model_(self, model: FittedModel) -> None:
+        self._model, self._stream = model, None
+        self.n_features_in_ = model.layers[0].map.shape[0]
 
-    def _make_problem(
-        self, solver: str, X: Any, labels: Labels, domain: NDArray[np.int64], settings: Settings
-    ) -> Problem:
-        outputs = _pivots(X, self.n_pivots)
-        rows = {}
-        codes = labels.codes
-        if solver != "primal" or self.class_weight is not None:
-            # In an order of their own: iterations would amplify the rounding of sums. A copy: the
-            # problem takes it over, and the map keeps it.
-            order = np.arange(len(codes)) if self._ordered else row_order(X, domain, codes)
-            order = order[np.argsort(codes[order] == UNLABELED, kind="stable")]
-            X, codes, domain = X[order], codes[order], domain[order]
-        moments = accumulate(X, labels.classes, codes, domain, grams=solver == "primal")
-        weights = moments.class_weights(self.class_weight)
-        if solver != "primal" or not np.all(weights == 1):  # else Grams say it all
-            rows = {"X": X, "row_groups": moments.row_groups(domain, codes)}
-        return Problem(moments, settings, solver, weights, outputs=outputs, **rows)
+    def _forget(self) -> None:
+        """Drop what an earlier fit left: another one begins."""
+        for name in ("_model", "_stream", "preprocessing_"):
+            self.__dict__.pop(name, None)
 
-    def _solved(
-        self, problem: Problem, model: Model, predictor: bool, dtype: Any
-    ) -> tuple[Layer, Solution]:
-        """Solve, and keep what transform needs."""
-        solution = solve(problem, model, predictor=predictor, max_iter=self.max_iter, tol=self.tol)
-        solution.check()
-        d = problem.moments.n_features
-        base = IdentityMap(d) if solution.denoiser is None else solution.denoiser.freeze()
-        frozen = DenoisingMap(
-            base,
-            solution.delta[:d],
-            solution.basis,
-            solution.offset(),
-            dtype,
-            center=problem.center,
-            at_center=solution.at_center(),
-        )
-        return Layer(frozen, problem.solver, problem.outputs), solution
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._model is not None or self._stream is not None
 
-    def _routes(
-        self, model: Model, settings: Settings, X: Any, labels: Labels, predictor: bool
-    ) -> list[str]:
-        """The routes to try, best first; one that the user chose stands alone."""
-        n, d = X.shape
-        work = Workload(
-            n_rows=n,
-            n_labelled=int((labels.codes != UNLABELED).sum()),
-            n_features=d,
-            n_outputs=min(d, self.n_pivots or d),
-            n_classes=len(labels.classes),
-            n_stored=X.nnz if sp.issparse(X) else n * d,
-            itemsize=X.dtype.itemsize,
-            sparse=sp.issparse(X),
-            joint=model.joint,
-            coupled=model.joint and model.domain,
-            domain=model.domain,
-            predictor=predictor,
-            plain=not model.denoise,
-        )
-        # The dual route divides by the diagonal of G: noise or a ridge must fill it.
-        ridge = settings.ridge if model.denoise else settings.ridge_class
-        found = routes(work, self.solver, dual=ridge > 0 and settings.ridge_class > 0)
-        if self.verbose:
-            solver, cost = found[0]
-            print(
-                f"[marda] {n} rows × {d} features: solver {solver!r}, about "
-                f"{cost.flops:.2g} flops and {format_bytes(cost.bytes)}"
+    def _single(self) -> Layer:
+        layers = self.model_.layers
+        if len(layers) > 1:
+            raise AttributeError(
+                f"a model of {len(layers)} layers has no single W, Z on inputs or coef_."
             )
-        return [solver for solver, _ in found]
+        return layers[0]
 
+    @property
+    def W_(self) -> Matrix:
+        """The denoising matrix, dense on demand; refuses to exceed memory."""
+        return self._single().map.dense()
 
-def _setting(codes: NDArray[np.int64], target_labelled: bool) -> str:
-    """US, SUP or SS: follows from which target rows carry a label."""
-    if (codes != UNLABELED).all():
-        return "SUP"
-    return "SS" if target_labelled else "US"
+    @property
+    def W_map_(self) -> DenoisingMap:
+        """The denoising matrix as an operator: `W_map_ @ V`."""
+        return self._single().map
 
+    @property
+    def offset_(self) -> NDArray[np.float64]:
+        """Bias row of W: denoised rows are X W + offset."""
+        return self._single().map.offset
 
-def _pivots(X: Any, n_pivots: int | None) -> NDArray[np.int64] | None:
-    """The columns that are non-zero in the most rows; ties go to the larger sum of squares."""
-    if n_pivots is None or n_pivots >= X.shape[1]:
-        return None
-    if sp.issparse(X):
-        frequency = np.bincount(X.indices[X.data != 0], minlength=X.shape[1])
-        squares = np.asarray(X.multiply(X).sum(0), dtype=np.float64).ravel()
-    else:
-        frequency = np.count_nonzero(X, axis=0)
-        squares = np.einsum("ij,ij->j", X, X, dtype=np.float64)
-    return np.sort(np.lexsort((-squares, -frequency))[:n_pivots])
+    @property
+    def pivots_(self) -> NDArray[np.int64] | None:
+        """Columns that are reconstructed, if not all."""
+        return self._single().outputs
 
+    @property
+    def loss_curve_(self) -> NDArray[np.float64]:
+        """The loss after every alternation (one value for sequential methods); never rises."""
+        return self.model_.loss_curve
 
-def moments_layer(estimator: BaseMDA, moments: Moments, predictor: bool) -> tuple[Layer, Solution]:
-    """A layer from statistics alone: the primal route."""
-    model = parse_method(estimator.method)
-    settings = estimator._settings(model)
-    if estimator.n_layers > 1:
-        raise ValueError("n_layers above 1 needs rows: moments of the next layer are not known.")
-    if estimator.n_pivots is not None:
-        raise ValueError("n_pivots needs rows: moments do not tell which features are frequent.")
-    if estimator.solver not in ("auto", "primal"):
-        raise ValueError(f"solver={estimator.solver!r} needs rows: moments are for 'primal'.")
-    weights = moments.class_weights(estimator.class_weight)
-    problem = Problem(moments, settings, "primal", weights)
-    return estimator._solved(problem, model, predictor, np.float64)
+    @property
+    def n_iter_(self) -> int:
+        """Alternations; 1 for sequential methods."""
+        return self.model_.n_iter
+
+    @property
+    def residual_(self) -> float:
+        """Largest relative residual on random probes.
+
+        It is that of (★) and, unless the classifier learns from features, of the class predictor.
+        """
+        if self.model_.residual is None:
+            raise AttributeError("residual_: the model comes from a file that does not tell.")
+        return self.model_.residual
+
+    @property
+    def setting_(self) -> str:
+        """US: no labelled target rows; SUP: no unlabelled rows; SS: both kinds."""
+        return self.model_.setting
+
+    @property
+    def solver_(self) -> str:
+        """The route taken."""
+        return self.model_.solver
+
+    @property
+    def domains_(self) -> NDArray[np.int64]:
+        """Domains seen in fit."""
+        return self.model_.domains
+
+    # Rows -------------------------------------------------------------------------------------
+
+    @lazy_on_dask
+    def transform(self, X: Any, *, sample_domain: Any = None) -> NDArray[Any]:
+        """Denoised rows, X W + offset; with several layers, their concatenation.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows of any domain.
+        sample_domain : array of int of shape (n_rows,), default=None
+            Domains of the rows, which `center` needs; None: rows of the target.
+
+        Returns
+        -------
+        H : array of shape (n_rows, n_outputs)
+        """
+        check_is_fitted(self)
+        X, model = check_new_rows(self, X), self.model_
+        if sample_domain is None or not model.centers:
+            return np.asarray(model.features(X))
+        return np.asarray(model.features(X, check_domains(sample_domain, X.shape[0], both=False)))
+
+    def fit_transform(self, X: Any, y: Any = None, *, sample_domain: Any = None) -> Any:
+        """Fit, then denoised rows of all domains, each centred (if so set) at its own mean."""
+        fitted = self.fit(X, y, sample_domain=sample_domain)
+        return fitted.transform(X, sample_domain=sample_domain)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of denoised features: those of the inputs that they reconstruct."""
+        check_is_fitted(self)
+        return self.model_.names_out(_check_feature_names_in(self, input_features))
+
+    # Fits -------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, *, sample_domain: Any = None) -> Self:
+        """Learn from rows."""
+        raise NotImplementedError
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Learn from statistics alone."""
+        raise NotImplementedError
+
+    def _take_names(self, moments: Moments) -> None:
+        """Names of features as the statistics have them."""
+        self.__dict__.pop("feature_names_in_", None)
+        if moments.feature_names is not None:
+            self.feature_names_in_ = moments.feature_names
+
+    @IfStatisticsSuffice
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, *, sample_domain: Any = None
+    ) -> Self:
+        """Add a batch of rows; equal to `fit` on all batches so far, in any order.
+
+        The first result that is asked for (`predict`, `transform`, `coef_` …) solves the model.
+        After `fit` or `fit_moments`, whose rows are not kept, it starts anew.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows of one or several domains.
+        y : array of shape (n_rows,), default=None
+            Labels; target rows may carry the mark. None: target rows without labels.
+        classes : array, default=None
+            Label values that may come in this and all later batches; a later label that is not
+            among them raises. Not needed. Classes that had no row yet are not in `classes_`.
+        sample_domain : array of int of shape (n_rows,), default=None
+            At least 0 for a source, below 0 for a target. None: one source.
+
+        Returns
+        -------
+        self
+        """
+        stream = self._stream
+        X = summed(
+            validate_data(
+                self, X, reset=stream is None, accept_sparse="csr", dtype=[np.float64, np.float32]
+            )
+        )
+        given = sample_domain is not None
+        domain = check_domains(sample_domain, X.shape[0], both=False)
+        y = labels_to_read(self, y, domain)
+        check_batch(self, X)
+        if stream is None:
+            weighted = self.class_weight is not None
+            stream = Stream(self.unlabeled, class_grams=weighted, classes=classes)
+        else:
+            stream.check_classes(classes)
+        names = getattr(self, "feature_names_in_", None)
+        stream.add(X, y, domain, given=given, names=names)
+        self._model, self._stream = None, stream
+        return self
+
+    # Files ------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, which `marda.load` reads.
+
+        Parameters
+        ----------
+        path : path
+            Replaced only once the file is complete.
+        """
+        from marda.persist import save
+
+        save(self, path)

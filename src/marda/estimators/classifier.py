@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Self
+import os
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import _safe_indexing, column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from marda._order import row_order, seed_of
-from marda._validation import UNLABELED, Labels
-from marda.estimators._base import BaseMDA
-from marda.estimators._files import OnnxFiles
-from marda.estimators._parameters import with_parameters
-from marda.estimators._score import LabelledScore
-from marda.estimators.dscm import DSCM
-from marda.estimators.kernel import GaussianRidge
-from marda.estimators.self_labelling import SelfLabelling
-from marda.estimators.streaming import Streaming, lazy_on_dask
-from marda.estimators.transformer import FeatureNames
-from marda.moments import Moments, accumulate
-from marda.moments._optional import is_dask
-from marda.noise import Dropout
-from marda.operators.linear import DenseGram
-from marda.operators.rows import Rows
-from marda.problem import Problem, Settings
-from marda.solve import Solution, solve
-from marda.terms import parse_method
+from marda._validation import check_new_rows, check_rows, is_marked
+from marda.estimators._base import BaseMDA, with_parameters
+from marda.estimators.fitting import Shared, fit_and_score, fit_model, fit_moments
+from marda.estimators.model import (
+    SelfTraining,
+    TrainingRows,
+    check_classifier,
+    learns_from_features,
+    settings_of,
+)
+from marda.estimators.streaming import check_mark, dask_moments, lazy_on_dask, why_rows
+from marda.moments import Moments
+from marda.moments.batches import is_dask
 
-__all__ = ["MDAClassifier"]
+__all__ = ["MDAClassifier", "fit_rows", "fit_scored_rows", "labelled_accuracy", "training_rows"]
+
+T = TypeVar("T")
 
 
 def _has(name: str) -> Any:
@@ -45,9 +44,7 @@ def _has(name: str) -> Any:
 
 
 @with_parameters
-class MDAClassifier(
-    LabelledScore, ClassifierMixin, OnnxFiles, SelfLabelling, Streaming, FeatureNames, BaseMDA
-):
+class MDAClassifier(ClassifierMixin, BaseMDA):
     """A classifier for the target, on features in which domains no longer differ.
 
     Learns W by marginalised denoising (see `MDA`) and a classifier on denoised rows X W, in
@@ -63,7 +60,7 @@ class MDAClassifier(
         nearest labelled row; "dscm" domain-specific class means; any other scikit-learn classifier
         is cloned and fitted on denoised labelled rows.
     refine : int, tuple of int or "auto", default=0
-        Rounds of self-labelling: the most confident target rows of every predicted class join the
+        Rounds of self-training: the most confident target rows of every predicted class join the
         labelled ones, a growing share of them, and the classifier is fitted again. With "C" in the
         method or a joint method, W is learned again too, so that S1C and J12C need no target
         label. Several numbers: the scores of these schedules are averaged ("ridge", "kernel").
@@ -83,7 +80,7 @@ class MDAClassifier(
     classifier_ : estimator
         The fitted classifier, if it is not "ridge".
     rounds_ : list of Round
-        What every round of self-labelling kept and changed.
+        What every round of self-training kept and changed.
     source_skill_ : float
         With "auto": κ, from 0 (chance) to 1, how well the source predicts left-out rows of itself.
     target_skill_ : float
@@ -176,59 +173,20 @@ class MDAClassifier(
         y : array of shape (n_rows,)
             Labels; target rows may carry the mark `unlabeled`, NaN or None.
         sample_domain : array of int of shape (n_rows,), default=None
-            At least 0 for a source, below 0 for a target. None: one domain, no domain terms.
+            At least 0 for a source, below 0 for a target. None: one domain, no domain terms;
+            marks in y are then refused.
 
         Returns
         -------
         self
         """
-        if y is None:
-            raise ValueError("MDAClassifier requires y to be passed, but the target y is None.")
+        _check_labels(y)
         if is_dask(X):
-            self._check_classifier()
-            return self._fit_dask(X, y, sample_domain)
-        self._end_stream()
-        X, labels, domain = self._check_rows(X, y, sample_domain)
-        self._ordered = self._on_rows
-        if self._ordered:  # draws, neighbours and rounds would depend on the order of rows
-            order = row_order(X, domain, labels.codes)
-            X, domain = X[order], domain[order]
-            labels = labels._replace(codes=labels.codes[order])
-        return self._fit_checked(X, labels, domain)
-
-    def _fit_checked(self, X: Any, labels: Labels, domain: NDArray[np.int64]) -> Self:
-        """Learn from rows, coded labels and domains that have been checked."""
-        self._check_classifier()
-        if len(labels.classes) < 2:
-            raise ValueError(
-                f"y must have at least 2 classes, got one class: {labels.classes.tolist()}."
-            )
+            check_classifier(self.get_params(deep=False))
+            return self.fit_moments(dask_moments(self, X, y, sample_domain))
         self._forget()
-        self._seed = seed_of(self.random_state)
-        self._set_seen(X, labels, domain)
-        self.classes_ = labels.classes
-        model = parse_method(self.method)
-        if self.refine != 0 and self.setting_ == "US":
-            model = replace(model, class_mmd=False)  # until there are self-labelled rows
-        predictor = self._is_ridge and not self._on_rows
-        solution = self._fit_layers(X, labels, domain, predictor, model)
-        if len(self._layers) == 1:
-            self._set_linear(solution)
-        if self._on_rows:
-            self._fit_on_rows(X, labels, domain)
-        elif len(self._layers) > 1:
-            known = labels.codes != UNLABELED
-            self._fit_ridge(self._features(X[known]), labels.codes[known], domain[known])
+        fit_rows(self, training_rows(self, X, y, sample_domain=sample_domain))
         return self
-
-    def _forget(self) -> None:
-        """Drop what an earlier fit with other parameters may have left."""
-        left = (
-            *("_scores_coef", "_scores_intercept", "Z_", "_z0", "classifier_", "preprocessing_"),
-            *("rounds_", "source_skill_", "target_skill_", "target_shares_", "_left_out"),
-        )
-        for name in left:
-            self.__dict__.pop(name, None)
 
     def fit_moments(self, moments: Moments) -> Self:
         """Learn from statistics alone ("ridge" and "dscm").
@@ -242,147 +200,112 @@ class MDAClassifier(
         -------
         self
         """
-        self._check_classifier()
-        if self._why_rows():
-            raise ValueError(f"fit_moments: {self._why_rows()}")
+        parameters = self.get_params(deep=False)
+        check_classifier(parameters)
+        if why_rows(self):
+            raise ValueError(f"fit_moments: {why_rows(self)}")
         if len(moments.classes) < 2:
             raise ValueError(f"the moments have {len(moments.classes)} classes; 2 are needed.")
-        self._end_stream()
+        check_mark(moments, self.unlabeled)
         self._forget()
-        self.classes_ = moments.classes
-        solution = self._set_from_moments(moments, predictor=self._is_ridge)
-        if self.classifier == "dscm":
-            self.classifier_ = self._moments_dscm(moments)
-        self._set_linear(solution)
+        self.model_ = fit_moments(moments, settings_of(parameters))
+        self._take_names(moments)
         return self
-
-    def _check_classifier(self) -> None:
-        if isinstance(self.classifier, str):
-            known = self.classifier in ("ridge", "kernel", "nn", "dscm")
-        else:
-            known = isinstance(self.classifier, BaseEstimator) and is_classifier(self.classifier)
-        if not known:
-            raise ValueError(
-                "classifier must be 'ridge', 'kernel', 'nn', 'dscm' or a scikit-learn classifier, "
-                f"got {self.classifier!r}."
-            )
-        self._check_refine()
-
-    def _fit_ridge(
-        self, H: NDArray[Any], codes: NDArray[np.int64], domain: NDArray[np.int64]
-    ) -> None:
-        """Ridge on the concatenated layers: no noise, since it does not pass the activation."""
-        moments = accumulate(H, self.classes_, codes, domain, grams=H.shape[0] > H.shape[1])
-        settings = Settings(
-            Dropout(0.0), ridge_class=float(self.ridge_class), fit_intercept=self.fit_intercept
-        )
-        solver = "primal" if H.shape[0] > H.shape[1] else "dual"
-        weights = moments.class_weights(self.class_weight)
-        groups = moments.row_groups(domain, codes)
-        problem = Problem(moments, settings, solver, weights, X=H, row_groups=groups)
-        solution = solve(problem, parse_method("BL"), predictor=True)
-        solution.check()
-        self.residual_ = max(self.residual_, solution.residual)
-        self.Z_, self._z0 = solution.Z, solution.predictor_intercept()
-
-    def _set_linear(self, solution: Solution) -> None:
-        """Z, where the model has one: "ridge", and every joint method."""
-        if solution.Z is None:
-            return
-        self.Z_ = solution.Z
-        self._z0 = solution.predictor_intercept()
-        if self._is_ridge:
-            self._scores_coef, self._scores_intercept = solution.coef()
-
-    def _moments_dscm(self, moments: Moments) -> DSCM:
-        """Class means and τ from the labelled Gram (math.md §10)."""
-        layer = self._layers[0]
-        labelled = moments.labels != UNLABELED
-        denoised = layer.map.apply(moments.means()[labelled])
-        ones = np.ones(len(moments.classes))
-        within = DenseGram(moments.scatter(moments.shift, ones))
-        n, s = moments.counts[labelled], moments.sums[labelled]
-        # Σ(x − μ)(x − μ)ᵀ over groups, then through W
-        scatter = within.dense() - (s.T / n) @ s
-        W = layer.map.dense()
-        spread = float(np.vdot(W, scatter @ W)) / float(n.sum())
-        dscm = DSCM()._set_means(moments, denoised, spread)
-        dscm.n_features_in_ = denoised.shape[1]
-        return dscm
 
     # Fitted attributes ------------------------------------------------------------------------
 
     @property
+    def classes_(self) -> NDArray[Any]:
+        """Label values."""
+        return np.asarray(self.model_.classes)
+
+    @property
+    def Z_(self) -> NDArray[np.float64]:
+        """The class predictor on denoised rows."""
+        if self.model_.Z is None:
+            raise AttributeError(f"Z_: classifier={self.classifier!r} has none.")
+        return self.model_.Z
+
+    @property
     def coef_(self) -> NDArray[np.float64]:
         """(W Z)ᵀ; one row for two classes."""
-        self._check_linear("coef_")
-        return self._scores_coef[1:] if len(self.classes_) == 2 else self._scores_coef
+        return self._linear("coef_", self.model_.coef)
 
     @property
     def intercept_(self) -> NDArray[np.float64]:
         """Intercept of the scores; one value for two classes."""
-        self._check_linear("intercept_")
-        full = self._scores_intercept
-        return np.asarray(full[1:] if len(self.classes_) == 2 else full)
+        return self._linear("intercept_", self.model_.intercept)
 
-    def _check_linear(self, name: str) -> None:
-        if not hasattr(self, "_scores_coef"):
-            why = (
-                "several layers are not linear"
-                if getattr(self, "n_layers", 1) > 1
-                else "scores of normalised rows are not linear"
-                if self._is_ridge
-                else f"classifier={self.classifier!r} has none"
-            )
-            raise AttributeError(f"{name}: {why}.")
+    def _linear(self, name: str, full: NDArray[np.float64] | None) -> NDArray[np.float64]:
+        model = self.model_
+        if full is not None:
+            return np.asarray(full[1:] if len(self.classes_) == 2 else full)
+        why = (
+            "several layers are not linear"
+            if len(model.layers) > 1
+            else "scores of normalised rows are not linear"
+            if model.classifier is None
+            else f"classifier={self.classifier!r} has none"
+        )
+        raise AttributeError(f"{name}: {why}.")
+
+    @property
+    def classifier_(self) -> Any:
+        """The fitted classifier, if it is not "ridge"."""
+        if self.model_.classifier is None:
+            raise AttributeError("classifier_: 'ridge' is Z_.")
+        return self.model_.classifier
+
+    def _training(self, name: str) -> SelfTraining:
+        if self.model_.training is None:
+            raise AttributeError(f"{name}: the classifier was not fitted on features.")
+        return self.model_.training
+
+    @property
+    def rounds_(self) -> list[Any]:
+        """What every round of self-training kept and changed."""
+        return self._training("rounds_").rounds
+
+    @property
+    def source_skill_(self) -> float:
+        """How well the source predicts left-out rows of itself, from 0 (chance) to 1."""
+        return _asked("source_skill_", self._training("source_skill_").source_skill)
+
+    @property
+    def target_skill_(self) -> float:
+        """The same of target rows before any round, estimated without their labels."""
+        return _asked("target_skill_", self._training("target_skill_").target_skill)
+
+    @property
+    def target_shares_(self) -> NDArray[np.float64]:
+        """Class shares of the target for which sources were centred."""
+        return _asked("target_shares_", self._training("target_shares_").target_shares)
 
     # Predictions ------------------------------------------------------------------------------
-
-    def _scores(self, X: Any) -> NDArray[np.float64]:
-        """Ridge scores, one column a class."""
-        if not hasattr(self, "_scores_coef"):
-            return np.asarray(self._features(X) @ self.Z_ + self._z0, dtype=np.float64)
-        # In float64 whatever the rows are; float32 rows are cast a block at a time.
-        return np.asarray(Rows(X).dot(self._scores_coef.T) + self._scores_intercept)
-
-    def _class_scores(self, X: Any) -> NDArray[np.float64]:
-        """Scores of checked rows, one column a class, whatever the classifier."""
-        if self._is_ridge:
-            return self._scores(X)
-        return self._feature_scores(self._features(X))
-
-    def _feature_scores(self, F: Any) -> NDArray[np.float64]:
-        """The same from features, for classifiers that see them."""
-        fitted = self.classifier_
-        if isinstance(fitted, GaussianRidge):
-            return fitted._scores(F)
-        if isinstance(fitted, DSCM):
-            return np.asarray(fitted._log_scores(F))
-        if hasattr(fitted, "decision_function"):
-            values = np.asarray(fitted.decision_function(F), dtype=np.float64)
-            return np.asarray(values if values.ndim == 2 else np.stack([-values, values], 1))
-        return np.asarray(fitted.predict_proba(F), dtype=np.float64)
 
     @available_if(_has("decision_function"))
     @lazy_on_dask
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of rows; for two classes, those of the second."""
         check_is_fitted(self)
-        X = self._check_transform(X)
-        if self._is_ridge:
-            scores = self._scores(X)
+        X, model = check_new_rows(self, X), self.model_
+        if model.classifier is None:
+            scores = model.scores(X)
             return scores[:, 1] if len(self.classes_) == 2 else scores
-        return np.asarray(self.classifier_.decision_function(self._features(X)))
+        return np.asarray(model.classifier.decision_function(model.features(X)))
 
     @available_if(_has("predict_proba"))
     @lazy_on_dask
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities of classes: a softmax of the ridge scores, or the classifier's own."""
+        """Probabilities of classes: a softmax of the ridge scores, or the classifier's own.
+
+        They are not calibrated; those of `MDAClassifierCV` are.
+        """
         check_is_fitted(self)
-        X = self._check_transform(X)
-        if self._is_ridge:
-            return np.asarray(softmax(self._scores(X), axis=1))
-        return np.asarray(self.classifier_.predict_proba(self._features(X)))
+        X, model = check_new_rows(self, X), self.model_
+        if model.classifier is None:
+            return np.asarray(softmax(model.scores(X), axis=1))
+        return np.asarray(model.classifier.predict_proba(model.features(X)))
 
     @lazy_on_dask
     def predict(self, X: Any) -> NDArray[Any]:
@@ -398,7 +321,87 @@ class MDAClassifier(
         y : array of shape (n_rows,)
         """
         check_is_fitted(self)
-        X = self._check_transform(X)
-        if self._is_ridge:
-            return np.asarray(self.classes_[self._scores(X).argmax(1)])
-        return np.asarray(self.classifier_.predict(self._features(X)))
+        X, model = check_new_rows(self, X), self.model_
+        if model.classifier is None:
+            return np.asarray(self.classes_[model.scores(X).argmax(1)])
+        return np.asarray(model.classifier.predict(model.features(X)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy on the rows that carry a label; marked rows are left out."""
+        return labelled_accuracy(self, X, y, sample_weight)
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write one ONNX graph: preprocessing (if any), denoising, classifier.
+
+        Parameters
+        ----------
+        path : path
+            Replaced only once the file is complete. The graph takes float64 rows "X" and gives
+            "label", "scores" (as `decision_function`) and "probabilities".
+        """
+        from marda.persist.onnx import export
+
+        export(self, path)
+
+
+def _asked(name: str, value: T | None) -> T:
+    if value is None:
+        raise AttributeError(f'{name}: only "auto" asks for it.')
+    return value
+
+
+def _check_labels(y: Any) -> None:
+    if y is None:
+        raise ValueError("MDAClassifier requires y to be passed, but the target y is None.")
+
+
+# Fits with more to say than `fit` ---------------------------------------------------------------
+
+
+def training_rows(
+    estimator: MDAClassifier, X: Any, y: Any, *, sample_domain: Any = None
+) -> TrainingRows:
+    """Rows, labels and domains as `fit` takes them, checked."""
+    X, labels, domain = check_rows(estimator, X, y, sample_domain)
+    if not learns_from_features(estimator.get_params(deep=False)):
+        return TrainingRows(X, labels, domain, ordered=False)
+    # Draws, neighbours and rounds would depend on the order of rows.
+    order = row_order(X, domain, labels.codes)
+    return TrainingRows(X[order], labels._replace(codes=labels.codes[order]), domain[order])
+
+
+def fit_rows(
+    estimator: MDAClassifier, rows: TrainingRows, shared: Shared | None = None
+) -> MDAClassifier:
+    """Fit on checked rows; models of the same rows that are given one `Shared` share what they can.
+
+    `fit_rows(model, training_rows(model, X, y, sample_domain=domain), shared)` is `fit`.
+    """
+    seed = seed_of(estimator.random_state)
+    settings = settings_of(estimator.get_params(deep=False), seed=seed)
+    estimator.model_ = fit_model(rows, settings, shared)
+    return estimator
+
+
+def fit_scored_rows(
+    estimator: MDAClassifier, rows: TrainingRows, shared: Shared | None = None
+) -> tuple[MDAClassifier, NDArray[np.float64]]:
+    """The same, and the scores of the target rows (of all rows, if there is no target)."""
+    seed = seed_of(estimator.random_state)
+    settings = settings_of(estimator.get_params(deep=False), seed=seed)
+    estimator.model_, scores = fit_and_score(rows, settings, shared)
+    return estimator, scores
+
+
+def labelled_accuracy(classifier: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    """Accuracy of a classifier on the rows that carry a label; marked rows are left out."""
+    y = np.asarray(column_or_1d(y))
+    marked = is_marked(y, classifier.unlabeled)
+    marked &= ~np.isin(y, classifier.classes_) if y.dtype.kind != "O" else marked
+    if marked.all():
+        raise ValueError("no row of y carries a label: there is nothing to score.")
+    keep = np.flatnonzero(~marked)
+    if sample_weight is not None:
+        sample_weight = np.asarray(sample_weight)[keep]
+    X = _safe_indexing(X, keep)
+    return float(accuracy_score(y[keep], classifier.predict(X), sample_weight=sample_weight))

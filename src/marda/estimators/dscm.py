@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -10,17 +11,17 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from marda._validation import UNLABELED, check_domains, check_number, encode_labels, summed
-from marda.estimators._callers import check_callers
-from marda.estimators._files import ModelFiles
+from marda._validation import UNLABELED, check_new_rows, check_number, check_rows
 from marda.moments import Moments, accumulate
+from marda.operators.linear import DenseGram
+from marda.operators.maps import DenoisingMap
 
-__all__ = ["DSCM"]
+__all__ = ["DSCM", "class_means", "denoised_means"]
 
 
-class DSCM(ClassifierMixin, ModelFiles, BaseEstimator):
+class DSCM(ClassifierMixin, BaseEstimator):
     """Classify by soft distance to the class means of every domain.
 
     score_c(x) = Σ_D w_D exp(−½‖x − μ_D,c‖² / τ), normalised over classes, where μ_D,c is the mean
@@ -45,6 +46,8 @@ class DSCM(ClassifierMixin, ModelFiles, BaseEstimator):
         Domain of a mean; index of its class.
     temperature_ : float
         τ.
+    log_weights_ : array of shape (n_means,)
+        Logarithm of the weight of a mean's domain.
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sample_domain": True}
@@ -81,13 +84,9 @@ class DSCM(ClassifierMixin, ModelFiles, BaseEstimator):
         -------
         self
         """
-        X = summed(validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32]))
         if y is None:
             raise ValueError("DSCM requires y to be passed, but the target y is None.")
-        domain = check_domains(sample_domain, X.shape[0])
-        given = sample_domain is not None
-        classes, codes = encode_labels(y, domain, self.unlabeled, given=given)
-        check_callers(codes == UNLABELED, self.unlabeled)
+        X, (classes, codes), domain = check_rows(self, X, y, sample_domain)
         if len(classes) < 2:
             raise ValueError(f"y must have at least 2 classes, got one class: {classes}.")
         return self._fit_sums(accumulate(X, classes, codes, domain, grams=False))
@@ -96,17 +95,17 @@ class DSCM(ClassifierMixin, ModelFiles, BaseEstimator):
         """Learn from the group sums of rows."""
         labelled = moments.labels != UNLABELED
         n, sums = moments.counts[labelled], moments.sums[labelled]
-        # Σ‖x − μ‖² = Σ‖x − shift‖² − n‖μ − shift‖² a group: near the data, nothing cancels
+        # Σ‖x − μ‖² = Σ‖x − shift‖² − n‖μ − shift‖² per group: near the data, nothing cancels
         squares = moments.squares[labelled]
         within = squares - sums**2 / n[:, None]
         # A column that is constant in its group leaves rounding: that is no distance.
         within[within <= np.finfo(float).eps * np.maximum(n, 64)[:, None] * squares] = 0
-        self.n_features_in_ = moments.n_features
         return self._set_means(moments, moments.means()[labelled], within.sum() / n.sum())
 
     def _set_means(self, moments: Moments, means: NDArray[Any], spread: float) -> Self:
         """Take class means, and the mean squared distance of rows to their own mean."""
         labelled = moments.labels != UNLABELED
+        self.n_features_in_ = means.shape[1]
         self.classes_ = moments.classes
         self.means_ = means
         self.mean_domains_ = moments.domains[labelled]
@@ -116,7 +115,7 @@ class DSCM(ClassifierMixin, ModelFiles, BaseEstimator):
             self.temperature_ = spread if spread > 0 else 1.0
         else:
             self.temperature_ = check_number("temperature", self.temperature, strict=True)
-        self._log_weights = np.log(self._weights())
+        self.log_weights_ = np.log(self._weights())
         return self
 
     def _weights(self) -> NDArray[np.float64]:
@@ -132,16 +131,15 @@ class DSCM(ClassifierMixin, ModelFiles, BaseEstimator):
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Logarithm of the scores; for two classes, their difference (second minus first)."""
-        scores = self._log_scores(X)
+        scores = self.log_scores(X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def _log_scores(self, X: Any) -> NDArray[np.float64]:
+    def log_scores(self, X: Any) -> NDArray[np.float64]:
+        """Logarithm of the score of every class, one column per class."""
         check_is_fitted(self)
-        X = summed(
-            validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
-        )
+        X = check_new_rows(self, X)
         distance = euclidean_distances(X, self.means_, squared=True)
-        exponent = -0.5 * distance / self.temperature_ + self._log_weights
+        exponent = -0.5 * distance / self.temperature_ + self.log_weights_
         scores = np.full((X.shape[0], len(self.classes_)), -np.inf)
         for c in range(len(self.classes_)):
             scores[:, c] = logsumexp(exponent[:, self.mean_classes_ == c], axis=1)
@@ -149,10 +147,39 @@ class DSCM(ClassifierMixin, ModelFiles, BaseEstimator):
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Scores, normalised over classes."""
-        scores = self._log_scores(X)
+        scores = self.log_scores(X)
         return np.asarray(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of the highest score."""
-        scores = self._log_scores(X)
+        scores = self.log_scores(X)
         return np.asarray(self.classes_[scores.argmax(1)])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, which `marda.load` reads.
+
+        Parameters
+        ----------
+        path : path
+            Replaced only once the file is complete.
+        """
+        from marda.persist import save
+
+        save(self, path)
+
+
+def class_means(sums: Moments) -> DSCM:
+    """A `DSCM` from the group sums of rows."""
+    return DSCM()._fit_sums(sums)
+
+
+def denoised_means(moments: Moments, denoise: DenoisingMap) -> DSCM:
+    """A `DSCM` on denoised rows: class means and τ from the labelled Gram (math.md §10)."""
+    labelled = moments.labels != UNLABELED
+    means = denoise.apply(moments.means()[labelled])
+    within = DenseGram(moments.scatter(moments.shift, np.ones(len(moments.classes))))
+    n, s = moments.counts[labelled], moments.sums[labelled]
+    # Σ(x − μ)(x − μ)ᵀ over groups, then through W
+    scatter = within.dense() - (s.T / n) @ s
+    W = denoise.dense()
+    return DSCM()._set_means(moments, means, float(np.vdot(W, scatter @ W)) / float(n.sum()))

@@ -2,74 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import TransformerMixin
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from marda._validation import check_domains, check_marks, is_marked
-from marda.estimators._base import BaseMDA
-from marda.estimators._callers import check_callers
-from marda.estimators._parameters import with_parameters
-from marda.estimators.streaming import Streaming, lazy_on_dask
+from marda._validation import check_callers, check_domains, check_marks, check_rows, is_marked
+from marda.estimators._base import BaseMDA, with_parameters
+from marda.estimators.fitting import fit_model, fit_moments
+from marda.estimators.model import TrainingRows, settings_of
+from marda.estimators.streaming import check_mark, dask_moments
 from marda.moments import Moments
-from marda.moments._optional import is_dask
+from marda.moments.batches import is_dask
 from marda.terms import parse_method
 
-__all__ = ["MDA", "FeatureNames"]
-
-
-class FeatureNames(TransformerMixin):
-    """`transform` and the names of what it gives."""
-
-    __metadata_request__transform: ClassVar[dict[str, bool]] = {"sample_domain": True}
-
-    _layers: Any
-    concatenate: bool
-
-    @lazy_on_dask
-    def transform(self: Any, X: Any, *, sample_domain: Any = None) -> NDArray[Any]:
-        """Denoised rows, X W + offset; with several layers, their concatenation.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n_rows, n_features)
-            Rows of any domain.
-        sample_domain : array of int of shape (n_rows,), default=None
-            Domains of the rows, which `center` needs; None: rows of the target.
-
-        Returns
-        -------
-        H : array of shape (n_rows, n_outputs)
-        """
-        check_is_fitted(self)
-        X = self._check_transform(X)
-        if sample_domain is None or not self.center:
-            return np.asarray(self._features(X))
-        return np.asarray(self._features(X, check_domains(sample_domain, X.shape[0], both=False)))
-
-    def fit_transform(self: Any, X: Any, y: Any = None, *, sample_domain: Any = None) -> Any:
-        """Fit, then denoised rows of all domains, each centred (if so set) at its own mean."""
-        fitted = self.fit(X, y, sample_domain=sample_domain)
-        return fitted.transform(X, sample_domain=sample_domain)
-
-    def get_feature_names_out(self: Any, input_features: Any = None) -> NDArray[Any]:
-        """Names of denoised features: those of the inputs that they reconstruct."""
-        check_is_fitted(self)
-        names = _check_feature_names_in(self, input_features)
-        if len(self._layers) == 1:
-            outputs = self.pivots_
-            return np.asarray(names if outputs is None else names[outputs])
-        blocks = [names]
-        for depth, layer in enumerate(self._layers, 1):
-            outputs = layer.outputs
-            below = blocks[-1] if depth > 1 else names
-            kept = below if outputs is None else below[outputs]
-            plain = [str(name).split("__", 1)[-1] if depth > 1 else str(name) for name in kept]
-            blocks.append(np.array([f"layer{depth}__{name}" for name in plain], dtype=object))
-        return np.concatenate(blocks) if self.concatenate else blocks[-1]
+__all__ = ["MDA"]
 
 
 def _check_unread(y: Any, sample_domain: Any, mark: Any) -> None:
@@ -86,7 +32,7 @@ def _check_unread(y: Any, sample_domain: Any, mark: Any) -> None:
 
 
 @with_parameters
-class MDA(Streaming, FeatureNames, BaseMDA):
+class MDA(BaseMDA):
     """Features in which domains no longer differ, by marginalised denoising.
 
     Minimises E‖X − X̃W‖² + ω‖W‖² over the noise X̃, plus the terms that `method` names
@@ -108,8 +54,9 @@ class MDA(Streaming, FeatureNames, BaseMDA):
     n_iter_ : int
         Alternations; 1 for sequential methods.
     residual_ : float
-        Largest relative residual of (★) and of the class predictor on random probes. `fit` raises
-        where it, or the error estimated from it, is above 1e-6.
+        Largest relative residual, on random probes, of (★) and, unless the classifier learns from
+        features, of the class predictor. `fit` raises where it, or the error estimated from it,
+        is above 1e-6.
     setting_ : {"US", "SUP", "SS"}
         No labelled target rows; no unlabelled rows; both kinds.
     solver_ : {"primal", "dual", "cg"}
@@ -144,27 +91,27 @@ class MDA(Streaming, FeatureNames, BaseMDA):
         y : array of shape (n_rows,), default=None
             Labels; target rows may carry the mark. Only joint methods and "C" read them.
         sample_domain : array of int of shape (n_rows,), default=None
-            At least 0 for a source, below 0 for a target. None: one domain, no domain terms.
+            At least 0 for a source, below 0 for a target. None: one domain, no domain terms;
+            marks in y are then refused.
 
         Returns
         -------
         self
         """
-        self._end_stream()
-        needs_labels = parse_method(self.method)
-        if not (needs_labels.joint or needs_labels.class_mmd):
+        terms = parse_method(self.method)
+        if not (terms.joint or terms.class_mmd):
             _check_unread(y, sample_domain, self.unlabeled)
             y = None  # any y is accepted, as in scikit-learn's transformers
-        if needs_labels.joint and y is None:
+        if terms.joint and y is None:
             raise ValueError(
                 f"method={self.method!r} requires y to be passed, but the target y is None."
             )
         if is_dask(X):
-            return self._fit_dask(X, y, sample_domain)
-        X, labels, domain = self._check_rows(X, y, sample_domain)
-        self._set_seen(X, labels, domain)
-        self._ordered = False
-        self._fit_layers(X, labels, domain, predictor=False)
+            return self.fit_moments(dask_moments(self, X, y, sample_domain))
+        self._forget()
+        X, labels, domain = check_rows(self, X, y, sample_domain)
+        rows = TrainingRows(X, labels, domain, ordered=False)
+        self.model_ = fit_model(rows, settings_of(self.get_params(deep=False)))
         return self
 
     def fit_moments(self, moments: Moments) -> Self:
@@ -184,6 +131,8 @@ class MDA(Streaming, FeatureNames, BaseMDA):
                 f"method={self.method!r} needs labels of at least 2 classes, and the moments have "
                 f"{len(moments.classes)}."
             )
-        self._end_stream()
-        self._set_from_moments(moments, predictor=False)
+        check_mark(moments, self.unlabeled)
+        self._forget()
+        self.model_ = fit_moments(moments, settings_of(self.get_params(deep=False)))
+        self._take_names(moments)
         return self

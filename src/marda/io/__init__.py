@@ -1,11 +1,10 @@
 """Tables in files: CSV, Parquet, svmlight, npz and mat become rows with names."""
 
 from marda.io.atomic import replacing
+from marda.io.columns import read_labels
 from marda.io.formats import FORMATS, detect_format, read_batches, read_table
-from marda.io.labels import read_labels
 from marda.io.preprocessing import Preprocessing, fit_preprocessing
-from marda.io.sources import stack_sources
-from marda.io.table import InputError, Table
+from marda.io.table import InputError, Table, stack_sources
 from marda.io.writer import PredictionWriter
 
 __all__ = [

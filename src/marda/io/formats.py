@@ -1,4 +1,4 @@
-"""Which format a file has, and its rows: whole, or in batches."""
+"""Which format a file has, and its rows: whole, or in batches; `sample:` names made-up rows."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from collections.abc import Callable, Collection, Iterator
 from itertools import chain
 from pathlib import Path
 
-from marda.io.binary import mat_batches, npz_batches, parquet_batches
-from marda.io.sample import PREFIX, sample_table
-from marda.io.table import InputError, Table, join
-from marda.io.text import WHOLE, csv_batches, first_line, svmlight_batches
+import numpy as np
 
-__all__ = ["FORMATS", "detect_format", "parquet_files", "read_batches", "read_table"]
+from marda.io.array_formats import mat_batches, npz_batches
+from marda.io.arrow import parquet_batches, parquet_files
+from marda.io.table import InputError, Table, join
+from marda.io.text_formats import WHOLE, csv_batches, first_line, svmlight_batches
+
+__all__ = ["FORMATS", "detect_format", "is_sample", "read_batches", "read_table"]
 
 Reader = Callable[[Path, int, Collection[str] | None], Iterator[Table]]
 FORMATS: dict[str, Reader] = {
@@ -34,6 +36,14 @@ EXTENSIONS = {
     ".libsvm": "svmlight",
     ".npz": "npz",
     ".mat": "mat",
+}
+PREFIX = "sample:"
+#: Samples: seed, rows, whether it is the new sensor, whether its labels are known.
+PARTS = {
+    "source": (0, 240, False, True),
+    "target": (1, 200, True, False),
+    "labelled": (1, 200, True, True),
+    "new": (2, 100, True, False),
 }
 SVMLIGHT_LINE = re.compile(r"\S+(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?$")
 
@@ -66,8 +76,15 @@ def _refuse_other_archives(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-    except Exception:  # zipfile raises a dozen kinds of error: the npz reader says what is wrong
-        return
+    except Exception:  # zipfile raises a dozen kinds of error
+        with path.open("rb") as file:
+            start = file.read(2**12)
+        if path.suffix.lower() in (".xlsx", ".xlsm") or b"xl/" in start:
+            raise InputError(
+                f"{path} is a damaged Excel workbook: copy it again, save the sheet as CSV and "
+                "give that file."
+            ) from None
+        return  # the npz reader says what is wrong
     if any(name.startswith("xl/") for name in names):
         raise InputError(f"{path} is an Excel workbook: save the sheet as CSV and give that file.")
     if "mimetype" in names or "content.xml" in names:
@@ -93,13 +110,13 @@ def read_batches(
     format : str, default=None
         One of FORMATS; None: find out.
     rows : int
-        Rows a batch.
+        Rows per batch.
     columns : collection of str, default=None
         Read only these; None: all. A column that is not there is not an error here.
     """
-    if str(path).startswith(PREFIX) and not Path(path).exists():
-        return iter([sample_table(str(path), columns)])
     path = Path(path)
+    if is_sample(path):
+        return iter([_sample_table(str(path), columns)])
     if format is not None and format not in FORMATS:
         raise InputError(f"unknown format {format!r}: choose from {', '.join(FORMATS)}.")
     if path.is_dir():
@@ -110,17 +127,35 @@ def read_batches(
     return FORMATS[name](path, rows, columns)
 
 
-def parquet_files(path: Path) -> list[Path]:
-    """The Parquet files under a folder, in the order of their names."""
-    files = sorted(p for p in path.rglob("*.parquet") if p.is_file())
-    if not files:
-        raise InputError(f"{path} is a folder without *.parquet files: give a file.")
-    return files
-
-
 def read_table(path: str | os.PathLike[str], format: str | None = None) -> Table:
     """All rows of a file."""
     parts = list(read_batches(path, format))
     if not parts or sum(part.n_rows for part in parts) == 0:
         raise InputError(f"{path} has no rows.")
     return join(parts)
+
+
+def is_sample(path: Path) -> bool:
+    """Whether this names a sample, and no file."""
+    return str(path).startswith(PREFIX) and not path.exists()
+
+
+def _sample_table(name: str, columns: Collection[str] | None = None) -> Table:
+    """Readings of an old and a new sensor, made up so that examples work as pasted."""
+    part = name.removeprefix(PREFIX)
+    if part not in PARTS:
+        known = ", ".join(PREFIX + p for p in PARTS)
+        raise InputError(f"{name} is neither a file nor a sample: samples are {known}.")
+    seed, n, new, labelled = PARTS[part]
+    rng = np.random.default_rng(seed)
+    wet = np.arange(n) % 2
+    hidden = rng.normal(1.2 * wet - 0.6, 0.8, (6, n))
+    readings = hidden + rng.normal(0, 0.4, (6, n))
+    if new:  # the new sensor reads higher, and stretches
+        readings = readings * np.linspace(0.8, 1.4, 6)[:, None] + np.linspace(1.5, -0.5, 6)[:, None]
+    table = {"id": np.array([f"{part}-{k}" for k in range(n)], dtype=object)}
+    table |= {f"reading{k}": np.round(row, 4) for k, row in enumerate(readings, 1)}
+    words = np.array(["dry", "wet"], dtype=object)[wet]
+    table["y"] = words if labelled else np.full(n, None, dtype=object)
+    kept = {k: v for k, v in table.items() if columns is None or k in columns}
+    return Table(name, n, kept)

@@ -11,8 +11,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marda.io.checks import step_from_json
-from marda.io.steps import Category, Matrix, MissingValues, Number, Step, Words
+from marda.io.columns import (
+    Category,
+    Matrix,
+    MissingValues,
+    Number,
+    Step,
+    Words,
+    step_from_json,
+)
 from marda.io.table import InputError, Table, as_numbers, as_texts, is_missing
 
 __all__ = ["Preprocessing", "fit_preprocessing"]
@@ -207,7 +214,7 @@ def _matrix(source: Table, target: Table, missing: str, scale: str) -> Matrix:
     plain = Matrix(max(widths) if sparse else widths[0], source.block_names, sparse)
     if missing == "error" and scale == "none":
         return plain
-    rows = [plain._ordered(table, table.block) for table in (source, target)]
+    rows = [plain.ordered(table, table.block) for table in (source, target)]
     if sparse:
         squares = sum((np.asarray(X.multiply(X).sum(0)) for X in rows), np.zeros(plain.width))
         root = np.sqrt(squares / sum(X.shape[0] for X in rows))

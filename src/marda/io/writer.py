@@ -11,8 +11,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from marda.io.arrow import pyarrow
 from marda.io.atomic import replacing
-from marda.io.binary import pyarrow
 from marda.io.table import InputError
 
 __all__ = ["PredictionWriter", "harmless"]
@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 class PredictionWriter:
-    """Writes `id` or `row`, `prediction`, `probability` and one probability a class.
+    """Writes `id` or `row`, `prediction`, `probability` and one probability per class.
 
     The file appears under its name when the writer is left without an error.
 

@@ -13,9 +13,9 @@ from sklearn.utils.validation import _get_feature_names, check_array
 
 from marda._validation import UNLABELED, Labels, check_domains, encode_labels, is_marked, summed
 from marda.moments.accumulate import Accumulator, batch_rows
-from marda.moments.stats import Moments, _merge_classes
+from marda.moments.stats import Moments, merge_classes
 
-__all__ = ["Collector", "from_batches"]
+__all__ = ["Collector", "from_batches", "holds_mark", "is_dask"]
 
 
 class Collector:
@@ -28,7 +28,7 @@ class Collector:
     unlabeled : default=-1
         Mark of unlabelled target rows.
     class_grams : bool, default=False
-        Keep a Gram a class.
+        Keep a Gram per class.
     classes : array, default=None
         All label values that may come; others raise. None: any.
     start : Moments, default=None
@@ -53,7 +53,7 @@ class Collector:
         self._values = np.empty(0, dtype=np.int64)  # classes in order of appearance
         self._codes: dict[Any, int] = {}
         self._n_features = None if start is None else start.n_features
-        self._mark_is_class = start is not None and _holds(start.classes, unlabeled)
+        self._mark_is_class = start is not None and holds_mark(start.classes, unlabeled)
         self.mark_is_mark = False
 
     def add(self, X: Any, y: Any = None, sample_domain: Any = None) -> None:
@@ -96,7 +96,7 @@ class Collector:
         if self.start is not None:
             moments = self.start + moments
         if declared and self.allowed is not None:
-            moments = moments._recoded(_merge_classes(moments.classes, self.allowed))
+            moments = moments.recoded(merge_classes(moments.classes, self.allowed))
         return moments
 
     def _encode(self, y: Any, domain: NDArray[np.int64], given: bool) -> NDArray[np.int64]:
@@ -113,7 +113,7 @@ class Collector:
         new = [v for v in labels.classes.tolist() if v not in self._codes]
         if new:
             fresh = labels.classes[[v in set(new) for v in labels.classes.tolist()]]
-            _merge_classes(self._values, fresh)  # raises if strings meet numbers
+            merge_classes(self._values, fresh)  # raises if strings meet numbers
             self._values = np.concatenate([self._values, fresh]) if len(self._values) else fresh
             for value in new:
                 self._codes[value] = len(self._codes)
@@ -128,7 +128,7 @@ class Collector:
         hidden = (labels.codes == UNLABELED) & (domain < 0)
         none = is_marked(values, None)
         self.mark_is_mark |= bool((is_marked(values, self.unlabeled) & hidden & ~none).any())
-        self._mark_is_class |= _holds(labels.classes, self.unlabeled)
+        self._mark_is_class |= holds_mark(labels.classes, self.unlabeled)
         if self.mark_is_mark and self._mark_is_class:
             raise ValueError(
                 f"the mark of unlabelled target rows, {self.unlabeled!r}, is also a class of "
@@ -173,7 +173,8 @@ def _encode_quietly(y: Any, domain: NDArray[np.int64], mark: Any, given: bool) -
         return encode_labels(y, domain, mark, given=given, whole=False)
 
 
-def _holds(classes: NDArray[Any], mark: Any) -> bool:
+def holds_mark(classes: NDArray[Any], mark: Any) -> bool:
+    """Whether the mark of unlabelled rows is one of the classes."""
     return bool(len(classes)) and bool(is_marked(classes, mark).any())
 
 
@@ -187,3 +188,8 @@ def _sorted_groups(moments: Moments) -> Moments:
         sums=moments.sums[order],
         squares=moments.squares[order],
     )
+
+
+def is_dask(thing: Any) -> bool:
+    """Whether this is a Dask collection; dask itself is not imported to tell."""
+    return hasattr(type(thing), "__dask_graph__")

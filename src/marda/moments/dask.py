@@ -1,6 +1,6 @@
 """Moments of Dask collections, on the workers; the only module that imports dask.
 
-Partitions are dealt out to *lanes*, a few a thread. A lane adds its partitions up one after the
+Partitions are dealt out to *lanes*, a few per thread. A lane adds its partitions up one after the
 other; then the lanes merge in a tree. So there are never more d×d blocks than lanes, however many
 partitions there are. Every task is a pure function of its inputs: when a worker dies, Dask runs
 again what was lost, from the rows, and no row can count twice.
@@ -13,15 +13,15 @@ import os
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from marda.moments._optional import is_dask, require
-from marda.moments.batches import Collector, _holds
-from marda.moments.parquet import ROLES, ParquetRows
+from marda._machine import available_cores
+from marda.moments.batches import Collector, holds_mark, is_dask
+from marda.moments.parquet import ROLES, ParquetRows, Part
 from marda.moments.stats import Moments
-from marda.moments.streams import Part
 
 __all__ = [
     "apply_blockwise",
@@ -36,6 +36,18 @@ __all__ = [
 CONNECT_TIMEOUT = 5.0
 LANES_PER_THREAD = 2
 SPLIT_EVERY = 4
+
+
+def _require(module: str) -> Any:
+    """The module, or an ImportError that names the extra which brings it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.split(".", maxsplit=1)[0]
+        raise ImportError(
+            f"{package} is needed here and could not be imported ({error}): "
+            "pip install 'marda[dask]'."
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -96,7 +108,7 @@ def _merge(parts: Sequence[_Partial | None], options: _Options) -> _Partial | No
             total = part if total is None else total
             continue
         total = _Partial(total.moments + part.moments, total.marked or part.marked)
-    if total is not None and total.marked and _holds(total.moments.classes, options.unlabeled):
+    if total is not None and total.marked and holds_mark(total.moments.classes, options.unlabeled):
         raise ValueError(
             f"the mark of unlabelled target rows, {options.unlabeled!r}, is also a class of other "
             "rows: mark them otherwise, with unlabeled=…"
@@ -104,9 +116,9 @@ def _merge(parts: Sequence[_Partial | None], options: _Options) -> _Partial | No
     return total
 
 
-def _apply(block: Any, model: Any, method: str, empty: Any) -> Any:
+def _apply(block: Any, model: Any, method: Callable[[Any, Any], Any], empty: Any) -> Any:
     """A method of a fitted model on one block; on none of its rows, if it has none."""
-    return np.asarray(getattr(model, method)(block)) if block.shape[0] else empty
+    return np.asarray(method(model, block)) if block.shape[0] else empty
 
 
 # Graphs -----------------------------------------------------------------------------------------
@@ -149,7 +161,7 @@ def moments_from_dask(
         for part, name in ((y, "y"), (sample_domain, "sample_domain"))
     )
     options = _Options(unlabeled, class_grams, nonnegative)
-    fold = require("dask", "dask").delayed(_fold, pure=False, traverse=False)
+    fold = _require("dask").delayed(_fold, pure=False, traverse=False)
 
     def step(held: Any, i: int) -> Any:
         return fold(held, blocks[i], labels[i], domains[i], options)
@@ -185,7 +197,7 @@ def part_on_workers(
 ) -> Moments:
     """Statistics of the rows of one domain, whose row groups are read on the workers."""
     groups, options = part.rows.groups(), _Options(unlabeled, class_grams)
-    fold = require("dask", "dask").delayed(_fold_group, pure=False, traverse=False)
+    fold = _require("dask").delayed(_fold_group, pure=False, traverse=False)
 
     def step(held: Any, i: int) -> Any:
         return fold(held, part.rows, *groups[i], part.domain, options)
@@ -202,7 +214,7 @@ def _reduced(
     homes: dict[int, str] | None = None,
 ) -> Moments:
     """Lanes, then a tree of merges; computed by the current scheduler."""
-    dask = require("dask", "dask")
+    dask = _require("dask")
     n_lanes = max(1, min(n_parts, lanes or LANES_PER_THREAD * _n_threads()))
     ends = []
     for lane in _lanes(n_parts, n_lanes, homes or {}):
@@ -238,7 +250,7 @@ def _lanes(n_parts: int, n_lanes: int, homes: dict[int, str]) -> list[list[int]]
 def _client() -> Any:
     """The client in charge, or None."""
     try:
-        return require("distributed", "dask").get_client()
+        return _require("distributed").get_client()
     except (ImportError, ValueError):
         return None
 
@@ -248,11 +260,11 @@ def _homes(X: Any) -> dict[int, str]:
     client = _client()
     if client is None:
         return {}
-    futures = require("distributed", "dask").futures_of(X)
+    futures = _require("distributed").futures_of(X)
     if not futures:
         return {}
     where = client.who_has(futures)
-    keys = require("dask.core", "dask").flatten(X.__dask_keys__())
+    keys = _require("dask.core").flatten(X.__dask_keys__())
     held = {i: where.get(key) for i, key in enumerate(keys)}
     return {i: workers[0] for i, workers in held.items() if workers}
 
@@ -261,7 +273,7 @@ def _n_threads() -> int:
     """Threads of the current cluster, or of this machine."""
     client = _client()
     if client is None:
-        return os.cpu_count() or 1
+        return available_cores()
     return max(1, int(sum(client.nthreads().values())))
 
 
@@ -314,14 +326,21 @@ def _aligned(part: Any, X: Any, n_blocks: int, name: str) -> list[Any]:
     return blocks
 
 
-def apply_blockwise(model: Any, name: str, X: Any) -> Any:
-    """A method of a fitted model on a Dask collection: a lazy array, one block a block of X."""
-    da = require("dask.array", "dask")
+def _a_row(dtypes: Any) -> Any:
+    """A DataFrame of one row of zeros, with these columns."""
+    pandas = _require("pandas")
+    columns = [pandas.Series([0]).astype(dtype) for dtype in dtypes]
+    return pandas.concat(columns, axis=1, keys=dtypes.index)
+
+
+def apply_blockwise(method: Callable[[Any, Any], Any], model: Any, X: Any) -> Any:
+    """A method of a fitted model on a Dask collection: a lazy array, one block per block of X."""
+    da = _require("dask.array")
     X = _one_block_of_columns(X)
-    sample = np.zeros((1, X.shape[1]), X.dtype) if _is_array(X) else X._meta_nonempty.iloc[:1]
-    like = np.asarray(getattr(model, name)(sample))
+    sample = np.zeros((1, X.shape[1]), X.dtype) if _is_array(X) else _a_row(X.dtypes)
+    like = np.asarray(method(model, sample))
     empty = like[:0]
-    dask = require("dask", "dask")
+    dask = _require("dask")
     held = dask.delayed(model, pure=False, traverse=False)  # one copy in the graph
     if _is_array(X):
         more = {"drop_axis": 1} if like.ndim == 1 else {"chunks": (X.chunks[0], like.shape[1:])}
@@ -329,16 +348,16 @@ def apply_blockwise(model: Any, name: str, X: Any) -> Any:
             _apply,
             X,
             model=held,
-            method=name,
+            method=method,
             empty=empty,
             dtype=like.dtype,
             meta=empty,
-            name=f"marda-{name}-{uuid.uuid4().hex}",
+            name=f"marda-{method.__name__}-{uuid.uuid4().hex}",
             **more,
         )
     call = dask.delayed(_apply, pure=False)
     parts = [
-        da.from_delayed(call(block, held, name, empty), (np.nan, *like.shape[1:]), meta=empty)
+        da.from_delayed(call(block, held, method, empty), (np.nan, *like.shape[1:]), meta=empty)
         for block in _blocks(X)
     ]
     return da.concatenate(parts, allow_unknown_chunksizes=True)
@@ -349,7 +368,7 @@ def apply_blockwise(model: Any, name: str, X: Any) -> Any:
 
 def connect(address: str, *, timeout: float = CONNECT_TIMEOUT) -> Any:
     """A client of the scheduler at an address; one clear error if it does not answer in time."""
-    distributed = require("distributed", "dask")
+    distributed = _require("distributed")
     try:
         return distributed.Client(address, timeout=timeout, set_as_default=True)
     except (OSError, ValueError, TypeError) as error:
@@ -362,9 +381,9 @@ def connect(address: str, *, timeout: float = CONNECT_TIMEOUT) -> Any:
 
 def start_local(n_workers: int | None = None, *, memory: str | int = "auto") -> Any:
     """A client of worker processes on this machine; closing it ends them."""
-    distributed = require("distributed", "dask")
+    distributed = _require("distributed")
     return distributed.Client(
-        n_workers=n_workers or os.cpu_count() or 1,
+        n_workers=n_workers or available_cores(),
         threads_per_worker=1,
         processes=True,
         memory_limit=memory,

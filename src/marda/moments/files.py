@@ -1,11 +1,12 @@
-"""Moments files: versioned, checksummed, no pickle; the format is in docs/learn/moments-files.md.
+"""Moments files: containers of the kind `marda-moments` (docs/learn/moments-files.md).
+
+The content is the header below; arrays are float64. A Gram is symmetric: its lower triangle is
+stored, row by row. Files of format 1, which had a layout of their own, are read:
 
     magic, format version, length of the header, length of the file     24 bytes, little-endian
     header                                                              JSON, UTF-8
     arrays, in the order of the header                                  float64, little-endian
     SHA-256 of all of the above                                         32 bytes
-
-A Gram is symmetric: its lower triangle is stored, row by row.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import math
 import os
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -25,7 +27,20 @@ from numpy.typing import NDArray
 
 from marda._memory import available_memory, format_bytes
 from marda._validation import UNLABELED
-from marda.io.atomic import replacing
+from marda.io.container import (
+    ContainerError,
+    Damaged,
+    Foreign,
+    Kind,
+    Lazy,
+    Newer,
+    Overlong,
+    TooLarge,
+    Truncated,
+    WrongChecksum,
+    open_container,
+    write_container,
+)
 from marda.moments.stats import Moments
 
 __all__ = [
@@ -39,10 +54,12 @@ __all__ = [
     "write",
 ]
 
-MAGIC = b"\x89MARDA\r\n"
-VERSION = 1
-_START = struct.Struct("<8sIIQ")
-_DIGEST = 32
+VERSION = 2
+MOMENTS = Kind("marda-moments", VERSION, readable=("2",))
+NAMES = ("counts", "sums", "squares", "shift", "gram", "gram_labelled", "class_grams")
+MAGIC_1 = b"\x89MARDA\r\n"
+_START_1 = struct.Struct("<8sIIQ")
+_DIGEST_1 = 32
 _CHUNK = 2**20
 _DTYPES = ("bool", "float64", "int64", "object", "str")
 
@@ -143,7 +160,7 @@ def write(
     min_group: int = 1,
     extra: dict[str, Any] | None = None,
 ) -> None:
-    """Write to a temporary name, then rename: a reader never sees half a file."""
+    """Write a file; it appears under its name when it is whole."""
     path = Path(path)
     if isinstance(min_group, bool) or not isinstance(min_group, int | np.integer) or min_group < 1:
         raise ValueError(f"min_group must be a whole number, at least 1, got {min_group!r}.")
@@ -153,54 +170,36 @@ def write(
             f"{path}: not written: {group} has {size} rows, fewer than min_group={min_group}. "
             "Leave the group out or merge it with another."
         )
-    arrays = _arrays(moments)
-    header = json.dumps(_header(moments, arrays, int(min_group), extra), allow_nan=False).encode()
-    length = _START.size + len(header) + 8 * sum(_count(a[1], a[2]) for a in arrays) + _DIGEST
-    with replacing(path, make_folder=False) as temporary, open(temporary, "wb") as stream:
-        digest = hashlib.sha256()
-        start = _START.pack(MAGIC, VERSION, len(header), length)
-        for piece in (start, header, *_pieces(arrays)):
-            stream.write(piece)
-            digest.update(piece)
-        stream.write(digest.digest())
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def _arrays(moments: Moments) -> list[tuple[str, tuple[int, ...], bool, NDArray[np.float64]]]:
-    """Name, shape, whether packed, values."""
-    arrays = []
-    for name in ("counts", "sums", "squares", "shift", "gram", "gram_labelled", "class_grams"):
+    arrays: dict[str, NDArray[np.float64] | Lazy] = {}
+    for name in NAMES:
         value = getattr(moments, name)
         if value is not None:
-            arrays.append((name, value.shape, "gram" in name, value))
-    return arrays
+            arrays[name] = _packed(value) if "gram" in name else value.astype(np.float64)
+    write_container(
+        path, MOMENTS, _header(moments, int(min_group), extra), arrays, make_folder=False
+    )
 
 
-def _count(shape: tuple[int, ...], packed: bool) -> int:
-    """Numbers stored for an array; Python integers do not overflow."""
-    if packed:
-        return math.prod(shape[:-2]) * (shape[-1] * (shape[-1] + 1) // 2)
-    return math.prod(shape)
+def _packed(grams: NDArray[np.float64]) -> Lazy:
+    """The lower triangles of one Gram or several, row by row, some rows at a time."""
+    d = grams.shape[-1]
+
+    def pieces() -> Iterator[NDArray[np.float64]]:
+        for matrix in grams.reshape(-1, d, d):
+            for row in range(0, d, 256):
+                yield np.concatenate([matrix[i, : i + 1] for i in range(row, min(d, row + 256))])
+
+    return Lazy(np.dtype(np.float64), _stored(grams.shape), pieces)
 
 
-def _pieces(arrays: list[Any]) -> Iterator[bytes]:
-    for _, shape, packed, value in arrays:
-        if not packed:
-            yield np.ascontiguousarray(value, dtype="<f8").tobytes()
-            continue
-        for matrix in value.reshape(-1, *shape[-2:]):
-            for row in range(0, shape[-1], 256):
-                rows = [matrix[i, : i + 1] for i in range(row, min(shape[-1], row + 256))]
-                yield np.concatenate(rows).astype("<f8").tobytes()
+def _stored(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Shape of the lower triangles of Grams of this shape; Python integers do not overflow."""
+    return (*shape[:-2], shape[-1] * (shape[-1] + 1) // 2)
 
 
-def _header(
-    moments: Moments, arrays: list[Any], min_group: int, extra: dict[str, Any] | None
-) -> dict[str, Any]:
+def _header(moments: Moments, min_group: int, extra: dict[str, Any] | None) -> dict[str, Any]:
     names = moments.feature_names
     return {
-        "what": "marda moments",
         "rows": moments.n_rows,
         "features": moments.n_features,
         "min_group": min_group,
@@ -209,7 +208,6 @@ def _header(
         "domains": moments.domains.tolist(),
         "labels": moments.labels.tolist(),
         "domain_names": {str(k): v for k, v in moments.domain_names.items()},
-        "arrays": [{"name": a[0], "shape": list(a[1])} for a in arrays],
         "extra": extra,
     }
 
@@ -230,70 +228,110 @@ def _coded_classes(classes: NDArray[Any]) -> dict[str, Any]:
 def read(path: str | os.PathLike[str]) -> tuple[Moments, dict[str, Any]]:
     """The statistics and the header of a file, after all checks."""
     path = Path(path)
+    room = available_memory()
     try:
-        with open(path, "rb") as stream:
-            return _read(stream, os.fstat(stream.fileno()).st_size)
+        with path.open("rb") as stream:
+            start = stream.read(len(MAGIC_1))
+            if start and MAGIC_1.startswith(start):
+                return _read_format_1(stream, os.fstat(stream.fileno()).st_size, room)
+        # Grams are packed in the file: they take twice its size.
+        with open_container(path, MOMENTS, limit=room // 2) as file, _valid():
+            header = file.content
+            shapes = _shapes(header, file.shapes, packed=True)
+            if any(file.dtype(name) != np.float64 for name in shapes):
+                raise ValueError("an array is not of float64 numbers")
+            arrays = {name: _array(file.seek(name), name, s) for name, s in shapes.items()}
+            return _moments(header, arrays), header
     except OSError as error:
         raise MomentsFileError(f"{path}: {error.strerror or error}.") from error
-    except _Wrong as wrong:
-        raise MomentsFileError(f"{path}: {wrong}.") from None
+    except ContainerError as error:
+        raise MomentsFileError(f"{path}: {_reason(error, room)}.") from None
 
 
-class _Wrong(Exception):
-    """What is wrong with the file at hand."""
+class _Wrong(ContainerError):
+    """What is wrong with a file of moments, in words of its own."""
 
 
-def _read(stream: BinaryIO, size: int) -> tuple[Moments, dict[str, Any]]:
-    start = stream.read(_START.size)
-    if start[: len(MAGIC)] != MAGIC[: len(start)] or not start:
-        raise _Wrong("not a moments file")
-    if len(start) < _START.size:
-        raise _Wrong(f"truncated: {size} bytes, less than the start of a moments file")
-    _, version, header_length, length = _START.unpack(start)
-    if version != VERSION:
-        newer = "; a newer marda is needed" if version > VERSION else ""
-        raise _Wrong(f"moments format {version}, and this marda reads format {VERSION}{newer}")
-    if size < length:
-        raise _Wrong(f"truncated: {size} of {length} bytes")
-    if size > length:
-        raise _Wrong(f"altered: {size} bytes where {length} were written")
-    if _START.size + header_length + _DIGEST > length:
-        raise _Wrong("altered: the header is longer than the file")
-    if 2 * length > (room := available_memory()):  # Grams are packed in the file
-        raise _Wrong(
-            f"{format_bytes(length)} long, and {format_bytes(room)} of memory are there for "
+def _reason(error: ContainerError, room: int) -> str:
+    if isinstance(error, Foreign):
+        return "not a moments file"
+    if isinstance(error, Truncated):
+        return f"truncated: {error.size} of {error.written} bytes"
+    if isinstance(error, Overlong):
+        return f"altered: {error.size} bytes where {error.written} were written"
+    if isinstance(error, WrongChecksum):
+        return "altered: its checksum does not match its contents"
+    if isinstance(error, Newer):
+        return (
+            f"moments format {error.version}, and this marda reads format {VERSION}; a newer marda "
+            "is needed"
+        )
+    if isinstance(error, TooLarge):
+        return (
+            f"{format_bytes(error.size)} long, and {format_bytes(room)} of memory are there for "
             "twice that: raise MARDA_MEMORY if the file is yours"
         )
-    _check_digest(stream, length)
-    stream.seek(_START.size)
+    return str(error) if isinstance(error, _Wrong) else f"not a valid moments file ({error})"
+
+
+@contextmanager
+def _valid() -> Iterator[None]:
+    """Whatever a header that lies leads to, as one reason."""
     try:
-        header = json.loads(stream.read(header_length).decode())
-        room = length - _START.size - header_length - _DIGEST
-        shapes = _checked_shapes(header, room)
-        arrays = {name: _array(stream, name, shape) for name, shape in shapes.items()}
-        return _moments(header, arrays), header
+        yield
     except (
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        OverflowError,
-        RecursionError,
+        *(KeyError, TypeError, ValueError, AttributeError),
+        *(OverflowError, RecursionError),
     ) as error:
         raise _Wrong(f"not a valid moments file ({type(error).__name__}: {error})") from error
 
 
-def _check_digest(stream: BinaryIO, length: int) -> None:
+def _read_format_1(stream: BinaryIO, size: int, memory: int) -> tuple[Moments, dict[str, Any]]:
+    """A file of the first format, from behind its magic number."""
     stream.seek(0)
-    digest, left = hashlib.sha256(), length - _DIGEST
+    start = stream.read(_START_1.size)
+    if len(start) < _START_1.size:
+        raise _Wrong(f"truncated: {size} bytes, less than the start of a moments file")
+    _, version, header_length, length = _START_1.unpack(start)
+    if version != 1:
+        raise Damaged("its version is wrong")
+    if size < length:
+        raise Truncated(size, length)
+    if size > length:
+        raise Overlong(size, length)
+    room = length - _START_1.size - header_length - _DIGEST_1
+    if room < 0:
+        raise _Wrong("altered: the header is longer than the file")
+    if 2 * length > memory:
+        raise TooLarge(length)
+    _check_digest_1(stream, length)
+    stream.seek(_START_1.size)
+    with _valid():
+        header = json.loads(stream.read(header_length).decode())
+        declared = {entry["name"]: tuple(entry["shape"]) for entry in header["arrays"]}
+        if len(declared) < len(header["arrays"]):
+            raise ValueError("an array is there twice")
+        shapes = _shapes(header, declared, packed=False)
+        wanted = 8 * sum(
+            math.prod(_stored(shape) if "gram" in name else shape) for name, shape in shapes.items()
+        )
+        if wanted != room:  # before anything of that size is allocated
+            raise ValueError(f"arrays of {wanted} bytes are declared, {room} are there")
+        arrays = {name: _array(stream, name, shape) for name, shape in shapes.items()}
+        return _moments(header, arrays), header
+
+
+def _check_digest_1(stream: BinaryIO, length: int) -> None:
+    stream.seek(0)
+    digest, left = hashlib.sha256(), length - _DIGEST_1
     while left:
         piece = stream.read(min(_CHUNK, left))
         if not piece:
             raise _Wrong("truncated while it was read")
         digest.update(piece)
         left -= len(piece)
-    if stream.read(_DIGEST) != digest.digest():
-        raise _Wrong("altered: its checksum does not match its contents")
+    if stream.read(_DIGEST_1) != digest.digest():
+        raise WrongChecksum
 
 
 def _whole(value: Any, low: int = 0) -> int:
@@ -302,8 +340,10 @@ def _whole(value: Any, low: int = 0) -> int:
     return value
 
 
-def _checked_shapes(header: dict[str, Any], room: int) -> dict[str, tuple[int, ...]]:
-    """Shapes of the arrays; they must follow from the header and fill the file exactly."""
+def _shapes(
+    header: dict[str, Any], declared: dict[str, tuple[int, ...]], *, packed: bool
+) -> dict[str, tuple[int, ...]]:
+    """Shapes of the arrays: those that are declared must follow from the header."""
     d, n_groups = _whole(header["features"], 1), len(header["domains"])
     n_classes = len(header["classes"]["values"])
     known = {
@@ -315,18 +355,15 @@ def _checked_shapes(header: dict[str, Any], room: int) -> dict[str, tuple[int, .
         "gram_labelled": (d, d),
         "class_grams": (n_classes, d, d),
     }
-    shapes: dict[str, tuple[int, ...]] = {}
-    for entry in header["arrays"]:
-        name = entry["name"]
-        if name not in known or name in shapes or tuple(entry["shape"]) != known[name]:
-            raise ValueError(f"array {name!r} of shape {entry['shape']} does not belong here")
-        shapes[name] = known[name]
-    if list(shapes)[:4] != ["counts", "sums", "squares", "shift"]:
+    for name, shape in declared.items():
+        wanted = known.get(name)
+        if wanted is not None and packed and "gram" in name:
+            wanted = _stored(wanted)
+        if wanted != shape:
+            raise ValueError(f"array {name!r} of shape {list(shape)} does not belong here")
+    if list(declared)[:4] != ["counts", "sums", "squares", "shift"]:
         raise ValueError("arrays are missing")
-    wanted = 8 * sum(_count(shape, "gram" in name) for name, shape in shapes.items())
-    if wanted != room:  # before anything of that size is allocated
-        raise ValueError(f"arrays of {wanted} bytes are declared, {room} are there")
-    return shapes
+    return {name: known[name] for name in declared}
 
 
 def _array(stream: BinaryIO, name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:

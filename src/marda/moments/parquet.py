@@ -1,36 +1,48 @@
-"""Parquet files → `Moments`: a batch of a row group at a time, only the columns needed."""
+"""Parquet files → `Moments`: a batch of a row group at a time, only the columns needed.
+
+One pass over the row groups of several domains continues where it was killed.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.io.binary import check_groups, read_ahead
-from marda.io.table import InputError, first_repeated
-from marda.moments._optional import require
+from marda.io.arrow import (
+    Unreadable,
+    is_number,
+    open_parquet,
+    parquet_files,
+    reading_parquet,
+    record_batches,
+)
+from marda.io.table import InputError
 from marda.moments.accumulate import BATCH_BYTES
+from marda.moments.batches import Collector
+from marda.moments.files import MomentsFileError, read, write
 from marda.moments.stats import Moments
 
 __all__ = [
     "ROLES",
     "ParquetError",
     "ParquetRows",
+    "Part",
     "column_types",
-    "is_number",
     "label_values",
     "moments_from_parquet",
+    "moments_of_parts",
 ]
 
 ROLES = {"source": 0, "target": -1}
 
 
-class ParquetError(ValueError):
+class ParquetError(InputError):
     """Parquet data that cannot be read as rows; the message names the file."""
 
 
@@ -47,7 +59,7 @@ class ParquetRows:
     label : str or None
         Column of labels; missing values mean "no label".
     batch_rows : int
-        Rows a batch, at most.
+        Rows per batch, at most.
     double : bool, default=False
         Give float64 rows even where all columns are float32.
     relabel : callable, default=None
@@ -120,21 +132,17 @@ class ParquetRows:
         """Rows and labels of one row group."""
         path = self.paths[file]
         columns = list(self.features) if self.label is None else [*self.features, self.label]
-        reader = _open(path)
-        arrow = require("pyarrow", "parquet")
-        done, declared = 0, reader.metadata.row_group(group).num_rows
         try:
-            for batch in reader.iter_batches(self.batch_rows, row_groups=[group], columns=columns):
-                done += batch.num_rows
-                if batch.num_rows:
-                    yield self._rows(path, batch), self._labels(batch)
-        except (OSError, arrow.ArrowException, UnicodeError, OverflowError) as error:
-            text = " ".join(str(error).split())[:120]
-            raise ParquetError(f"{path}: row group {group} cannot be read: {text}.") from error
-        if done != declared:
+            with reading_parquet(path):
+                for batch in record_batches(
+                    path, _open(path), self.batch_rows, columns, group=group, threads=True
+                ):
+                    if batch.num_rows:
+                        yield self._rows(path, batch), self._labels(batch)
+        except Unreadable as error:
             raise ParquetError(
-                f"{path}: row group {group} declares {declared} rows and holds {done}."
-            )
+                f"{path}: row group {group} cannot be read: {error.why.rstrip('.')}."
+            ) from error
 
     def _rows(self, path: Path, batch: Any) -> NDArray[Any]:
         columns = [batch.column(name) for name in self.features]
@@ -167,6 +175,112 @@ class ParquetRows:
         else:
             values = column.to_numpy(zero_copy_only=False)
         return values if self.relabel is None else self.relabel(values)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of one domain: at least 0 is a source, below 0 a target; the name is optional."""
+
+    rows: ParquetRows
+    domain: int
+    name: str | None = None
+
+
+def moments_of_parts(
+    parts: Sequence[Part],
+    *,
+    classes: Sequence[Any] | None = None,
+    unlabeled: Any = -1,
+    class_grams: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Moments:
+    """Statistics of all row groups of all parts, in one pass that holds one batch.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        Rows with the same columns; each part has a domain of its own.
+    classes, unlabeled, class_grams
+        As in `moments_from_parquet`.
+    checkpoint : path, default=None
+        Written after every row group, and left at the end. If it is there at the start and was
+        made from the same files and arguments, the row groups that it holds are not read again.
+    progress : callable, default=None
+        Called with (rows done, rows in all) after every row group.
+    tell : callable, default=None
+        Called with a sentence if a checkpoint is continued, or is of other work, which then starts
+        over. None: a checkpoint of other work raises.
+
+    Returns
+    -------
+    Moments
+    """
+    groups = [(part, *place) for part in parts for place in part.rows.groups()]
+    n_rows = sum(part.rows.n_rows() for part in parts)
+    for part in parts:
+        if not part.rows.n_rows():
+            raise ParquetError(f"{part.rows.paths[0]}: no rows.")
+    job = _job(parts, classes, unlabeled, class_grams)
+    start, done = _resume(checkpoint, job, tell)
+    if done and tell is not None:
+        tell(f"continued after {done} of {len(groups)} row groups, from {checkpoint}.")
+    total = Collector(classes=classes, start=start, unlabeled=unlabeled, class_grams=class_grams)
+    total.feature_names = np.array(parts[0].rows.features, dtype=object)
+    if done and progress is not None:
+        progress(total.n_rows, n_rows)
+    for number, (part, file, group) in enumerate(groups[done:], done + 1):
+        for X, y in part.rows.batches(file, group):
+            try:
+                total.add_checked(X, y, np.full(len(X), part.domain, dtype=np.int64))
+            except ValueError as error:
+                raise ParquetError(f"{part.rows.paths[file]}: {error}") from error
+        if checkpoint is not None and total.n_rows:
+            write(total.result(), checkpoint, extra={**job, "done": number})
+        if progress is not None:
+            progress(total.n_rows, n_rows)
+    names = {part.domain: part.name for part in parts if part.name is not None}
+    return replace(total.result(declared=True), domain_names=names)
+
+
+def _job(parts: Sequence[Part], *options: Any) -> dict[str, Any]:
+    """What a checkpoint must agree on: the files as they are, and the arguments."""
+    files = []
+    for part in parts:
+        for path in part.rows.paths:
+            stat = path.stat()
+            files.append([path.name, stat.st_size, stat.st_mtime_ns])
+    return {
+        "files": files,
+        "columns": [[*part.rows.features, part.rows.label] for part in parts],
+        "options": [
+            *(repr(option) for option in options),
+            *(repr((p.domain, p.name, p.rows.double, p.rows.relabel)) for p in parts),
+        ],
+    }
+
+
+def _resume(
+    checkpoint: str | os.PathLike[str] | None,
+    job: dict[str, Any],
+    tell: Callable[[str], None] | None,
+) -> tuple[Moments | None, int]:
+    """Statistics so far and the number of row groups they hold."""
+    if checkpoint is None or not Path(checkpoint).exists():
+        return None, 0
+    moments, header = read(checkpoint)
+    extra = header.get("extra") or {}
+    if "done" not in extra:
+        raise MomentsFileError(f"{checkpoint}: a moments file, not a checkpoint.")
+    for key, what in (("files", "files"), ("columns", "columns"), ("options", "arguments")):
+        if extra.get(key) != job[key]:
+            text = f"{checkpoint}: this checkpoint was made from other {what}"
+            if tell is None:
+                raise MomentsFileError(f"{text}: remove it to start again.")
+            tell(f"{text}, so the rows are read from the start.")
+            return None, 0
+    return moments, int(extra["done"])
 
 
 def moments_from_parquet(
@@ -203,7 +317,7 @@ def moments_from_parquet(
     unlabeled : default=-1
         Mark of unlabelled target rows.
     class_grams : bool, default=False
-        Keep a Gram a class.
+        Keep a Gram per class.
     memory : int, default=None
         Bytes that batches may take together with their copies.
     checkpoint : path, default=None
@@ -216,8 +330,6 @@ def moments_from_parquet(
     -------
     Moments
     """
-    from marda.moments.streams import Part, moments_of_parts
-
     if role not in ROLES:
         raise ValueError(f"role must be 'source' or 'target', got {role!r}.")
     rows = ParquetRows.open(paths, label=label, features=features, memory=memory)
@@ -253,54 +365,32 @@ def label_values(
 def _files(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
     files: list[Path] = []
     for path in map(Path, paths):
-        if path.is_dir():
-            found = sorted(p for p in path.rglob("*.parquet") if p.is_file())
-            if not found:
-                raise ParquetError(f"{path}: no *.parquet files in this folder.")
-            files += found
-        else:
-            files.append(path)
+        try:
+            files += parquet_files(path)
+        except InputError:
+            raise ParquetError(f"{path}: no *.parquet files in this folder.") from None
     if not files:
         raise ParquetError("no Parquet files were given.")
     return files
 
 
 def _open(path: Path) -> Any:
-    parquet = require("pyarrow.parquet", "parquet")
-    arrow = require("pyarrow", "parquet")
     try:
-        return parquet.ParquetFile(
-            path, pre_buffer=False, buffer_size=read_ahead(path), page_checksum_verification=True
-        )
-    except (OSError, ValueError, arrow.ArrowException, OverflowError) as error:
-        if not path.exists():
-            raise ParquetError(f"{path}: no such file.") from None
-        text = " ".join(str(error).split())[:120]
-        raise ParquetError(f"{path}: not a readable Parquet file ({text}).") from error
+        return open_parquet(path)
+    except FileNotFoundError:
+        raise ParquetError(f"{path}: no such file.") from None
+    except Unreadable as error:
+        raise ParquetError(f"{path}: not a readable Parquet file ({error.why}).") from error
 
 
 def _schema(path: Path) -> dict[str, Any]:
-    file = _open(path)
-    schema = file.schema_arrow
-    twice = first_repeated(schema.names)
-    if twice is not None:
-        raise ParquetError(f"{path}: has two columns {twice!r}: rename one.")
-    try:
-        check_groups(path, file.metadata)
-    except InputError as error:
-        raise ParquetError(str(error)) from None
+    schema = _open(path).schema_arrow
     return dict(zip(schema.names, schema.types, strict=True))
 
 
 def column_types(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Names and types of the columns of a file, or of the first file of a folder."""
     return _schema(_files([path])[0])
-
-
-def is_number(kind: Any) -> bool:
-    """Whether a column of this type can be a feature."""
-    types = require("pyarrow.types", "parquet")
-    return bool(types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind))
 
 
 def _some(names: list[str]) -> str:

@@ -8,6 +8,7 @@ sums about a nearby point do not, and a change of the point is exact algebra.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,13 +17,12 @@ from scipy.linalg.blas import dsyr2
 
 from marda._linalg import mirror_lower
 from marda._validation import UNLABELED
-from marda.moments.names import renumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from os import PathLike
 
-__all__ = ["Moments"]
+__all__ = ["Moments", "merge_classes"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -94,7 +94,7 @@ class Moments:
         unlabeled : default=-1
             Mark of unlabelled target rows.
         class_grams : bool, default=False
-            Keep a Gram a class as well (needed for `class_weight`).
+            Keep a Gram per class as well (needed for `class_weight`).
         batch_size : int, default=None
             Rows a batch; None bounds the memory of a batch.
 
@@ -120,7 +120,7 @@ class Moments:
         unlabeled : default=-1
             Mark of unlabelled target rows.
         class_grams : bool, default=False
-            Keep a Gram a class as well (needed for `class_weight`).
+            Keep a Gram per class as well (needed for `class_weight`).
 
         Returns
         -------
@@ -226,7 +226,7 @@ class Moments:
             return self.gram_labelled
         if self.class_grams is None:
             raise ValueError(
-                "class_weight needs one Gram a class, which these Moments do not have: "
+                "class_weight needs one Gram per class, which these Moments do not have: "
                 "build them with class_grams=True."
             )
         return np.asarray(np.tensordot(class_weights, self.class_grams, 1))
@@ -262,14 +262,15 @@ class Moments:
         )
 
     def __add__(self, other: Moments) -> Moments:
+        """The moments of the rows of both: merging. Named domains are matched by name."""
         if not isinstance(other, Moments):
             return NotImplemented
         _check_mergeable(self, other)
         if other.n_rows > self.n_rows:  # the larger part keeps its reference point
             return other + self
-        classes = _merge_classes(self.classes, other.classes)
-        a, b = self._recoded(classes), other.shifted(self.shift)._recoded(classes)
-        (in_a, in_b), names = renumber((m.domains.tolist(), m.domain_names) for m in (a, b))
+        classes = merge_classes(self.classes, other.classes)
+        a, b = self.recoded(classes), other.shifted(self.shift).recoded(classes)
+        (in_a, in_b), names = _renumber((m.domains.tolist(), m.domain_names) for m in (a, b))
         a, b = a._renumbered(in_a), b._renumbered(in_b)
         keys = np.stack(
             [np.concatenate([a.domains, b.domains]), np.concatenate([a.labels, b.labels])], 1
@@ -296,7 +297,7 @@ class Moments:
             **grams,
         )
 
-    def _recoded(self, classes: NDArray[Any]) -> Moments:
+    def recoded(self, classes: NDArray[Any]) -> Moments:
         """The same moments with labels as indices into a larger set of classes."""
         if len(classes) == len(self.classes):
             return self
@@ -315,7 +316,7 @@ class Moments:
         return replace(self, domains=np.array([new[n] for n in self.domains.tolist()], np.int64))
 
     def class_weights(self, weight: str | Mapping[Any, float] | None) -> Vector:
-        """One weight a class: 1, scikit-learn's "balanced" rule, or a dict."""
+        """One weight per class: 1, scikit-learn's "balanced" rule, or a dict."""
         n_classes = len(self.classes)
         if weight is None:
             return np.ones(n_classes)
@@ -350,7 +351,8 @@ def _recentre(gram: Matrix, n: float, total: Vector, step: Vector) -> Matrix:
     return mirror_lower(np.asarray(moved))
 
 
-def _merge_classes(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+def merge_classes(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """All classes of both, sorted; text and numbers do not mix."""
     if not len(a) or not len(b):
         return a if len(a) else b
     kinds = {("text" if c.dtype.kind in "OUS" else "number") for c in (a, b)}
@@ -375,3 +377,43 @@ def _check_mergeable(a: Moments, b: Moments) -> None:
     for name in ("gram", "gram_labelled", "class_grams"):
         if (getattr(a, name) is None) != (getattr(b, name) is None):
             raise ValueError(f"only one of the moments has {name}: build both alike.")
+
+
+def _renumber(
+    parts: Iterable[tuple[Iterable[int], Mapping[int, str]]],
+) -> tuple[list[dict[int, int]], dict[int, str]]:
+    """New numbers of the domains of several parts, and the names that go with them.
+
+    A named domain is the same wherever its name and its side (source or target) are; a domain
+    without a name keeps its number. The result does not depend on the order of the parts.
+
+    Parameters
+    ----------
+    parts : pairs of (domain numbers, names of some of them)
+
+    Returns
+    -------
+    new : list of dict
+        For every part, old number → new number.
+    names : dict of int to str
+        Names of the new numbers.
+    """
+    held = [(list(numbers), dict(names)) for numbers, names in parts]
+    taken = {n for numbers, names in held for n in numbers if n not in names}
+    place: dict[tuple[bool, str], int] = {}
+    for source in (True, False):
+        wanted = sorted(
+            {
+                names[n]
+                for numbers, names in held
+                for n in numbers
+                if n in names and (n >= 0) is source
+            }
+        )
+        free = (n for n in (count(0) if source else count(-1, -1)) if n not in taken)
+        place.update({(source, name): next(free) for name in wanted})
+    new = [
+        {n: place[n >= 0, names[n]] if n in names else n for n in numbers}
+        for numbers, names in held
+    ]
+    return new, {number: name for (_, name), number in place.items()}

@@ -8,7 +8,7 @@ row of W₀ is zero, and every route works on features alone. `offset` undoes th
 | --- | --- | --- | --- |
 | primal | Cholesky, d×d | d×r matrix | O(d²) |
 | dual | through the rows, n×n (math.md §11) | D⁻¹FᵀM times the rows | O(n² + nd) |
-| cg | conjugate gradients | d×r matrix for r pivots, else implicit | O(nd + dr) |
+| cg | conjugate gradients (math.md §6.1) | d×r matrix for r pivots, else implicit | O(nd + dr) |
 """
 
 from __future__ import annotations
@@ -293,6 +293,6 @@ class ExplicitMap(Denoiser):
         return DenseMap(self.W0)
 
     def _predictor(self, ridge: float) -> Factor:
-        K = self.W0.T @ self.centred(self.with_bias(self.W0))[: self.n_features]
+        K = self.map_adjoint(self.centred(self.with_bias(self.W0)))
         K[np.diag_indices_from(K)] += ridge
         return CholeskyFactor(K, "the class predictor's matrix", ridge)

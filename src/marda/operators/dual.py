@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import blas, lapack, solve_triangular
 
 from marda._linalg import add_gram, mirror_lower
 from marda.operators.denoiser import THIN_FACTOR, Denoiser
@@ -162,14 +162,18 @@ class RowSpacePredictor:
         T = J - (J @ factor.mixing.T) @ factor.mid
         if denoiser.bias:
             T -= weights @ T / weights.sum()
-        self.weighted = weights[:, None] * T  # (diag(w) T_l)
-        H = add_gram(np.zeros((T.shape[1],) * 2, order="F"), (np.sqrt(weights)[:, None] * T).T)
-        H = mirror_lower(H)
-        if labelled.diagonal.any():
-            M = factor.core_matrix()
-            H += M.T @ (factor.kernel_of(labelled.diagonal / denoiser.system.diagonal**2) @ M)
         self._set_basis(denoiser)
-        self._solved = CholeskyFactor(self._inside(H), PREDICTOR, ridge)
+        self.labelled = self._times_L(np.sqrt(weights)[:, None] * T)  # diag(w)^½ T_l L
+        self.root = np.sqrt(weights)
+        inside = np.zeros((self.L.shape[1],) * 2, order="F")
+        inside = mirror_lower(add_gram(inside, self.labelled.T))
+        if labelled.diagonal.any():
+            ML = self._times_L(factor.core_matrix())
+            Psi = factor.kernel_of(labelled.diagonal / denoiser.system.diagonal**2)
+            more = ML.T @ (Psi @ ML)
+            inside += (more + more.T) / 2
+        inside[np.diag_indices_from(inside)] += ridge
+        self._solved = CholeskyFactor(inside, PREDICTOR, ridge)
 
     def _set_basis(self, denoiser: DualDenoiser) -> None:
         """L, and the rows that it is of: all, or as many as are independent."""
@@ -189,10 +193,11 @@ class RowSpacePredictor:
             self.L = np.empty((len(K), rank))
             self.L[order - 1] = np.tril(L)[:, :rank]
 
-    def _inside(self, H: Matrix) -> Matrix:
-        K = self.L.T @ (H @ self.L)
-        K[np.diag_indices_from(K)] += self.ridge
-        return np.asarray((K + K.T) / 2)
+    def _times_L(self, A: Matrix) -> Matrix:
+        """A L, at half the price where L is a triangle."""
+        if isinstance(self.kept, slice):
+            return np.asarray(blas.dtrmm(1.0, self.L, A, side=1, lower=1))
+        return A @ self.L
 
     @property
     def condition(self) -> float:
@@ -213,7 +218,8 @@ class RowSpacePredictor:
 
     def solve_labels(self, Y: Matrix) -> Matrix:
         """K₀⁻¹W₀ᵀA X_lᵀdiag(w)Y, without a subtraction."""
-        return self._outside(self._solved.solve(self.L.T @ (self.weighted.T @ Y)))
+        u = self.labelled.T @ (self.root[:, None] * Y)
+        return self._outside(self._solved.solve(u))
 
     def solve_sides(self, U: Matrix, C: Matrix) -> tuple[Matrix, Matrix]:
         """[U, XᵀC], and K₀⁻¹ of it: ΦᵀXᵀC = LᵀC needs no row."""
@@ -231,10 +237,11 @@ class RowSpacePredictor:
         """ΦᵀB, and what of B lies outside the row space."""
         inside = self._coordinates(B)
         outside = B - self._outside(inside)
-        more = self._coordinates(outside)
-        outside -= self._outside(more)
-        inside += more
         # What rounding leaves of a column that lies in the row space is not divided by δ.
-        lost = np.linalg.norm(outside, axis=0) <= 1e-12 * np.linalg.norm(B, axis=0)
-        outside[:, lost] = 0
+        rounding = 1e-12 * np.linalg.norm(B, axis=0)
+        if (np.linalg.norm(outside, axis=0) > rounding).any():
+            more = self._coordinates(outside)
+            outside -= self._outside(more)
+            inside += more
+        outside[:, np.linalg.norm(outside, axis=0) <= rounding] = 0
         return inside, outside

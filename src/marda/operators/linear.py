@@ -94,7 +94,9 @@ class RowGram:
 
 @dataclass(frozen=True)
 class SecondMoment:
-    """E[X̃ᵀX̃] of corrupted rows with a bias column: [[A S A + D + n uuᵀ, n u], [n uᵀ, n]].
+    """The expected Gram: E[X̃ᵀX̃] of corrupted rows, the noise integrated out.
+
+    With a bias column it is [[A S A + D + n uuᵀ, n u], [n uᵀ, n]].
 
     S is the Gram about the rows' own mean, and u the mean of A x from where features are centred:
     nothing is subtracted to get one from the other. Without a bias (`mean` None) S is about the
@@ -412,12 +414,32 @@ def solve_together(factors: Sequence[RowFactor], which: NDArray[np.int64], B: Ma
 
 
 class IterativeFactor:
-    """Solves by conjugate gradients, with the diagonal as preconditioner: no Gram at all."""
+    """Solves by conjugate gradients on products of the rows: no Gram at all (math.md §6.1).
+
+    Parameters
+    ----------
+    system : DiagonalPlusGram
+        With a Gram that holds its rows.
+    gram_diagonal : array of shape (d,)
+        Diagonal of the Gram.
+    tol : float
+        Of the residual, relatively.
+    name : str
+        What the matrix is, for the message if it is singular.
+    near : RowFactor, default=None
+        Of the same system, as preconditioner; None takes the diagonal.
+    """
 
     def __init__(
-        self, system: DiagonalPlusGram, gram_diagonal: Vector, tol: float, name: str = "Q"
+        self,
+        system: DiagonalPlusGram,
+        gram_diagonal: Vector,
+        tol: float,
+        name: str = "Q",
+        near: RowFactor | None = None,
     ):
         self.system = system
+        self.near = near
         self.tol = tol
         self.name = name
         self._seen = 1.0  # the largest condition number that a solve has seen
@@ -435,12 +457,15 @@ class IterativeFactor:
         solved = conjugate_gradients(
             self.system.matmul,
             B,
-            lambda R: R / self.jacobi[:, None],
+            self._precondition,
             tol=self.tol,
             name=self.name,
         )
         self._seen = max(self._seen, solved.condition)
         return solved.X
+
+    def _precondition(self, R: Matrix) -> Matrix:
+        return R / self.jacobi[:, None] if self.near is None else self.near.solve(R)
 
     @property
     def condition(self) -> float:

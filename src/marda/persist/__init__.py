@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from marda.persist.committee import decode_search, encode_search
-from marda.persist.container import FORMAT, ModelFileError, read_file, write_file
-from marda.persist.state import decode_model, encode_model
+from marda.persist.model_file import FORMAT, ModelFileError, read_file, write_file
+from marda.persist.models import decode_model, decode_search, encode_model, encode_search
 from marda.persist.values import Reader, Writer
 from marda.selection import MDAClassifierCV
 
@@ -34,9 +32,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         "estimator": encode(estimator, out),
         "preprocessing": getattr(estimator, "preprocessing_", None),
     }
-    # The package is asked by name: a layer does not import what lies above it.
-    version = str(import_module("marda").__version__)
-    write_file(path, version, content, out.arrays)
+    write_file(path, content, out.arrays)
 
 
 def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marda.io.container import MAX_HEADER, Arrays
 from marda.noise import Dropout, Gaussian, Noise, Poisson
-from marda.persist.container import MAX_HEADER, Arrays, ModelFileError
+from marda.persist.model_file import ModelFileError
 
 __all__ = ["Reader", "Writer", "count", "indices", "number", "one_of"]
 

@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 
 from marda._memory import peak_mb
+from marda.adaptation import Adapted
+from marda.adaptation.judgement import Judgement
+from marda.adaptation.methods import classifier_of, method_of
+from marda.diagnostics.intervals import counted, percent
 from marda.diagnostics.verdict import FEW_LABELS, Verdict, adapted_verdict
 from marda.report import charts
-from marda.report.html import Cells, Chart, Number, Section, facts, paragraph, points, table
-from marda.report.numbers import counted, percent
-from marda.report.page import page
-from marda.report.parts import before_and_after, confidence, confusion, convergence, times
-from marda.workflow import Adapted
-from marda.workflow.judging import Judgement
-from marda.workflow.methods import classifier_of, method_of
+from marda.report.page import Cells, Chart, Number, Section, facts, page, paragraph, points, table
+from marda.report.sections import before_and_after, confidence, confusion, convergence, times
 
 __all__ = ["adapted_page"]
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from marda._memory import peak_mb
+from marda.adaptation import Compared
+from marda.diagnostics.intervals import counted, percent, scaled, signed
 from marda.diagnostics.verdict import compared_verdict
 from marda.report import charts
-from marda.report.html import Cells, Chart, Number, Section, paragraph, points, table
-from marda.report.numbers import (
-    counted,
+from marda.report.page import (
+    NONE,
+    Cells,
+    Chart,
+    Number,
+    Section,
     interval_cells,
     number,
-    percent,
-    scaled,
-    signed,
+    page,
+    paragraph,
+    points,
+    table,
 )
-from marda.report.page import page
-from marda.report.parts import (
+from marda.report.sections import (
     beside,
     confidence,
     confusion,
@@ -26,7 +31,6 @@ from marda.report.parts import (
     times,
     warnings,
 )
-from marda.workflow import Compared
 
 __all__ = ["compared_page"]
 
@@ -87,7 +91,7 @@ def _methods(result: Compared) -> Section:
     first = result.results[0].method
     rows: list[Cells] = []
     for r, details in zip(result.results, result.details, strict=True):
-        right: Cells = [Number("–", float("nan"))] * 2
+        right: Cells = [NONE] * 2
         if r.accuracy is not None:
             low, high = (percent(v) for v in (r.accuracy.low, r.accuracy.high))
             right = [
@@ -100,7 +104,7 @@ def _methods(result: Compared) -> Section:
                 r.method,
                 *right,
                 Number(percent(r.agreement), r.agreement),
-                Number("–", float("nan")) if apart is None else number(apart.value),
+                NONE if apart is None else number(apart.value),
                 number(r.mmd.value),
                 Number(f"{r.seconds:.2f} s", r.seconds),
             ]

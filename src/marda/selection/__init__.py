@@ -1,7 +1,7 @@
 """Choosing without target labels: the noise path, label-free scorers, `MDAClassifierCV`."""
 
+from marda.noise_paths import NoisePath, noise_path
 from marda.selection.classifier_cv import MDAClassifierCV
-from marda.selection.path import NoisePath, noise_path
 from marda.selection.scorers import (
     CRITERIA,
     Criterion,

@@ -12,7 +12,7 @@ The rules, with their formulas in math.md §15:
   Gaussian kernel (math.md §10) and labels the target itself (math.md §12). Its ridge is 1 − κ, its
   number of rounds grows with κ_t, the κ that the target seems to have.
 - Where the domains seem to differ in class shares rather than in position, which neighbours with
-  different labels show, neither centring nor self-labelling is safe, and a member does without.
+  different labels show, neither centring nor self-training is safe, and a member does without.
 - A plain source-only model has the weight ((1 − κ_t)/κ_t)²: it leads where the target is
   understood less than half, and has next to no weight where it is understood well.
 """
@@ -27,8 +27,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda._validation import UNLABELED, Labels
-from marda.criteria.neighbours import Neighbours, label_agreement, nearest_neighbours
+from marda.criteria import Neighbours, label_agreement, nearest_neighbours
 from marda.estimators import MDAClassifier
+from marda.estimators.classifier import fit_rows, fit_scored_rows
+from marda.estimators.fitting import Shared
+from marda.estimators.model import TrainingRows
 from marda.selection.ensemble import Member
 from marda.selection.inputs import (
     UNIT,
@@ -104,8 +107,13 @@ def fit_auto(
     say("fitting the source-only model")
     odds = (1 - target_kappa) / max(target_kappa, np.finfo(float).eps)
     members.append(fits.source_only(best.kind, min(MAX_SOURCE_WEIGHT, odds**2)))
-    left_out = [m.model._left_out for m in members[:-1]]
+    left_out = [_left_out(m.model) for m in members[:-1]]
     return AutoFit(members, left_out, source_kappa, target_kappa)
+
+
+def _left_out(model: MDAClassifier) -> Any:
+    assert model.model_.training is not None
+    return model.model_.training.left_out
 
 
 def _columns(X: Any) -> NDArray[np.int64] | None:
@@ -128,8 +136,7 @@ class MemberFits:
     #: Columns that adapted members see; None: all.
     columns: NDArray[np.int64] | None
     #: Factorisations and denoised rows per kind of inputs, which its models share.
-    problems: dict[str, dict[Any, Any]] = field(default_factory=dict)
-    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
+    shared: dict[str, Shared] = field(default_factory=dict)
 
     def choose(self, say: Any) -> tuple[list[InputOption], InputOption]:
         """Inputs of the members, and those that predict left-out source rows best."""
@@ -148,7 +155,7 @@ class MemberFits:
         X, labels, domain = sample(self.X, self.labels, self.domain, COMPARED_ROWS, self.seed)
         if X is self.X:
             return self
-        return replace(self, X=X, labels=labels, domain=domain, problems={}, kept={})
+        return replace(self, X=X, labels=labels, domain=domain, shared={})
 
     def inputs(self, option: InputOption) -> Inputs:
         """Inputs of this kind, with the statistics of these rows that they need."""
@@ -170,11 +177,9 @@ class MemberFits:
         """A model, and its scores of the target rows."""
         parameters = member_parameters(self.noise, normalize=option.normalize) | changed
         model = MDAClassifier(**parameters, class_weight=self.class_weight, random_state=self.seed)
-        model._problems = self.problems.setdefault(option.kind, {})
-        kept = model._kept = self.kept.setdefault(option.kind, {})
-        model._fit_checked(inputs.apply(self.X), self.labels, self.domain)
-        model._problems = model._kept = None
-        return model, kept.pop("on_target")
+        rows = TrainingRows(inputs.apply(self.X), self.labels, self.domain)
+        shared = self.shared.setdefault(option.kind, Shared(denoised={}))
+        return fit_scored_rows(model, rows, shared)
 
     def source_only(self, kind: str, weight: float) -> Member:
         """The plain ridge of labelled rows, on all columns: some only the source may need."""
@@ -184,8 +189,8 @@ class MemberFits:
         # Other routes would factorise a matrix of all rows.
         solver = "cg" if sp.issparse(self.X) else "auto"
         model = MDAClassifier("BL", class_weight=self.class_weight, solver=solver)
-        model._fit_checked(inputs.apply(self.X[known]), labels, self.domain[known])
-        scores = model._class_scores(inputs.apply(self._target))
+        fit_rows(model, TrainingRows(inputs.apply(self.X[known]), labels, self.domain[known]))
+        scores = model.model_.scores(inputs.apply(self._target))
         return Member.of("source only", inputs, model, weight, scores)
 
     def neighbours(self, inputs: Inputs) -> Neighbours | None:
@@ -204,7 +209,7 @@ class MemberFits:
     def unless_neighbours_disagree(
         self, member: Member, option: InputOption, near: Neighbours | None, say: Any
     ) -> Member:
-        """The member; the same without centring and self-labelling if neighbours agree more then.
+        """The member; the same without centring and self-training if neighbours agree more then.
 
         Centring takes a difference of class shares for one of position: the target's larger class
         is then cut in two, and neighbours get different labels. A model that is not centred does

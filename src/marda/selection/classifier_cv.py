@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
@@ -13,10 +14,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from marda._order import row_order, seed_of
-from marda._validation import UNLABELED, check_domains, encode_labels, summed
-from marda.estimators._callers import check_callers
-from marda.estimators._files import OnnxFiles
-from marda.estimators._score import LabelledScore
+from marda._validation import check_rows, summed
+from marda.estimators.accuracy_estimation import expected_accuracy
+from marda.estimators.classifier import labelled_accuracy
 from marda.selection.auto import fit_auto
 from marda.selection.calibration import calibrate_ensemble
 from marda.selection.ensemble import Member
@@ -31,11 +31,11 @@ __all__ = ["MDAClassifierCV"]
 SINGLE_PRECISION = 2**20
 
 
-class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, TransformerMixin, BaseEstimator):
+class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     """A classifier for the target that chooses everything by itself.
 
     By default a small ensemble is fitted whose every number is a rule that reads the rows: noise,
-    ridges, rounds of self-labelling, and the weight of a source-only model; see
+    ridges, rounds of self-training, and the weight of a source-only model; see
     docs/learn/choosing.md.
     With `candidates`, models are compared by a label-free criterion and the best one is kept.
 
@@ -78,8 +78,9 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, TransformerMixi
     members_ : tuple of Member
         These models, with their inputs and weights.
     calibration_ : dict
-        "sharpness", "ece_before", "ece_after" and "rows" of the calibration on source rows, and
-        with "auto" how much it was "softened" for "expected_accuracy"; empty without.
+        "sharpness" (the inverse temperature), "ece_before", "ece_after" and "rows" of the
+        calibration on source rows, and with "auto" how much it was "softened" for
+        "expected_accuracy"; empty without.
     source_skill_ : float
         With "auto": how well the source predicts left-out rows of itself, 0 (chance) to 1.
     target_skill_ : float
@@ -149,10 +150,7 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, TransformerMixi
         if y is None:
             raise ValueError("MDAClassifierCV requires y to be passed, but the target y is None.")
         candidates = self._check_parameters()
-        X = summed(validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32]))
-        domain = check_domains(sample_domain, X.shape[0])
-        labels = encode_labels(y, domain, self.unlabeled, given=sample_domain is not None)
-        check_callers(labels.codes == UNLABELED, self.unlabeled)
+        X, labels, domain = check_rows(self, X, y, sample_domain)
         if len(labels.classes) < 2:
             raise ValueError(
                 f"y must have at least 2 classes, got one class: {labels.classes.tolist()}."
@@ -178,8 +176,7 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, TransformerMixi
             self.candidates_ = _described(members)
             self.best_params_ = members[0].model.get_params()
             if (domain < 0).any():
-                chance = 1 / len(labels.classes)
-                expected = chance + (1 - chance) * self.target_skill_
+                expected = expected_accuracy(self.target_skill_, len(labels.classes))
         else:
             best = search(
                 candidates,
@@ -298,6 +295,37 @@ class MDAClassifierCV(LabelledScore, ClassifierMixin, OnnxFiles, TransformerMixi
         names = _check_feature_names_in(self, input_features)
         seen = names if first.inputs.columns is None else names[first.inputs.columns]
         return np.asarray(first.model.get_feature_names_out(seen))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy on the rows that carry a label; marked rows are left out."""
+        return labelled_accuracy(self, X, y, sample_weight)
+
+    # Files ------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, which `marda.load` reads.
+
+        Parameters
+        ----------
+        path : path
+            Replaced only once the file is complete.
+        """
+        from marda.persist import save
+
+        save(self, path)
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write one ONNX graph: preprocessing (if any), inputs of the members, members.
+
+        Parameters
+        ----------
+        path : path
+            Replaced only once the file is complete. The graph takes float64 rows "X" and gives
+            "label", "scores" (as `decision_function`) and "probabilities".
+        """
+        from marda.persist.onnx import export
+
+        export(self, path)
 
 
 def _rows_differ(X: Any) -> bool:

@@ -5,7 +5,7 @@ over classes, on the target rows of the fit), the scores of the ensemble are (ma
 
     S(x) = Σ_m a_m (S_m(x) − mean over classes of S_m(x)) / σ_m,
 
-and its probabilities softmax(τ S(x)), with the sharpness τ of math.md §14.
+and its probabilities softmax(τ S(x)), with the sharpness (inverse temperature) τ of math.md §14.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Member:
 
     def scores(self, X: Any) -> Matrix:
         """Scores about their mean over classes, in units of their spread."""
-        return _standardised(self.model._class_scores(self.inputs.apply(X)), self.spread)
+        return _standardised(self.model.model_.scores(self.inputs.apply(X)), self.spread)
 
 
 def _standardised(S: Matrix, spread: float) -> Matrix:

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda._validation import UNLABELED, Labels
-from marda.estimators._denoised import row_lengths
+from marda.estimators.model import row_lengths
 
 __all__ = [
     "KINDS",

@@ -16,7 +16,7 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from marda._order import row_order
 from marda._pack import pack
 from marda._validation import check_domains
-from marda.criteria.predictions import check_probabilities
+from marda.criteria import check_probabilities
 
 __all__ = ["ScoredEstimator", "SideRows", "split_rows"]
 

@@ -23,17 +23,26 @@ from sklearn.model_selection import KFold, ParameterGrid
 
 from marda._memory import available_memory
 from marda._validation import UNLABELED, Labels
-from marda.criteria import entropy, mutual_information, soft_neighbourhood_density
-from marda.criteria.neighbours import Neighbours, label_agreement, nearest_neighbours
+from marda.criteria import (
+    Neighbours,
+    entropy,
+    label_agreement,
+    mutual_information,
+    nearest_neighbours,
+    soft_neighbourhood_density,
+)
 from marda.estimators import MDAClassifier
-from marda.selection.candidates import SHARED, PathCandidates, on_path, path_bytes
+from marda.estimators.classifier import fit_rows
+from marda.estimators.fitting import Shared
+from marda.estimators.model import TrainingRows
+from marda.noise_paths import SHARED, PathCandidates, on_path, path_bytes
 from marda.selection.ensemble import Member, spread_of
 from marda.selection.inputs import Inputs, make_inputs
 from marda.selection.scorers import get_criterion
 
 __all__ = [
     "COMBINED",
-    "SHARPNESS",
+    "JUDGED_SHARPNESS",
     "TARGET_CRITERIA",
     "Candidate",
     "LeftOut",
@@ -53,7 +62,7 @@ LeftOut = tuple[Index, Index, Matrix]
 FOLDS = 3
 #: Standardised scores times this, in a softmax, are the probabilities that candidates are judged
 #: by: a strong ridge makes scores small, which says nothing about predictions.
-SHARPNESS = 2.5
+JUDGED_SHARPNESS = 2.5
 NEIGHBOURS = 10
 #: Beyond, an eigendecomposition takes minutes, and separate fits share what they can.
 MAX_BASIS = 6000
@@ -98,7 +107,7 @@ def search(
     model = trials.fit(best, rows)
     name = str(best.parameters.get("method", "S1D"))
     seen, known = inputs[best.inputs], X[target] if len(target) else X
-    member = Member.of(name, seen, model, 1.0, model._class_scores(seen.apply(known)))
+    member = Member.of(name, seen, model, 1.0, model.model_.scores(seen.apply(known)))
     left_out = trials.left_out(best, rows) if folds else []
     return SearchResult(member, index, best.to_json(), table, left_out)
 
@@ -175,18 +184,15 @@ class Trials:
         one: Candidate,
         rows: Any,
         keep: Index | None = None,
-        problems: dict[Any, Any] | None = None,
+        shared: Shared | None = None,
     ) -> MDAClassifier:
-        """Fit on rows, or on those at `keep`; factorisations are shared through `problems`."""
+        """Fit on rows, or on those at `keep`; factorisations are shared through `shared`."""
         labels, domain = self.labels, self.domain
         if keep is not None:
             rows, domain = rows[keep], domain[keep]
             labels = labels._replace(codes=labels.codes[keep])
         model = MDAClassifier(**one.parameters, random_state=self.seed)
-        model._problems = problems
-        model._fit_checked(rows, labels, domain)
-        model._problems = None
-        return model
+        return fit_rows(model, TrainingRows(rows, labels, domain), shared)
 
     def split(self, places: Index) -> Iterator[tuple[Index, Index]]:
         """Folds of these rows, each with all rows but it."""
@@ -205,7 +211,7 @@ class Trials:
             if len(np.unique(known)) < len(self.labels.classes):
                 continue  # a class of this fold is in no other
             model = self.fit(one, rows, keep)
-            found.append((held, codes[held], model._class_scores(rows[held])))
+            found.append((held, codes[held], model.model_.scores(rows[held])))
         return found
 
 
@@ -219,10 +225,10 @@ def _held_out(trials: Trials, criterion: Any) -> list[dict[str, Any]]:
     seen = np.concatenate([held, trials.target])
     y = labels.classes[np.maximum(labels.codes, 0)]
     table = []
-    problems: dict[str, dict[Any, Any]] = {}
+    shared: dict[str, Shared] = {}
     for one in trials.each():
         rows = trials.rows(one.inputs)
-        model = trials.fit(one, rows, fitted, problems.setdefault(one.inputs, {}))
+        model = trials.fit(one, rows, fitted, shared.setdefault(one.inputs, Shared()))
         score = criterion(model, rows[seen], y[seen], sample_domain=domain[seen])
         table.append({**one.to_json(), "score": float(score)})
     return table
@@ -296,7 +302,7 @@ def judge(trials: Trials, scores: list[Matrix], scoring: str) -> list[dict[str, 
             close = nearest_neighbours(rows, NEIGHBOURS, random_state=trials.seed)
         near |= dict.fromkeys(_with_inputs(trials, kind), close)
     table = []
-    sharp = [softmax(SHARPNESS * S / spread_of(S), axis=1) for S in scores]
+    sharp = [softmax(JUDGED_SHARPNESS * S / spread_of(S), axis=1) for S in scores]
     shared = np.mean(sharp, axis=0)
     for k, (one, P) in enumerate(zip(trials.candidates, sharp, strict=True)):
         evidence = _Evidence(P, P.argmax(1), near[k], shared)
@@ -332,12 +338,11 @@ def _scores_on(candidates: list[Candidate], rows: Any, trials: Trials) -> list[M
         first = {**defaults, **candidates[places[0]].parameters}
         shared_values = {name: first[name] for name in SHARED}
         path = PathCandidates(rows, trials.labels, trials.domain, **shared_values)
-        near = [k for k in places if path.close(candidates[k].parameters)]
-        scored = path.scores([candidates[k].parameters for k in near], target)
-        found |= dict(zip(near, scored, strict=True))
-    problems: dict[Any, Any] = {}
+        scored = path.scores([candidates[k].parameters for k in places], target)
+        found |= dict(zip(places, scored, strict=True))
+    factors = Shared()
     for k, one in enumerate(candidates):
         if k not in found:
-            model = trials.fit(one, rows, problems=problems)
-            found[k] = model._class_scores(rows[target])
+            model = trials.fit(one, rows, shared=factors)
+            found[k] = model.model_.scores(rows[target])
     return [found[k] for k in range(len(candidates))]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.special import softmax
 
-from marda.criteria.predictions import check_probabilities
+from marda.criteria import check_probabilities
 
 __all__ = [
     "Calibration",

@@ -1,4 +1,6 @@
+import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from marda import MDAClassifierCV, datasets
 from marda._machine import machine_facts
@@ -80,3 +82,47 @@ def test_tasks_of_another_machine_are_measured_again(tasks_run, tmp_path, monkey
     cases.oc10(tasks=1, keep=str(keep))
     cases.oc10(tasks=1, keep=str(keep))
     assert tasks_run == cases.PAIRS[:1] * 2
+
+
+def test_routes_are_timed_on_the_same_answer():
+    """A ratio of times says nothing unless both sides compute the same."""
+    with pytest.warns(ConvergenceWarning, match="max_iter=3"):
+        figures = cases.alternation(d=30)
+    assert max(figures["difference_W"], figures["difference_Z"]) < 1e-9
+    assert figures["ratio"] == pytest.approx(figures["reference_s"] / figures["marda_s"])
+    figures = cases.dual(n=20, d=60)
+    assert max(figures["difference_coef"], figures["difference_rows"]) < 1e-9
+    assert cases.path(d=20, levels=5, columns=3)["difference"] < 1e-9
+
+
+@pytest.mark.parametrize(("case", "least", "most"), [("blas_share", 0, 1), ("checking", 0, 1)])
+def test_shares_of_a_fit(case, least, most):
+    figures = getattr(cases, case)(d=60)
+    assert least < figures["ratio"] < most
+    parts = [value for name, value in figures.items() if name.endswith("%")]
+    assert sum(parts) == pytest.approx(100 * figures["ratio"] if parts else 0)
+
+
+def test_costs_beside_a_plain_fit():
+    figures = cases.floor(d=40)
+    assert figures["ratio"] == pytest.approx(figures["fit_s"] / figures["floor_s"])
+    assert cases.joint(d=40)["ratio"] > 0
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_memory_beside_its_estimate(kind):
+    figures = cases.memory("S1D", kind, n=40, d=150)
+    assert figures["estimate_GB"] > 0
+    assert figures["peak_GB"] >= figures["fit_GB"] >= 0
+
+
+def test_a_task_by_both_solvers(monkeypatch):
+    """On rows where both must agree."""
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    rows = {n: datasets.Domain(rng.normal(size=(60, 5)) + 3 * y[:, None], y) for n in "aw"}
+    known = {"licence": "", "citation": "", "notes": "", "kind": "image", "identity": "here"}
+    monkeypatch.setattr(cases, "MODELS_US", ("S1", "S1D"))
+    figures = cases._measure_task(datasets.Dataset("oc10", rows, ("x", "y"), **known), "a-w")
+    assert figures["least_agreement"] == 1
+    assert set(figures["auto_by_model_s"]) == {"S1", "S1D"}

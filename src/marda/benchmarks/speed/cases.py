@@ -7,17 +7,19 @@ otherwise. References are written here in the plainest way, as the textbooks hav
 from __future__ import annotations
 
 import cProfile
+import inspect
 import os
 import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from types import CodeType
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import solve, solve_sylvester
+from scipy.linalg import cho_solve, cholesky, solve, solve_sylvester
 from scipy.linalg.lapack import dpotrf, dpotri
 from sklearn.model_selection import ParameterGrid
 
@@ -30,7 +32,9 @@ from marda.benchmarks.plan import MODELS_US, Spec, TaskSpec
 from marda.benchmarks.store import ResultRow, Store, now, stamp
 from marda.datasets import Dataset, make_task
 from marda.operators.cost import Workload, costs
-from marda.solve import checked
+from marda.operators.denoiser import ExplicitMap
+from marda.operators.linear import CholeskyFactor, DenseGram
+from marda.solve import residual_and_error
 
 __all__ = [
     "alternation",
@@ -174,16 +178,18 @@ def joint(d: int = 4000) -> Figures:
     }
 
 
-# Functions of S1's fit that are nothing but a call of BLAS or LAPACK.
-BLAS_CALLS = {
-    "add_gram": "Grams (syrk)",
-    "_cholesky": "Cholesky (potrf)",
-    "inverse": "W₀ (potri)",
-    "matmul": "Q_l W₀ (gemm)",
-    "_predictor": "W₀ᵀQ_lW₀ (gemm)",
-    "_cho_solve": "solves (potrs)",
-    "map": "products with W₀ (gemm)",
-    "map_adjoint": "products with W₀ᵀ (gemm)",
+# What S1's fit does in BLAS and LAPACK: functions that are nothing but a call of it (their own time
+# counts), and SciPy's (the time of what they call counts, too).
+BLAS_CALLS: dict[CodeType, str] = {
+    add_gram.__code__: "Grams (syrk)",
+    CholeskyFactor.inverse.__code__: "W₀ (potri)",
+    DenseGram.matmul.__code__: "Q_l W₀ (gemm)",
+    ExplicitMap.map.__code__: "products with W₀ (gemm)",
+    ExplicitMap.map_adjoint.__code__: "products with W₀ᵀ (gemm)",
+}
+SCIPY_CALLS: dict[CodeType, str] = {
+    inspect.unwrap(cholesky).__code__: "Cholesky (potrf)",
+    inspect.unwrap(cho_solve).__code__: "solves (potrs)",
 }
 
 
@@ -199,11 +205,10 @@ def blas_share(d: int = 4000) -> Figures:
     for entry in entries:
         if isinstance(entry.code, str):
             continue  # of Python itself
-        file, name = entry.code.co_filename, entry.code.co_name
-        ours = "linear" in file or "denoiser" in file or "_linalg" in file or "scipy" in file
-        label = BLAS_CALLS.get(name) if ours else None
-        if label:
-            spent[label] = spent.get(label, 0.0) + entry.inlinetime
+        if entry.code in BLAS_CALLS:
+            spent[BLAS_CALLS[entry.code]] = entry.inlinetime
+        elif entry.code in SCIPY_CALLS:
+            spent[SCIPY_CALLS[entry.code]] = entry.totaltime
     whole = sum(entry.inlinetime for entry in entries)
     shares = {f"{label} %": 100 * seconds / whole for label, seconds in spent.items()}
     return {"features": d, "fit_s": whole, "ratio": sum(spent.values()) / whole, **shares}
@@ -220,7 +225,7 @@ def checking(method: str = "S1", d: int = 2000) -> Figures:
     profile.disable()
     entries = [e for e in profile.getstats() if not isinstance(e.code, str)]
     whole = max(entry.totaltime for entry in entries)
-    check = next(e.totaltime for e in entries if e.code is checked.__code__)
+    check = next(e.totaltime for e in entries if e.code is residual_and_error.__code__)
     return {"features": d, "fit_s": whole, "check_s": check, "ratio": check / whole}
 
 

@@ -1,0 +1,117 @@
+"""One progress display: a bar with the time left on a terminal, plain lines without rich."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """What is done, what comes next and the time left; silent where nobody watches.
+
+    Parameters
+    ----------
+    total : int, default=None
+        Things that are counted; None: shares of the work, up to 1.
+    delay : float, default=2.0
+        Seconds before anything is shown: quick work shows nothing.
+    every : float, default=5.0
+        Seconds between two lines where there is no rich, and so no bar.
+    stream : default=None
+        A terminal, or nothing is shown; None: standard error.
+    keep : bool, default=False
+        Leave the bar there at the end.
+    """
+
+    def __init__(
+        self,
+        total: int | None = None,
+        *,
+        delay: float = 2.0,
+        every: float = 5.0,
+        stream: TextIO | None = None,
+        keep: bool = False,
+    ) -> None:
+        self.total, self.every, self.keep = total, every, keep
+        self.stream = sys.stderr if stream is None else stream
+        self.done, self.what = 0.0, ""
+        self.bar: Any = None
+        self.task: Any = None
+        self._lock = threading.Lock()
+        self._first: float | None = None
+        self._plain: float | None = None  # when the last line was printed
+        self._timer = threading.Timer(delay, self._start) if self.stream.isatty() else None
+
+    def __enter__(self) -> Self:
+        if self._timer is not None:
+            self._timer.daemon = True
+            self._timer.start()
+        return self
+
+    def __call__(self, done: float, what: str) -> None:
+        """Take the count or share that is done, and what comes next."""
+        if self._first is None:  # what was done before tells nothing about speed
+            self._first, self._began = done, time.monotonic()
+        with self._lock:  # a bar may be starting
+            self.done, self.what = done, what
+            if self.bar is not None:
+                self.bar.update(self.task, completed=done, description=what)
+            elif self._plain is not None and time.monotonic() - self._plain >= self.every:
+                self._print()
+
+    def _start(self) -> None:
+        try:
+            from rich.console import Console
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                TextColumn,
+                TimeElapsedColumn,
+                TimeRemainingColumn,
+            )
+            from rich.progress import Progress as Bar
+        except ImportError:
+            with self._lock:
+                self._print()
+            return
+        counts = () if self.total is None else (MofNCompleteColumn(),)
+        bar = Bar(
+            *(TextColumn("{task.description}"), BarColumn(24), *counts, TimeElapsedColumn()),
+            *(TextColumn("left"), TimeRemainingColumn()),
+            console=Console(file=self.stream),
+            transient=not self.keep,
+            speed_estimate_period=600.0,
+        )
+        with self._lock:
+            self.task = bar.add_task(self.what, total=self.total or 1.0)
+            bar.update(self.task, completed=self.done)
+            bar.start()
+            self.bar = bar
+
+    def _print(self) -> None:
+        """One line: the count, the time left and what comes next."""
+        self._plain = time.monotonic()
+        counted = "" if self.total is None else f"{self.done:g}/{self.total}"
+        fresh = 0.0 if self._first is None else self.done - self._first
+        if fresh > 0:
+            left = (self._plain - self._began) / fresh * ((self.total or 1.0) - self.done)
+            counted += f"{', ' if counted else ''}about {left / 60:.1f} min left"
+        print(f"{counted}{': ' if counted else ''}{self.what} …", file=self.stream, flush=True)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            if self._timer.is_alive():
+                self._timer.join()  # a bar that is just starting must be stopped too
+        if self.bar is not None:
+            self.bar.stop()

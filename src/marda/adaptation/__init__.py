@@ -1,0 +1,24 @@
+"""adapt, predict and compare as functions: what the commands call."""
+
+from marda.adaptation.adapt import Adapted, adapt
+from marda.adaptation.compare import Compared, compare
+from marda.adaptation.data import Outputs, ReadOptions
+from marda.adaptation.predict import Predicted, load_model, predict
+from marda.adaptation.statistics import AdaptedFromStatistics, adapt_moments
+from marda.adaptation.stream import Cluster, adapt_streaming
+
+__all__ = [
+    "Adapted",
+    "AdaptedFromStatistics",
+    "Cluster",
+    "Compared",
+    "Outputs",
+    "Predicted",
+    "ReadOptions",
+    "adapt",
+    "adapt_moments",
+    "adapt_streaming",
+    "compare",
+    "load_model",
+    "predict",
+]

@@ -1,0 +1,307 @@
+"""Several methods on the same files; where target labels exist, which differ and how surely."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import confusion_matrix
+
+from marda.adaptation.data import (
+    Data,
+    PathLike,
+    Progress,
+    ReadOptions,
+    Sources,
+    Watch,
+    check_names,
+    input_errors,
+    names_of,
+    read_data,
+    silent,
+    sources_of,
+)
+from marda.adaptation.judgement import Pair, pairs_of
+from marda.adaptation.methods import AUTO, make_classifier
+from marda.criteria import sample_places
+from marda.diagnostics import (
+    Change,
+    Evidence,
+    Facts,
+    Finding,
+    Interval,
+    a_distance,
+    checks_of,
+    data_findings,
+    denoise,
+    domain_accuracy,
+    facts_of,
+    gather,
+    mmd,
+    prediction_findings,
+)
+from marda.diagnostics.intervals import bootstrap_mean
+from marda.diagnostics.verdict import Comparison, compared_text
+from marda.io import InputError
+from marda.io.atomic import replacing
+
+__all__ = ["Compared", "Details", "MethodResult", "compare"]
+
+METHODS = ("BL", "S1", "S1M", "S1D", "auto")
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """One method: accuracy on labelled target rows, agreement with the first method, MMD after."""
+
+    method: str
+    accuracy: Interval | None
+    agreement: float
+    mmd: Interval
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Details:
+    """What a report shows beyond the figures, of one method.
+
+    Attributes
+    ----------
+    a_distance : Interval or None
+        Of denoised rows; None with fewer than five rows in a domain.
+    confusion : array of shape (n_classes, n_classes), or None
+        True and predicted classes of labelled target rows.
+    evidence : Evidence
+        Pictures, features, confidence.
+    findings : tuple of Finding
+        Warnings.
+    checks : tuple of str
+        Codes of the findings that were looked for.
+    facts : Facts
+        What is known of this method.
+    """
+
+    a_distance: Interval | None
+    confusion: NDArray[np.int64] | None
+    evidence: Evidence
+    findings: tuple[Finding, ...]
+    checks: tuple[str, ...]
+    facts: Facts
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What `compare` found; `details` (one per method) and `before` are for a report."""
+
+    results: tuple[MethodResult, ...]
+    pairs: tuple[Pair, ...]
+    n_source: int
+    n_target: int
+    n_labelled_target: int
+    verdict: str
+    notes: tuple[str, ...]
+    seconds: float
+    files: tuple[str, ...]
+    inputs: tuple[str, str]
+    before: tuple[Interval | None, Interval] | None = None
+    """Proxy A-distance and MMD of the rows as they came."""
+    details: tuple[Details, ...] = ()
+    times: tuple[tuple[str, float], ...] = ()
+    commonest: float | None = None
+    """Share of the commonest class among labelled target rows."""
+
+    @property
+    def best(self) -> int:
+        """Place of the method with most labelled rows right, or with the smallest MMD."""
+        return _best(self.results)
+
+    @property
+    def facts(self) -> Comparison:
+        """What a verdict follows from."""
+        before = None if self.before is None else self.before[1]
+        return _facts(
+            self.results, self.pairs, self.n_target, self.n_labelled_target, self.commonest, before
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        plain = replace(self, before=None, details=(), times=())
+        state = asdict(plain)
+        for name in ("inputs", "before", "details", "times", "commonest"):
+            del state[name]
+        rows = {k[2:]: state.pop(k) for k in ("n_source", "n_target", "n_labelled_target")}
+        return {"command": "compare", "rows": rows, **state, "seconds": round(self.seconds, 3)}
+
+
+def compare(
+    source: Sources,
+    target: PathLike,
+    options: ReadOptions,
+    *,
+    methods: Sequence[str] = METHODS,
+    report: tuple[PathLike, Callable[[Compared], str]] | None = None,
+    progress: Progress = silent,
+    **parameters: Any,
+) -> Compared:
+    """Fit every method without target labels; judge them by those labels, where there are any.
+
+    Parameters
+    ----------
+    source, target, options, progress
+        As in `adapt`; no method sees a target label, so that all of them can judge.
+    methods : sequence of str
+        Names of models; the first is the one that others are measured by.
+    report : path and function, default=None
+        Where to write what the function makes of the result.
+    **parameters
+        Of `MDAClassifier`, for all methods but "auto", which chooses its own.
+    """
+    watch = Watch(progress)
+    if len(methods) < 2 or len(set(methods)) < len(methods):
+        raise InputError(f"compare needs two or more different methods, got {' '.join(methods)}.")
+    watch(0.0, "reading")
+    check_names((*sources_of(source), target), {"--report": None if report is None else report[0]})
+    data = read_data(source, target, options)
+    X, y, domain, mark = data.packed(target_labels=False)
+    results, predictions, notes, details = [], [], list(data.notes), []
+    for k, method in enumerate(methods):
+        watch(0.1 + 0.8 * k / len(methods), method)
+        at = watch.seconds
+        with input_errors() as messages:
+            own = {} if method == AUTO else parameters
+            model = make_classifier(method, mark, **own)
+            model.fit(X, y, sample_domain=domain)
+            predictions.append(model.predict(data.Xt))
+            spent = watch.seconds - at
+            results.append(_result(method, data, model, predictions, spent))
+            if report is not None:
+                details.append(_details(data, model, predictions[-1]))
+        notes += messages
+    watch(0.9, "comparing")
+    right = [np.asarray(p[data.known] == data.yt[data.known]) for p in predictions]
+    pairs = pairs_of(methods, right) if data.known.any() else ()
+    before = None if report is None else (_a_distance(*_sampled(data)), mmd(*_sampled(data)))
+    n_known = int(data.known.sum())
+    commonest = None
+    if n_known:
+        commonest = float(np.unique(data.yt[data.known], return_counts=True)[1].max() / n_known)
+    facts = _facts(results, pairs, len(data.yt), n_known, commonest)
+    watch(1.0, "done")
+    result = Compared(
+        tuple(results),
+        pairs,
+        len(data.ys),
+        len(data.yt),
+        n_known,
+        compared_text(facts),
+        tuple(notes),
+        watch.seconds,
+        () if report is None else (str(report[0]),),
+        (names_of(source), Path(target).name),
+        before,
+        tuple(details),
+        tuple(watch.times),
+        commonest,
+    )
+    if report is not None:
+        with replacing(report[0]) as file:
+            file.write_text(report[1](result), encoding="utf-8")
+    return result
+
+
+def _result(
+    method: str, data: Data, model: Any, predictions: list[NDArray[Any]], seconds: float
+) -> MethodResult:
+    predicted, known = predictions[-1], data.known
+    accuracy = None
+    if known.any():
+        right = np.asarray(predicted[known] == data.yt[known], dtype=float)
+        accuracy = bootstrap_mean(right)
+    after = mmd(*_denoised(data, model))
+    agreement = float(np.mean(predicted == predictions[0]))
+    return MethodResult(method, accuracy, agreement, after, seconds)
+
+
+def _sampled(data: Data) -> list[Any]:
+    """The rows that distances look at, the same for every method."""
+    return [X[at] for X, at in zip((data.Xs, data.Xt), _places(data), strict=True)]
+
+
+def _places(data: Data) -> list[NDArray[np.int64]]:
+    rng = np.random.default_rng(0)
+    return [sample_places(X, 500, rng) for X in (data.Xs, data.Xt)]
+
+
+def _denoised(data: Data, model: Any) -> list[Any]:
+    domain = data.source_domain[_places(data)[0]]
+    return denoise(model, *_sampled(data), source_domain=domain)
+
+
+def _a_distance(Xs: Any, Xt: Any) -> Interval | None:
+    enough = min(Xs.shape[0], Xt.shape[0]) >= 5
+    return a_distance(domain_accuracy(Xs, Xt)) if enough else None
+
+
+def _details(data: Data, model: Any, predicted: NDArray[Any]) -> Details:
+    known, classes = data.known, model.classes_
+    names = data.preprocessing.features
+    counts = (
+        confusion_matrix(data.yt[known], predicted[known], labels=classes) if known.any() else None
+    )
+    evidence = gather(
+        data.Xs,
+        data.Xt,
+        model,
+        names=names,
+        labels=data.ys,
+        predicted=predicted,
+        source_domain=data.source_domain,
+        probabilities=model.predict_proba(data.Xt),
+    )
+    n_known = int(known.sum())
+    findings = data_findings(data.Xs, data.Xt, names)
+    findings += prediction_findings(classes, data.ys, predicted, n_known)
+    # No method saw a target label, so that none of them counts here.
+    facts = facts_of(model, data.ys, n_target=len(data.yt))
+    after = _a_distance(*_denoised(data, model))
+    checks = checks_of(data.Xs, data.Xt)
+    return Details(after, counts, evidence, tuple(findings), checks, facts)
+
+
+def _best(results: Sequence[MethodResult]) -> int:
+    scores = [-r.mmd.value if r.accuracy is None else r.accuracy.value for r in results]
+    return int(np.argmax(scores))
+
+
+def _facts(
+    results: Sequence[MethodResult],
+    pairs: Sequence[Pair],
+    n_target: int,
+    n_labelled: int,
+    commonest: float | None,
+    before: Interval | None = None,
+) -> Comparison:
+    """The first method, the best one, and what lies between them."""
+    first, best = results[0], results[_best(results)]
+    gain = p_value = None
+    if best is not first and best.accuracy is not None:
+        pair = next(p for p in pairs if {p.a, p.b} == {first.method, best.method})
+        d, p_value = pair.difference, pair.p_value
+        gain = d if pair.a == best.method else Interval(-d.value, -d.high, -d.low)
+    return Comparison(
+        first.method,
+        best.method,
+        n_target,
+        n_labelled,
+        first.accuracy,
+        best.accuracy,
+        gain,
+        p_value,
+        len(pairs),
+        commonest,
+        None if before is None else Change(before, best.mmd),
+    )

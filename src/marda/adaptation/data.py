@@ -1,0 +1,349 @@
+"""Files in: rows, how large they are, and the arrays of a fit. Files out: what may be written."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from marda._memory import available_memory, parse_bytes
+from marda.io import (
+    InputError,
+    PredictionWriter,
+    Preprocessing,
+    detect_format,
+    fit_preprocessing,
+    read_labels,
+    read_table,
+    stack_sources,
+)
+from marda.io.arrow import parquet_files, parquet_footer
+from marda.io.formats import is_sample
+from marda.io.table import is_missing
+
+__all__ = [
+    "LARGEST",
+    "Data",
+    "Outputs",
+    "PathLike",
+    "Progress",
+    "ReadOptions",
+    "Sources",
+    "Watch",
+    "check_names",
+    "check_predictions",
+    "input_errors",
+    "is_parquet",
+    "memory_budget",
+    "names_of",
+    "read_data",
+    "refuse_report",
+    "rows_size",
+    "silent",
+    "sources_of",
+]
+
+LARGEST = 1e75  # sums of fourth powers stay below 1e308
+#: Of free memory: rows are copied a few times on their way into a model.
+SHARE = 0.25
+PathLike = str | os.PathLike[str]
+Sources = PathLike | Sequence[PathLike]
+#: Told the share of the work that is done, and what comes next.
+Progress = Callable[[float, str], None]
+
+
+def sources_of(source: Sources) -> list[PathLike]:
+    """The files of one source each; the same file twice would count its rows twice."""
+    paths = [source] if isinstance(source, str | os.PathLike) else list(source)
+    if not paths:
+        raise InputError("no source was named: give a file with labelled rows.")
+    seen = [Path(path).resolve() for path in paths]
+    twice = [path for k, path in enumerate(paths) if seen[k] in seen[:k]]
+    if twice:
+        raise InputError(f"--source {twice[0]} is named twice: name every source once.")
+    return paths
+
+
+def names_of(source: Sources) -> str:
+    """File names of all sources, for a page."""
+    return ", ".join(Path(path).name for path in sources_of(source))
+
+
+def silent(done: float, what: str) -> None:
+    """No progress."""
+
+
+class Watch:
+    """Passes progress on, and remembers how long every step took."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress, self.began = progress, time.perf_counter()
+        self.times: list[tuple[str, float]] = []
+        self._step: tuple[str, float] | None = None
+
+    def __call__(self, done: float, what: str) -> None:
+        """The step before ends, the one named begins."""
+        now = time.perf_counter()
+        if self._step is not None:
+            self.times.append((self._step[0], now - self._step[1]))
+        self._step = what, now
+        self.progress(done, what)
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.perf_counter() - self.began
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How files are read.
+
+    Attributes
+    ----------
+    label : str
+        Column of labels; empty target labels are unknown.
+    format : str or None
+        Of both files; None: found out.
+    id : str or None
+        Column carried to the predictions.
+    text, drop : tuples of str
+        Columns for tf-idf; columns to leave out.
+    missing : {"error", "impute"}
+        What to do with missing values.
+    scale : {"none", "standard"}
+        Whether numbers are brought to mean 0 and standard deviation 1.
+    """
+
+    label: str
+    format: str | None = None
+    id: str | None = None
+    text: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    missing: str = "error"
+    scale: str = "none"
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows of all files, ready for `fit`; those of several sources lie one below the other."""
+
+    Xs: Any
+    Xt: Any
+    ys: NDArray[Any]
+    yt: NDArray[Any]
+    ids: NDArray[Any] | None
+    preprocessing: Preprocessing
+    notes: tuple[str, ...]
+    source_domain: NDArray[np.int64]
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Target rows that have a label."""
+        return ~is_missing(self.yt)
+
+    def packed(self, *, target_labels: bool = True) -> tuple[Any, Any, Any, Any]:
+        """X, y, sample_domain and the mark of unlabelled rows; classes keep their type."""
+        sparse = sp.issparse(self.Xs) or sp.issparse(self.Xt)
+        X = sp.csr_array(sp.vstack([self.Xs, self.Xt])) if sparse else np.vstack([self.Xs, self.Xt])
+        known = self.known & target_labels
+        mark: Any = None
+        if self.ys.dtype.kind == "O":
+            yt = self.yt.copy()
+            yt[~known] = None
+        else:
+            mark = -1 if not (self.ys == -1).any() else int(self.ys.min()) - 1
+            yt = np.where(known, self.yt, mark).astype(np.int64)
+        target = -1 - int(self.source_domain.max())
+        domain = np.concatenate([self.source_domain, np.full(len(self.yt), target)])
+        return X, np.concatenate([self.ys, yt]), domain, mark
+
+
+def read_data(source: Sources, target: PathLike, options: ReadOptions) -> Data:
+    """Read all files and decide what becomes of every column."""
+    sources = [read_table(path, options.format) for path in sources_of(source)]
+    for table in sources:
+        table[options.label]  # raises if there is none
+    whole = stack_sources(sources, {options.id, *options.drop})
+    tables = [whole, read_table(target, options.format)]
+    ys, yt = read_labels(tables[0], tables[1], options.label)
+    chosen = fit_preprocessing(
+        tables[0],
+        tables[1],
+        label=options.label,
+        id=options.id,
+        text=options.text,
+        drop=options.drop,
+        missing=options.missing,
+        scale=options.scale,
+    )
+    Xs, Xt = (chosen.transform(table) for table in tables)
+    for table, X in zip(tables, (Xs, Xt), strict=True):
+        largest = abs(X).max(axis=0)
+        largest = largest.toarray().ravel() if sp.issparse(largest) else largest
+        if largest.max() > LARGEST:
+            raise InputError(
+                f"{table.path}: {chosen.features[int(largest.argmax())]!r} holds numbers as large "
+                f"as {largest.max():.0e}, whose products no computer number holds: use --scale "
+                "standard."
+            )
+    used = {*chosen.columns, options.label, options.id, *options.drop}
+    notes = []
+    for table, of in (
+        *((table, f"{table.path} that {sources[0].path}") for table in sources[1:]),
+        (tables[1], "the target that the source"),
+    ):
+        extra = [name for name in table.names if name not in used]
+        if extra and table.block is None:
+            shown = ", ".join(repr(name) for name in extra[:3])
+            notes.append(f"columns of {of} has not are ignored: {shown}.")
+    ids = tables[1][options.id] if options.id else None
+    numbers = np.arange(1, len(sources) + 1)
+    domain = np.repeat(numbers, [table.n_rows for table in sources])
+    return Data(Xs, Xt, ys, yt, ids, chosen, tuple(notes), domain)
+
+
+@contextmanager
+def input_errors() -> Iterator[list[str]]:
+    """Refusals of the estimators as input errors; their warnings as sentences."""
+    messages: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield messages
+        except InputError:
+            raise
+        except (ValueError, MemoryError) as error:
+            raise InputError(str(error)) from error
+    messages += [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+
+
+# How large the rows are --------------------------------------------------------------------------
+
+
+def memory_budget(wish: str | None) -> int:
+    """Bytes that rows may take: a size ("4GB"), a share of free memory ("30%"), or a quarter."""
+    if wish is None:
+        return int(SHARE * available_memory())
+    try:
+        if wish.strip().endswith("%"):
+            share = float(wish.strip()[:-1]) / 100
+            if not 0 < share <= 1:
+                raise ValueError(wish)
+            return int(share * available_memory())
+        size = parse_bytes(wish)
+        if size < 1:
+            raise ValueError(wish)
+    except ValueError:
+        raise InputError(
+            f"--memory: a size such as 4GB or a share of the free memory such as 30% is wanted, "
+            f"got {wish!r}."
+        ) from None
+    return size
+
+
+def is_parquet(path: PathLike, format: str | None) -> bool:
+    """Whether a file or a folder is read as Parquet."""
+    path = Path(path)
+    if path.is_dir():
+        return True
+    if is_sample(path):
+        return False
+    return (format or detect_format(path)) == "parquet"
+
+
+def rows_size(path: PathLike, format: str | None, left_out: set[Any]) -> int:
+    """Bytes that the rows of a file take in memory, as far as a quick look tells.
+
+    Parquet is packed, so its numbers are counted; for other files it is their size on disk.
+    """
+    path = Path(path)
+    if is_sample(path):
+        return 0
+    if not is_parquet(path, format):
+        return path.stat().st_size
+    size = 0
+    for file in parquet_files(path):
+        n_rows, names = parquet_footer(file)
+        size += 8 * n_rows * sum(name not in left_out for name in names)
+    return size
+
+
+# What is written ---------------------------------------------------------------------------------
+
+
+def check_names(
+    inputs: Sequence[PathLike],
+    outputs: Mapping[str, PathLike | None],
+    *,
+    make_folders: bool = False,
+) -> None:
+    """Refuse files that would replace each other or an input, and folders, there or missing."""
+    taken = {Path(path).resolve(): "" for path in inputs}
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        at = Path(path).resolve()
+        if at in taken:
+            other = taken[at]
+            clash = f"{other} and {name} both name {path}." if other else ""
+            raise InputError(clash or f"{name} {path} would replace an input file.")
+        taken[at] = name
+        if at.is_dir():
+            raise InputError(f"{name} {path} is a folder: give the name of a file.")
+        if not (make_folders or at.parent.is_dir()):
+            raise InputError(f"{name} {path}: there is no folder {Path(path).parent}.")
+
+
+def check_predictions(out: PathLike | None) -> None:
+    """Refuse names that predictions cannot be written under."""
+    if out is not None:
+        PredictionWriter(Path(out), np.empty(0), None)
+
+
+def refuse_report(report: object, why: str) -> None:
+    """A page shows rows: refuse one where there are none, and say why."""
+    if report is not None:
+        raise InputError(f"--report shows rows, and {why}: leave it out, or allow more --memory.")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What is written: predictions of the rows of `target` to `out`, and the model.
+
+    Attributes
+    ----------
+    target : path or None
+        Rows to predict; a file, or a folder of Parquet files.
+    format, id : str or None
+        Of the target: its format, and the column that is carried through.
+    out, model : paths or None
+        Where predictions and the model go. Both are written, or none is.
+    """
+
+    target: PathLike | None = None
+    format: str | None = None
+    id: str | None = None
+    out: PathLike | None = None
+    model: PathLike | None = None
+
+    def check(self, inputs: Sequence[PathLike]) -> None:
+        """Refuse before the work what would fail after it."""
+        check_names(inputs, {"--out": self.out, "--model": self.model}, make_folders=True)
+        if self.out is not None and self.target is None:
+            raise InputError("--out without --target: name the file whose rows to predict.")
+        check_predictions(self.out)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What is there in the end."""
+        return tuple(str(path) for path in (self.out, self.model) if path is not None)

@@ -1,0 +1,146 @@
+"""Results as lines for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from marda.adaptation.adapt import Adapted
+from marda.adaptation.compare import Compared
+from marda.adaptation.methods import method_of
+from marda.adaptation.predict import Predicted
+from marda.adaptation.statistics import AdaptedFromStatistics, Domain
+from marda.diagnostics import Facts, Finding
+from marda.diagnostics.verdict import expected_text
+
+__all__ = ["adapted_lines", "compared_lines", "predicted_lines"]
+
+SETTINGS = {
+    "US": "no labels in the target",
+    "SS": "{n} labelled rows in the target",
+    "SUP": "all rows of the target labelled",
+}
+
+
+def adapted_lines(result: Adapted | AdaptedFromStatistics) -> list[str]:
+    """Verdict first, then evidence, warnings and files."""
+    if isinstance(result, AdaptedFromStatistics):
+        return _statistics_lines(result)
+    diagnosis, verdict = result.diagnosis, result.diagnosis.verdict
+    if result.judgement is not None:  # labels say more than distances
+        judged = result.judgement.verdict(every=result.n_labelled_target == result.n_target)
+        verdict = f"{judged.word}. {judged.text}"
+    lines = [
+        verdict,
+        "",
+        *_model(result.model, result.n_source, result.n_target, result.n_labelled_target),
+        f"predicted  {_shares(result)}",
+        *_expected(diagnosis.facts),
+    ]
+    if diagnosis.a_distance_before is not None:
+        lines += [
+            f"A-distance {diagnosis.a_distance_before} before, {diagnosis.a_distance_after} after "
+            "(0 alike, 2 apart)",
+            f"MMD        {diagnosis.mmd_before} before, {diagnosis.mmd_after} after",
+        ]
+    return lines + _end(result, diagnosis.findings)
+
+
+def _statistics_lines(result: AdaptedFromStatistics) -> list[str]:
+    """The same, where no rows were held."""
+    summary = result.summary
+    n_source, n_target = summary.n_rows("source"), summary.n_rows("target")
+    lines = [
+        summary.verdict,
+        "",
+        *_model(result.model, n_source, n_target, summary.n_labelled_target),
+    ]
+    for domain in summary.domains:
+        lines.append(f"{domain.role:10} {domain.name}: {_label_shares(domain)}")
+    if result.predicted is not None:
+        total = max(1, sum(result.predicted.values()))
+        shares = {str(c): n / total for c, n in result.predicted.items()}
+        lines.append(f"predicted  {_some_shares(shares)}")
+    far = ", ".join(f"{name} {step:.2f}" for name, step in summary.farthest)
+    lines.append(
+        f"means      {summary.distance_before:.2f} standard deviations apart before, "
+        f"{summary.distance_after:.2f} after; farthest: {far}"
+    )
+    return lines + _end(result, summary.findings)
+
+
+def _model(model: Any, n_source: int, n_target: int, n_labelled: int) -> list[str]:
+    setting = SETTINGS[model.setting_].format(n=n_labelled)
+    return [
+        f"method     {method_of(model)} ({model.setting_}: {setting})",
+        f"rows       {n_source} source, {n_target} target; {model.n_features_in_} features",
+    ]
+
+
+def _expected(facts: Facts) -> list[str]:
+    """What accuracy to expect where no label tells."""
+    told = expected_text(facts)
+    return [] if told is None else [f"expected   {told}"]
+
+
+def _end(result: Adapted | AdaptedFromStatistics, findings: Sequence[Finding]) -> list[str]:
+    return [
+        f"time       {result.seconds:.1f} s",
+        *(f"warning: {finding.text}" for finding in findings),
+        *(f"note: {note}" for note in result.notes),
+        *(f"written: {file}" for file in result.files),
+    ]
+
+
+def _label_shares(domain: Domain) -> str:
+    shares = {label: n / domain.n_rows for label, n in domain.labelled.items()}
+    bare = domain.n_rows - sum(domain.labelled.values())
+    if bare:
+        shares["no label"] = bare / domain.n_rows
+    return f"{domain.n_rows} rows ({_some_shares(shares)})"
+
+
+def _some_shares(shares: dict[str, float]) -> str:
+    return _first_classes([f"{name}: {share:.0%}" for name, share in shares.items()])
+
+
+def _first_classes(told: list[str]) -> str:
+    more = f", … ({len(told)} classes)" if len(told) > 6 else ""
+    return ", ".join(told[:6]) + more
+
+
+def _shares(result: Adapted) -> str:
+    classes = result.model.classes_
+    return _some_shares({str(c): float(np.mean(result.predictions == c)) for c in classes})
+
+
+def predicted_lines(result: Predicted) -> list[str]:
+    """Rows, classes, file."""
+    counts = _first_classes([f"{c}: {n}" for c, n in result.counts.items()])
+    rows = "1 row" if result.n_rows == 1 else f"{result.n_rows} rows"
+    return [
+        f"{rows} in {result.seconds:.1f} s ({counts})",
+        f"written: {result.file}",
+    ]
+
+
+def compared_lines(result: Compared) -> list[str]:
+    """Verdict first, then a line per method and the pairs that differ."""
+    first = result.results[0].method
+    lines = [result.verdict, ""]
+    lines.append(f"{'method':8} {'accuracy':22} {f'as {first}':>8}  MMD after")
+    for r in result.results:
+        accuracy = "-" if r.accuracy is None else str(r.accuracy)
+        lines.append(f"{r.method:8} {accuracy:22} {r.agreement:8.1%}  {r.mmd}")
+    if result.pairs:
+        apart = [p for p in result.pairs if p.significant]
+        lines.append("")
+        lines += [
+            f"{p.a} and {p.b} differ: {p.difference.value:+.3f} "
+            f"[{p.difference.low:+.3f}, {p.difference.high:+.3f}], p = {p.p_value:.2g}"
+            for p in apart
+        ] or ["No two methods differ significantly."]
+    lines += [f"note: {note}" for note in result.notes]
+    return lines + [f"written: {file}" for file in result.files]

@@ -1,0 +1,153 @@
+"""A model file and new rows in, predictions out; in batches of bounded memory."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from marda.adaptation.data import PathLike, Progress, input_errors, silent
+from marda.adaptation.methods import classes_and_probabilities
+from marda.estimators import MDAClassifier
+from marda.io import InputError, PredictionWriter, Preprocessing, detect_format, read_batches
+from marda.io.arrow import parquet_footer
+from marda.io.columns import Matrix, Number
+from marda.persist import load
+from marda.selection import MDAClassifierCV
+
+__all__ = ["Predicted", "load_model", "predict", "predict_rows"]
+
+BATCH_BYTES = 32 * 2**20
+MAX_BATCH_ROWS = 50_000
+
+Classifier = MDAClassifier | MDAClassifierCV
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What `predict` did: rows, and rows per class."""
+
+    n_rows: int
+    counts: dict[Any, int]
+    seconds: float
+    file: str
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "command": "predict",
+            "rows": self.n_rows,
+            "predicted": {str(c): n for c, n in self.counts.items()},
+            "files": [self.file],
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def load_model(path: PathLike) -> tuple[Classifier, Preprocessing]:
+    """A classifier and what turns tables into its rows.
+
+    A model saved from Python takes its columns by name if it was fitted on a table, else a matrix.
+    """
+    model = load(path)
+    if not isinstance(model, Classifier):
+        raise InputError(
+            f"{path} holds {type(model).__name__}, which marda predict does not serve."
+        )
+    state = getattr(model, "preprocessing_", None)
+    if state is not None:
+        chosen = Preprocessing.from_json(state)
+        if chosen.n_features != model.n_features_in_:
+            raise InputError(f"{path}: columns and model do not fit: save the model anew.")
+        return model, chosen
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        return model, Preprocessing((Matrix(model.n_features_in_),), "")
+    del model.feature_names_in_  # rows come as arrays, with their columns in order
+    return model, Preprocessing(tuple(Number(str(name)) for name in names), "")
+
+
+def predict(
+    model: PathLike,
+    input: PathLike,
+    out: PathLike,
+    *,
+    format: str | None = None,
+    id: str | None = None,
+    progress: Progress = silent,
+) -> Predicted:
+    """Score the rows of a file.
+
+    Parameters
+    ----------
+    model, input, out : paths
+        Model file, rows (a file, or a folder of Parquet files), predictions (.csv, .tsv, .parquet).
+    format : str, default=None
+        Of the input; None: found out.
+    id : str, default=None
+        Column to carry through; None: the one of adapt, if the input has it.
+    progress : callable
+        Called with the share of the work done (not for npz and mat, which are read whole).
+    """
+    began = time.perf_counter()
+    if Path(out).resolve() in (Path(input).resolve(), Path(model).resolve()):
+        raise InputError(f"--out {out} would replace an input file.")
+    classifier, chosen = load_model(model)
+    counts = predict_rows(classifier, chosen, input, out, format=format, id=id, progress=progress)
+    return Predicted(sum(counts.values()), counts, time.perf_counter() - began, str(out))
+
+
+def predict_rows(
+    classifier: Classifier,
+    chosen: Preprocessing,
+    input: PathLike,
+    out: PathLike,
+    *,
+    format: str | None = None,
+    id: str | None = None,
+    progress: Progress = silent,
+) -> dict[Any, int]:
+    """Score the rows of a file with a model in memory; gives rows per class."""
+    width = max(1, chosen.n_features)
+    rows = max(256, min(MAX_BATCH_ROWS, BATCH_BYTES // (8 * width)))
+    key = id or chosen.id
+    wanted = {*chosen.columns, *([key] if key else [])}
+    total = _rows(Path(input), format)
+    counts = np.zeros(len(classifier.classes_), dtype=np.int64)
+    batches = read_batches(input, format, rows=rows, columns=wanted)
+    first = next(batches, None)
+    if first is None or first.n_rows == 0:
+        raise InputError(f"{input} has no rows.")
+    if key is not None and (id is not None or key in first.names):
+        first[key]  # raises where the id that was asked for is not there
+    else:
+        key = None
+    with PredictionWriter(Path(out), classifier.classes_, key) as writer:
+        batch: Any = first
+        while batch is not None:
+            with input_errors():
+                codes, P = classes_and_probabilities(classifier, chosen.transform(batch))
+            writer.write(batch[key] if key else None, codes, P)
+            counts += np.bincount(codes, minlength=len(counts))
+            if total:
+                progress(min(1.0, writer.n_rows / total), f"{writer.n_rows:,} rows")
+            batch = next(batches, None)
+            if batch is not None and batch.n_rows == 0:
+                batch = None
+    return dict(zip(classifier.classes_.tolist(), counts.tolist(), strict=True))
+
+
+def _rows(path: Path, format: str | None) -> int:
+    """Rows, where a quick look tells (lines of text count as rows); else 0."""
+    try:
+        kind = "parquet" if path.is_dir() else format or detect_format(path)
+        if kind == "parquet":
+            return parquet_footer(path)[0]
+        if kind in ("csv", "svmlight"):
+            with path.open("rb") as file:
+                return sum(part.count(b"\n") for part in iter(lambda: file.read(2**20), b""))
+    except Exception:  # only the progress bar wants it; the readers say what is wrong
+        return 0
+    return 0

@@ -1,0 +1,1 @@
+"""What marda is compared with: systems that run here, and figures that others published."""

@@ -1,0 +1,204 @@
+"""A folder of results: run what its store lacks, write tables beside it, read all of it back.
+
+This is what ``marda reproduce`` and ``marda report`` do.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+from marda.benchmarks import leaderboard as boards
+from marda.benchmarks import render
+from marda.benchmarks.halves import HalfLine, half_lines, halves_grid
+from marda.benchmarks.leaderboard import Leaderboard
+from marda.benchmarks.plan import BENCHMARKS, MODELS, TABLES, Request, Spec, TableName, belongs
+from marda.benchmarks.runner import Executor, Progress, RunReport, run
+from marda.benchmarks.store import ResultRow, Store, StoreError
+from marda.benchmarks.tables import Finding, Table, build_table, check_findings
+
+__all__ = ["HALVES", "STORE", "Results", "RunOptions", "failure_lines", "read_results", "reproduce"]
+
+STORE = "results.sqlite"
+HALVES = "Development and report halves"
+
+
+class RunOptions(TypedDict, total=False):
+    """Options of `run`; what is left out has its default."""
+
+    data_dir: Path | None
+    jobs: int | None
+    force: bool
+    progress: Progress | None
+    executor: Executor | None
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a request, or all rows of a folder, came to."""
+
+    tables: tuple[Table, ...] = ()
+    leaderboards: tuple[Leaderboard, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    rows: tuple[ResultRow, ...] = ()
+    failures: tuple[ResultRow, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a reader of leaderboards must know."""
+    checks: tuple[str, ...] = ()
+    """Of leaderboards: harm, hindsight, and whether labels helped."""
+    report: RunReport | None = None
+    """What this call did; None where rows were only read."""
+    files: tuple[Path, ...] = ()
+    halves: tuple[HalfLine, ...] = ()
+    """Collections of tasks, development and report halves apart."""
+
+
+def reproduce(
+    request: Request,
+    out: Path,
+    *,
+    present: Mapping[str, Sequence[str]] | None = None,
+    **options: Unpack[RunOptions],
+) -> Results:
+    """Run what the store under ``out`` lacks, then write and return tables or leaderboards.
+
+    ``present`` (domains by data set) is found from the data unless given.
+    """
+    if present is None:
+        present = _present(request.specs(), options.get("data_dir"))
+    specs = request.specs(present)
+    keys = {spec.key for spec in specs}
+    with Store(out / STORE) as store:
+        report = run(specs, store, **options)
+        # Rows of earlier calls with other requests, too: findings and checks may need them.
+        every, failures = store.rows(), tuple(store.failures(keys))
+    rows = tuple(row for row in every if row.spec.key in keys)
+    if request.settings == "auto":
+        found = boards.leaderboards(specs, rows)
+        notes, checks = tuple(boards.notes(specs)), tuple(boards.checks(found, every))
+        lines = half_lines(specs, rows)
+        times = render.time_text(rows, report)
+        text = _leaderboard_page(found, lines, checks, notes, failures, times)
+        files: tuple[Path, ...] = (
+            render.write_text(out / "auto.md", text),
+            render.write_text(out / "auto.csv", render.rows_csv(rows)),
+        )
+        return Results((), found, (), rows, failures, notes, checks, report, files, lines)
+    tables = tuple(build_table(name, s, rows) for name, s in request.tables(present).items())
+    findings = check_findings(every, specs[0].variant, specs[0].task.preprocessing)
+    files = (
+        render.write_text(out / "tables.md", _tables_page(tables, findings, rows, report)),
+        render.write_text(out / "tables.csv", render.to_csv(tables)),
+        render.write_text(out / "tables.tex", "\n".join(map(render.to_latex, tables))),
+        render.write_text(out / "rows.csv", render.rows_csv(rows)),
+    )
+    return Results(tables, (), findings, rows, failures, report=report, files=files)
+
+
+def read_results(folder: Path) -> Results:
+    """Read what ``marda reproduce --out folder`` stored, over all its calls."""
+    path = folder / STORE
+    if not path.is_file():
+        raise StoreError(f"{folder} holds no {STORE}: name the --out folder of marda reproduce.")
+    with Store(path) as store:
+        rows, failures = tuple(store.rows()), tuple(store.failures())
+    if not rows:
+        raise StoreError(f"{path} holds no finished row: run marda reproduce again.")
+    specs = [row.spec for row in (*rows, *failures)]
+    auto = [spec for spec in specs if spec.settings == "auto"]
+    plain = [spec for spec in specs if spec.settings != "auto" and spec.model in MODELS]
+    findings: tuple[Finding, ...] = ()
+    if plain:
+        findings = check_findings(rows, plain[0].variant, plain[0].task.preprocessing)
+    return Results(
+        tuple(_stored_tables(plain, rows)),
+        boards.leaderboards(auto, rows),
+        findings,
+        rows,
+        failures,
+        tuple(boards.notes(auto)) if auto else (),
+        halves=half_lines(auto, rows),
+    )
+
+
+def _present(specs: Iterable[Spec], data_dir: Path | None) -> dict[str, tuple[str, ...]]:
+    """Domains that there are of the data sets that ``specs`` name."""
+    from marda.benchmarks.execute import present_domains
+
+    names = {spec.task.benchmark for spec in specs}
+    return present_domains([name for name in BENCHMARKS if name in names], data_dir)
+
+
+def _stored_tables(specs: Sequence[Spec], rows: Sequence[ResultRow]) -> list[Table]:
+    """Every table that the rows give, one per variant of settings and preprocessing."""
+    groups: dict[tuple[TableName, str, str], list[Spec]] = {}
+    for name in TABLES:
+        for spec in specs:
+            if belongs(spec, name):
+                where = name, spec.variant, spec.task.preprocessing
+                groups.setdefault(where, []).append(spec)
+    return [build_table(name, found, rows) for (name, _, _), found in groups.items()]
+
+
+# Pages --------------------------------------------------------------------------------------------
+
+
+def _tables_page(
+    tables: Sequence[Table],
+    findings: Sequence[Finding],
+    rows: Sequence[ResultRow],
+    report: RunReport,
+) -> str:
+    lines = [
+        "# The paper's tables, reproduced",
+        *(render.to_markdown(table) for table in tables),
+        "## The paper's findings, checked on these rows\n",
+        *render.findings_lines(findings, evidence=True),
+        "\n## Where the time went\n",
+        *(f"- {line}" for line in render.time_text(rows, report)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _leaderboard_page(
+    found: Sequence[Leaderboard],
+    halves: Sequence[HalfLine],
+    checks: Sequence[str],
+    notes: Sequence[str],
+    failures: Sequence[ResultRow],
+    times: Sequence[str],
+) -> str:
+    lines = ["# auto next to the alternatives", ""]
+    lines += [*render.markdown_lines(boards.summary_grid(found)), ""]
+    if halves:
+        lines += [f"## {HALVES}", "", *render.markdown_lines(halves_grid(halves)), ""]
+    lines += [*checks, ""]
+    for board in found:
+        lines += [f"## {board.heading}", ""]
+        lines += [*render.markdown_lines(boards.leaderboard_grid(board)), ""]
+    lines += ["## Notes", "", *(f"- {note}" for note in notes), ""]
+    if failures:
+        lines += ["## Failures", "", *(f"- {line}" for line in failure_lines(failures)), ""]
+    lines += ["## Where the time went", "", *(f"- {line}" for line in times)]
+    return "\n".join(lines) + "\n"
+
+
+def failure_lines(failures: Sequence[ResultRow]) -> list[str]:
+    """Why rows failed: a line per reason, with the methods and the tasks it struck."""
+    reasons: defaultdict[str, list[Spec]] = defaultdict(list)
+    for row in failures:
+        reasons[row.message].append(row.spec)
+    return [
+        f"{_some(f'{s.model} {s.classifier}' for s in specs)} on "
+        f"{_some(f'{s.task.benchmark} {s.task.pair}' for s in specs)}: {reason}"
+        for reason, specs in reasons.items()
+    ]
+
+
+def _some(names: Iterable[str]) -> str:
+    """The first three of them."""
+    found = list(dict.fromkeys(names))
+    return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")

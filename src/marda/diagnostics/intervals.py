@@ -1,0 +1,116 @@
+"""Estimates with intervals: the bootstrap over rows, and figures as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Interval",
+    "bootstrap_mean",
+    "counted",
+    "percent",
+    "percentile_interval",
+    "points_text",
+    "row_counts",
+    "scaled",
+    "seconds_text",
+    "share_text",
+    "signed",
+    "step_text",
+]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its 95 % bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+def row_counts(n_rows: int, draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """How often each row is in each resample, of shape (draws, n_rows).
+
+    Statistics of several methods on the same counts are paired.
+    """
+    return rng.multinomial(n_rows, np.full(n_rows, 1 / n_rows), size=draws)
+
+
+def percentile_interval(value: float, resampled: NDArray[Any]) -> Interval:
+    """From the 2.5 to the 97.5 percentile of resampled estimates; it holds ``value``."""
+    low, high = np.quantile(resampled, (0.025, 0.975))
+    return Interval(float(value), float(min(low, value)), float(max(high, value)))
+
+
+def bootstrap_mean(values: NDArray[Any], *, draws: int = 2000, seed: int = 0) -> Interval:
+    """The mean of one value per row."""
+    # Rows of one value are alike, so that drawing their numbers draws the rows: any number fits.
+    levels, counts = np.unique(np.asarray(values, dtype=float), return_counts=True)
+    n = len(values)
+    drawn = np.random.default_rng(seed).multinomial(n, counts / n, draws)
+    return percentile_interval(float(np.mean(values)), drawn @ levels / n)
+
+
+# Figures as text ----------------------------------------------------------------------------------
+
+
+def counted(n: int, what: str) -> str:
+    """``1 row``, ``1,200 rows``."""
+    return f"{n:,} {what}" + ("" if n == 1 else "s")
+
+
+def percent(share: float) -> str:
+    """``84.1%``."""
+    return f"{100 * share:.1f}%"
+
+
+def share_text(share: float) -> str:
+    """``84%``; small shares keep a digit: ``0.2%``."""
+    return f"{share:.0%}" if share >= 0.095 else f"{share:.1%}"
+
+
+def scaled(share: Interval) -> Interval:
+    """A share in percent."""
+    return Interval(100 * share.value, 100 * share.low, 100 * share.high)
+
+
+def points_text(gain: Interval) -> str:
+    """``+5.0 points (95% interval +1.2 to +8.8)`` of a gain in percent."""
+    interval = f"{signed(gain.low)} to {signed(gain.high)}"
+    return f"{signed(gain.value)} points (95% interval {interval})"
+
+
+def signed(value: float, form: str = "+.1f") -> str:
+    """With a real minus, and no sign before a zero."""
+    text = f"{value:{form}}"
+    return text.lstrip("+-") if float(text) == 0 else text.replace("-", "−")
+
+
+def step_text(before: float, after: float, form: str = "f") -> str:
+    """``0.40 → 0.07``, with as many digits as tell the two apart, up to four more."""
+    digits = 0 if form == "%" else 2
+    for more in range(5):
+        texts = [f"{value:.{digits + more}{form}}" for value in (before, after)]
+        if before == after or texts[0] != texts[1]:
+            break
+    return " → ".join(texts)
+
+
+def seconds_text(seconds: float) -> str:
+    """``0.4 s``, ``12 s``, ``3 min 05 s``, ``2 h 03 min``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

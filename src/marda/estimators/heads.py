@@ -1,0 +1,614 @@
+"""Heads: classifiers on the features of one fit, refitted often, on changing sets of labelled rows.
+
+A head is made for all rows of a fit and scores all of them after every fit, so that self-training
+(pseudo_labels.py) can use any classifier. The ridge heads are weighted ridge classifiers: with rows
+f_i, targets y_i = ±1 (one column per class), weights w_i and a free intercept b,
+
+    min  Σ_i w_i ‖y_i − h(f_i) − b‖² + δ‖h‖²
+
+over linear h, or over h in the space of the Gaussian kernel exp(−‖f − g‖² / 2σ²). Everything that
+does not depend on labels and weights (the Gram of all rows) is computed once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh, inv, solve_triangular
+from scipy.linalg.blas import dsyrk, ssyrk
+from scipy.special import softmax
+from sklearn.metrics import pairwise_distances_argmin_min
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils.validation import has_fit_parameter
+
+from marda.estimators.dscm import DSCM, class_means
+from marda.moments import accumulate
+
+__all__ = [
+    "EstimatorHead",
+    "GaussianRidge",
+    "Head",
+    "MeansHead",
+    "NearestHead",
+    "NearestRow",
+    "RidgeHead",
+    "RidgeOnRows",
+    "RidgeSolution",
+    "class_scores",
+    "signs",
+    "syrk",
+]
+
+Matrix = NDArray[Any]
+Vector = NDArray[Any]
+Index = NDArray[np.int64]
+
+#: Up to this many rows the Gaussian kernel is exact; beyond, it is projected on landmarks. Fewer
+#: of them are faster, but which rows were drawn then moves the accuracy by a point.
+MAX_EXACT = 6500
+LANDMARKS = 2000
+#: Products of float32 rows that are all smaller than this, or of which one exceeds its inverse, may
+#: under- or overflow: they are taken in float64.
+SMALLEST = 1e-15
+#: Rows whose variance is within this many roundings of their lengths have lost three digits or more
+#: in their products: differences are taken first.
+LOST_DIGITS = 1e3
+SINGULAR = (
+    "the ridge on features is singular to working precision: ridge_class is too small for features "
+    "of this size. Raise it, or scale X."
+)
+#: Directions of the landmarks' kernel below this share of its diagonal are noise in float32.
+EIGENVALUE_FLOOR = 1e-4
+
+
+def signs(codes: Index, n_classes: int, dtype: Any = np.float64) -> Matrix:
+    """Targets: +1 in the column of a row's class, −1 elsewhere."""
+    Y = np.full((len(codes), n_classes), -1, dtype=dtype)
+    Y[np.arange(len(codes)), codes] = 1
+    return Y
+
+
+@dataclass(frozen=True)
+class RidgeSolution:
+    """h as weights on `basis` rows (Gaussian) or on features (linear), and the intercept."""
+
+    coef: Matrix
+    intercept: Vector
+
+    def __add__(self, other: RidgeSolution) -> RidgeSolution:
+        return RidgeSolution(self.coef + other.coef, self.intercept + other.intercept)
+
+    def standardised(self, scale: float) -> RidgeSolution:
+        """Scores minus their mean over classes, divided by `scale`."""
+        return RidgeSolution(
+            (self.coef - self.coef.mean(1, keepdims=True)) / scale,
+            (self.intercept - self.intercept.mean()) / scale,
+        )
+
+
+class RidgeOnRows:
+    """Ridge classifiers on subsets of given rows.
+
+    Parameters
+    ----------
+    F : array of shape (n_rows, n_features)
+        All rows that may ever be fitted or scored.
+    gaussian : bool
+        Gaussian kernel, of width σ² = total variance of the rows, so that two rows are as alike
+        as exp(−1) on average; or linear.
+    seed : int
+        Draws landmarks.
+    inner : array of shape (n_rows, n_rows), default=None
+        F Fᵀ, where it is known; up to MAX_EXACT rows it saves a Gaussian kernel its products.
+        Overwritten.
+    """
+
+    def __init__(self, F: Matrix, *, gaussian: bool, seed: int = 0, inner: Matrix | None = None):
+        largest = float(np.abs(F).max(initial=0))
+        if F.dtype == np.float32 and not SMALLEST < largest < 1 / SMALLEST:
+            F, inner = F.astype(np.float64), None
+        self.F, self.gaussian = F, gaussian
+        n, d = F.shape
+        with np.errstate(over="ignore"):
+            self.variance = float(F.var(axis=0, dtype=np.float64).sum()) or 1.0
+        if not np.isfinite(self.variance):
+            raise ValueError(
+                f"features reach {largest:.1e}: their squares are too large for float64. Divide X "
+                "by its largest entry."
+            )
+        self._gram: Matrix | None = None
+        self._held: _Held | None = None
+        self._explicit: _Explicit | None = None
+        if not gaussian:
+            if n < d:
+                self._gram = syrk(F, transposed=False)
+            else:
+                self._explicit = _Explicit(F, np.zeros(n, dtype=F.dtype))
+        elif n <= MAX_EXACT:
+            self.basis = F
+            squares = _squares(F)
+            rounding = np.finfo(F.dtype).eps * float(squares.max(initial=0))
+            if inner is None or self.variance < LOST_DIGITS * rounding:
+                self._gram = _gaussian(F, F, self.variance)
+            else:
+                self._gram = _similarity(inner, squares, squares, self.variance)
+        else:
+            chosen = np.random.default_rng(seed).choice(n, LANDMARKS, replace=False)
+            self.basis = F[np.sort(chosen)]
+            values, U = eigh(_gaussian(self.basis, self.basis, self.variance), check_finite=False)
+            keep = values > EIGENVALUE_FLOOR
+            back = (U[:, keep] / np.sqrt(values[keep])).astype(F.dtype)
+            P = _gaussian(F, self.basis, self.variance) @ back
+            # What landmarks do not explain of a row's own similarity acts as noise of that row.
+            self._explicit = _Explicit(P, np.maximum(1 - _squares(P), 0), back)
+
+    # Fits -------------------------------------------------------------------------------------
+
+    def hold(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> None:
+        """Prepare for fits of these rows first and others after them, which then cost little."""
+        if len(rows) < len(self.F):
+            self._held = None  # free its memory first
+            if self._explicit is not None:
+                self._held = _HeldSums(self._explicit, rows, Y, weights, ridge)
+            elif self._gram is not None:
+                self._held = _HeldFactor(self._gram, rows, Y, weights, ridge)
+
+    def fit(
+        self, rows: Index, Y: Matrix, weights: Vector, ridge: float
+    ) -> tuple[RidgeSolution, Matrix]:
+        """The solution on some rows, and its scores on all rows."""
+        held = self._held
+        if held is not None and not held.starts(rows, Y, weights, ridge):
+            held = None
+        if self._gram is not None:
+            if isinstance(held, _HeldFactor):
+                solved = held.solve(rows, Y, weights, ridge)
+            else:
+                solved = _posdef_solve(_ridged(self._gram, rows, ridge / weights), _with_ones(Y))
+            b = solved[:, :-1].sum(0) / solved[:, -1].sum()
+            coef = np.zeros((len(self.F), Y.shape[1]), dtype=self._gram.dtype)
+            coef[rows] = solved[:, :-1] - solved[:, -1:] * b
+            scores = self._gram @ coef + b
+            return RidgeSolution(coef if self.gaussian else self.F.T @ coef, b), scores
+        assert self._explicit is not None
+        given = rows, Y, weights, ridge
+        sums = held.sums(*given) if isinstance(held, _HeldSums) else self._explicit.sums(*given)
+        z = _posdef_solve(sums.system(), sums.right)
+        return self._explicit.solution(z), self._explicit.P @ z
+
+    def scores(self, solution: RidgeSolution, rows: Index) -> Matrix:
+        """Of some rows by a solution, which may be a sum of several."""
+        if not self.gaussian:
+            return np.asarray(self.F[rows] @ solution.coef + solution.intercept)
+        if self._gram is not None:
+            return np.asarray(self._gram[rows] @ solution.coef + solution.intercept)
+        K = _gaussian(self.F[rows], self.basis, self.variance)
+        return np.asarray(K @ solution.coef + solution.intercept)
+
+    def leave_one_out(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> Matrix:
+        """Scores of every fitted row by the solution without it, exactly."""
+        if self._gram is not None:
+            M = _ridged(self._gram, rows, ridge / weights)
+            try:
+                Mi = inv(M, overwrite_a=True, check_finite=False)
+            except LinAlgError:
+                raise ValueError(SINGULAR) from None
+            s = Mi.sum(1)
+            B = Mi - np.outer(s, s) / s.sum()
+            return np.asarray(Y - (B @ Y) / np.diag(B)[:, None])
+        assert self._explicit is not None
+        P, v = self._explicit.P[rows], self._explicit.strengths(rows, weights, ridge)
+        sums = self._explicit.sums(rows, Y, weights, ridge)
+        factor = _cholesky(sums.system())
+        residual = Y - P @ cho_solve(factor, sums.right, check_finite=False)
+        leverage = v * np.einsum("ij,ji->i", P, cho_solve(factor, P.T, check_finite=False))
+        return np.asarray(Y - residual / np.maximum(1 - leverage, 1e-6)[:, None])
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Σ v p pᵀ and Σ v p yᵀ over rows p whose last feature is 1."""
+
+    gram: Matrix
+    right: Matrix
+
+    def __add__(self, other: _Sums) -> _Sums:
+        return _Sums(self.gram + other.gram, self.right + other.right)
+
+    def system(self) -> Matrix:
+        """With the penalty ‖z‖², which the intercept is free of."""
+        M = self.gram.copy()
+        inner = np.arange(len(M) - 1)
+        M[inner, inner] += 1
+        return M
+
+
+class _Explicit:
+    """Rows as features P of their own, about their mean, with a constant: h(f) = pᵀz.
+
+    Parameters
+    ----------
+    P : array of shape (n_rows, r)
+        Features.
+    rest : array of shape (n_rows,)
+        Noise of a row, beside δ/w.
+    back : array of shape (n_basis, r), default=None
+        P is similarities to basis rows times this; None: P is the rows themselves.
+    """
+
+    def __init__(self, P: Matrix, rest: Vector, back: Matrix | None = None):
+        # Sums about a point far from the rows would lose digits in float32.
+        self._mean = P.mean(axis=0, dtype=np.float64).astype(P.dtype)
+        self.P = np.column_stack([P - self._mean, np.ones(len(P), dtype=P.dtype)])
+        self._rest, self._back = rest, back
+
+    def strengths(self, rows: Index, weights: Vector, ridge: float) -> Vector:
+        """Weights of rows, where ‖z‖² weighs 1."""
+        return np.asarray(1 / (ridge / weights + self._rest[rows])).astype(self.P.dtype)
+
+    def sums(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> _Sums:
+        """Of some rows."""
+        P, v = self.P[rows], self.strengths(rows, weights, ridge)
+        right = (P * v[:, None]).T @ Y
+        P *= np.sqrt(v)[:, None]
+        return _Sums(syrk(P, transposed=True), right)
+
+    def solution(self, z: Matrix) -> RidgeSolution:
+        """Weights of what P was made from, and the intercept."""
+        inner = np.ascontiguousarray(z[:-1])
+        coef = inner if self._back is None else self._back @ inner
+        return RidgeSolution(coef, z[-1] - self._mean @ inner)
+
+
+class _Held:
+    """Rows that every fit starts with."""
+
+    def __init__(self, rows: Index, Y: Matrix, weights: Vector, ridge: float):
+        self._key = rows, Y, weights, ridge
+
+    def __len__(self) -> int:
+        return len(self._key[0])
+
+    def starts(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> bool:
+        """Whether a fit starts with the held rows, as they are held."""
+        held, Y_held, weights_held, ridge_held = self._key
+        n = len(held)
+        return (
+            ridge == ridge_held
+            and np.array_equal(rows[:n], held)
+            and np.array_equal(weights[:n], weights_held)
+            and np.array_equal(Y[:n], Y_held)
+        )
+
+
+class _HeldSums(_Held):
+    """Sums of the held rows: a fit adds those of its other rows."""
+
+    def __init__(self, explicit: _Explicit, rows: Index, Y: Matrix, weights: Vector, ridge: float):
+        super().__init__(rows, Y, weights, ridge)
+        self._explicit, self._own = explicit, explicit.sums(rows, Y, weights, ridge)
+
+    def sums(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> _Sums:
+        """Of a fit that starts with the held rows."""
+        n = len(self)
+        if n == len(rows):
+            return self._own
+        return self._own + self._explicit.sums(rows[n:], Y[n:], weights[n:], ridge)
+
+
+class _HeldFactor(_Held):
+    """A factorisation of the held rows: K + δ/w = RᵀR.
+
+    With V = R⁻ᵀK from these to the other rows, what these leave of the others is K − VᵀV. A fit of
+    both solves as many equations as it has other rows.
+    """
+
+    def __init__(self, gram: Matrix, rows: Index, Y: Matrix, weights: Vector, ridge: float):
+        super().__init__(rows, Y, weights, ridge)
+        M = _ridged(gram, rows, ridge / weights)
+        self._R = _cholesky(M)[0]
+        others = np.ones(len(gram), dtype=bool)
+        others[rows] = False
+        chosen = np.flatnonzero(others)
+        self._at = np.full(len(gram), -1)
+        self._at[chosen] = np.arange(len(chosen))
+        self._V = self._back(gram[np.ix_(rows, chosen)], trans=1)
+        self._rest = gram[np.ix_(chosen, chosen)]
+        self._rest -= syrk(self._V, transposed=True)
+        self._own = self._back(_with_ones(Y).astype(M.dtype), trans=1)
+
+    def _back(self, B: Matrix, trans: int) -> Matrix:
+        return np.asarray(solve_triangular(self._R, B, trans=trans, check_finite=False))
+
+    def solve(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> Matrix:
+        """(K + δ/w)⁻¹ [Y, 1] of a fit that starts with the held rows."""
+        n = len(self)
+        others = self._at[rows[n:]]
+        if not len(others):
+            return self._back(self._own, trans=0)
+        V = self._V[:, others]
+        M = _ridged(self._rest, others, ridge / weights[n:])
+        theirs = _posdef_solve(M, _with_ones(Y[n:]).astype(M.dtype) - V.T @ self._own)
+        return np.vstack([self._back(self._own - V @ theirs, trans=0), theirs])
+
+
+def _ridged(gram: Matrix, rows: Index, ridges: Vector) -> Matrix:
+    """K + δ/w of some rows."""
+    M = gram[np.ix_(rows, rows)]
+    M[np.diag_indices(len(rows))] += ridges.astype(M.dtype)
+    return M
+
+
+def _with_ones(Y: Matrix) -> Matrix:
+    return np.column_stack([Y, np.ones(len(Y), dtype=Y.dtype)])
+
+
+def syrk(A: Matrix, *, transposed: bool) -> Matrix:
+    """AAᵀ or AᵀA, in half the work of a product."""
+    product = ssyrk if A.dtype == np.float32 else dsyrk
+    # A C-ordered A is Aᵀ to Fortran; the lower triangle of the result is then the one to read.
+    G = product(1.0, A.T, trans=not transposed, lower=1)
+    return np.asarray(np.tril(G) + np.tril(G, -1).T)
+
+
+def _cholesky(M: Matrix) -> tuple[Matrix, bool]:
+    """The factor of M (overwritten), of which only the upper triangle is defined."""
+    try:
+        return cho_factor(M, overwrite_a=True, check_finite=False)  # type: ignore[no-any-return]
+    except LinAlgError:
+        raise ValueError(SINGULAR) from None
+
+
+def _posdef_solve(M: Matrix, B: Matrix) -> Matrix:
+    factor = _cholesky(M)
+    return np.asarray(cho_solve(factor, B.astype(M.dtype), check_finite=False))
+
+
+def _gaussian(A: Matrix, B: Matrix, variance: float) -> Matrix:
+    """exp(−‖a − b‖² / 2σ²)."""
+    # About their middle: rows far from the origin and close together would lose all digits.
+    middle = B.mean(axis=0)
+    B_about = B - middle
+    A, B = B_about if A is B else A - middle, B_about
+    return _similarity(A @ B.T, _squares(A), _squares(B), variance)
+
+
+def _squares(A: Matrix) -> Vector:
+    return np.asarray(np.einsum("ij,ij->i", A, A))
+
+
+def _similarity(K: Matrix, of_a: Vector, of_b: Vector, variance: float) -> Matrix:
+    """The same from products, which are overwritten, and squared lengths."""
+    K -= 0.5 * of_a[:, None]
+    K -= 0.5 * of_b
+    np.minimum(K, 0, out=K)  # rounding
+    K /= variance
+    return np.asarray(np.exp(K, out=K))
+
+
+class GaussianRidge:
+    """The frozen Gaussian-kernel classifier of a fit: similarity to basis rows, weighted.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Label values.
+    basis_ : array of shape (n_basis, n_features)
+        Rows that others are compared with.
+    coef_ : array of shape (n_basis, n_classes)
+        Their weights.
+    intercept_ : array of shape (n_classes,)
+        Added to the scores.
+    variance_ : float
+        σ² of the kernel.
+    """
+
+    def __init__(
+        self, classes: Vector, basis: Matrix, coef: Matrix, intercept: Vector, variance: float
+    ):
+        self.classes_, self.basis_, self.coef_ = classes, basis, coef
+        self.intercept_, self.variance_ = intercept, variance
+
+    @classmethod
+    def of(cls, classes: Vector, ridge: RidgeOnRows, solution: RidgeSolution) -> GaussianRidge:
+        """What predictions need: only the basis rows that have a weight."""
+        used = np.flatnonzero(np.any(solution.coef != 0, axis=1))
+        coef = solution.coef[used]
+        return cls(classes, ridge.basis[used], coef, solution.intercept, ridge.variance)
+
+    def scores(self, F: Matrix) -> NDArray[np.float64]:
+        """Scores of rows, one column per class."""
+        out = np.empty((len(F), len(self.classes_)))
+        # Large weights of both signs nearly cancel: in float32, four digits would be left.
+        basis, coef = (a.astype(np.float64, copy=False) for a in (self.basis_, self.coef_))
+        step = max(1, 2**24 // max(1, len(basis)))
+        for start in range(0, len(F), step):
+            part = slice(start, start + step)
+            K = _gaussian(F[part].astype(np.float64, copy=False), basis, self.variance_)
+            out[part] = K @ coef + self.intercept_
+        return out
+
+    def decision_function(self, F: Matrix) -> NDArray[np.float64]:
+        """Scores of rows; for two classes, those of the second."""
+        scores = self.scores(F)
+        return scores[:, 1] if len(self.classes_) == 2 else scores
+
+    def predict_proba(self, F: Matrix) -> NDArray[np.float64]:
+        """A softmax of the scores."""
+        return np.asarray(softmax(self.scores(F), axis=1))
+
+    def predict(self, F: Matrix) -> NDArray[Any]:
+        """The class of the highest score."""
+        return np.asarray(self.classes_[self.scores(F).argmax(1)])
+
+
+# Heads ------------------------------------------------------------------------------------------
+
+
+class Head(ABC):
+    """A classifier on features `F` of all rows of a fit.
+
+    Parameters
+    ----------
+    F : array of shape (n_rows, n_features)
+        Features of all rows.
+    classes : array of shape (n_classes,)
+        Label values.
+    """
+
+    def __init__(self, F: Matrix, classes: Vector):
+        self.F, self.classes = F, classes
+
+    @abstractmethod
+    def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
+        """Fit on some rows with these class codes; scores of all rows, one column a class."""
+
+    @property
+    @abstractmethod
+    def fitted(self) -> Any:
+        """The classifier of the last fit."""
+
+
+class RidgeHead(Head):
+    """Ridge with a free intercept, linear or in the space of a Gaussian kernel."""
+
+    def __init__(
+        self,
+        F: Matrix,
+        classes: Vector,
+        *,
+        gaussian: bool,
+        ridge: float = 1.0,
+        seed: int = 0,
+        inner: Matrix | None = None,
+    ):
+        super().__init__(F, classes)
+        self.ridge = ridge
+        self.on_rows = RidgeOnRows(F, gaussian=gaussian, seed=seed, inner=inner)
+        self.solution: RidgeSolution
+
+    def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
+        """Solve; the solution is kept."""
+        Y = signs(codes, len(self.classes), self.F.dtype)
+        self.solution, scores = self.on_rows.fit(rows, Y, weights, self.ridge)
+        return scores
+
+    def hold(self, rows: Index, codes: Index, weights: Vector) -> None:
+        """Prepare for fits of these rows first and others after them."""
+        Y = signs(codes, len(self.classes), self.F.dtype)
+        self.on_rows.hold(rows, Y, weights, self.ridge)
+
+    def leave_one_out(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
+        """Scores of fitted rows, each by the fit without it."""
+        Y = signs(codes, len(self.classes), self.F.dtype)
+        return self.on_rows.leave_one_out(rows, Y, weights, self.ridge)
+
+    @property
+    def fitted(self) -> GaussianRidge:
+        """The Gaussian classifier; a linear one is its solution."""
+        return GaussianRidge.of(self.classes, self.on_rows, self.solution)
+
+
+class EstimatorHead(Head):
+    """Any scikit-learn classifier; weights where it takes them."""
+
+    def __init__(self, F: Matrix, classes: Vector, make: Callable[[], Any]):
+        super().__init__(F, classes)
+        self._make = make
+
+    def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
+        """Fit a fresh copy; log-probabilities, or decision values."""
+        self._fitted = self._make()
+        # Equal weights say nothing, and not every classifier can be told.
+        weighted = has_fit_parameter(self._fitted, "sample_weight") and np.ptp(weights) > 0
+        options = {"sample_weight": weights} if weighted else {}
+        self._fitted.fit(self.F[rows], self.classes[codes], **options)
+        scores = np.full((len(self.F), len(self.classes)), -np.inf)
+        known = np.searchsorted(self.classes, self._fitted.classes_)
+        if hasattr(self._fitted, "predict_proba"):
+            P = self._fitted.predict_proba(self.F)
+            scores[:, known] = np.log(np.maximum(P, np.finfo(np.float64).tiny))
+            return scores
+        if not hasattr(self._fitted, "decision_function"):
+            raise ValueError(
+                f"refine needs the confidence of predictions, and {type(self._fitted).__name__} "
+                "has neither predict_proba nor decision_function."
+            )
+        values = np.asarray(self._fitted.decision_function(self.F))
+        scores[:, known] = values if values.ndim == 2 else np.stack([-values, values], 1)
+        return scores
+
+    @property
+    def fitted(self) -> Any:
+        """The fitted copy."""
+        return self._fitted
+
+
+class MeansHead(Head):
+    """Domain-specific class means; pseudo-labels give the target means of its own."""
+
+    def __init__(self, F: Matrix, classes: Vector, domain: Index):
+        super().__init__(F, classes)
+        self._domain = domain
+
+    def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
+        """Means of the rows; they have no weights."""
+        sums = accumulate(self.F[rows], self.classes, codes, self._domain[rows], grams=False)
+        self._fitted = class_means(sums)
+        return self._fitted.log_scores(self.F)
+
+    @property
+    def fitted(self) -> DSCM:
+        """The fitted class means."""
+        return self._fitted
+
+
+class NearestRow(KNeighborsClassifier):
+    """The class of the nearest row.
+
+    Attributes
+    ----------
+    rows_, labels_ : arrays of shape (n_rows, n_features) and (n_rows,)
+        What it was fitted on.
+    """
+
+    def fit(self, X: Matrix, y: Vector) -> NearestRow:
+        """Keep the rows."""
+        self.rows_, self.labels_ = X, y
+        super().fit(X, y)
+        return self
+
+
+class NearestHead(Head):
+    """The nearest labelled row; sure where the nearest row of another class is far."""
+
+    def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
+        """Minus the distance to the nearest row of every class."""
+        self._last = rows, codes
+        scores = np.full((len(self.F), len(self.classes)), -np.inf)
+        for c in np.unique(codes):
+            scores[:, c] = -pairwise_distances_argmin_min(self.F, self.F[rows[codes == c]])[1]
+        return scores
+
+    @property
+    def fitted(self) -> NearestRow:
+        """The nearest-neighbour classifier of the last rows."""
+        rows, codes = self._last
+        return NearestRow(n_neighbors=1).fit(self.F[rows], self.classes[codes])
+
+
+def class_scores(fitted: Any, F: Matrix) -> NDArray[np.float64]:
+    """Scores of features by a fitted classifier, one column per class."""
+    if isinstance(fitted, GaussianRidge):
+        return fitted.scores(F)
+    if isinstance(fitted, DSCM):
+        return fitted.log_scores(F)
+    if hasattr(fitted, "decision_function"):
+        values = np.asarray(fitted.decision_function(F), dtype=np.float64)
+        return np.asarray(values if values.ndim == 2 else np.stack([-values, values], 1))
+    return np.asarray(fitted.predict_proba(F), dtype=np.float64)

@@ -1,0 +1,199 @@
+"""Parquet files, through pyarrow: the one place that finds, opens and reads them.
+
+Batches come from `ParquetFile`, which decodes pages as they are needed; `pyarrow.dataset` decodes
+whole row groups, and a file may be one row group. Checksums of pages are checked where there are
+any, and declared sizes before memory is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from marda.io.table import InputError, Table, first_repeated
+
+__all__ = [
+    "Unreadable",
+    "check_groups",
+    "is_number",
+    "open_parquet",
+    "parquet_batches",
+    "parquet_files",
+    "parquet_footer",
+    "pyarrow",
+    "reading_parquet",
+    "record_batches",
+]
+
+BATCH_ROWS = 65_536
+SMALL_FILE = 2**26
+
+
+class MissingPyarrow(InputError, ImportError):
+    """pyarrow is not installed."""
+
+
+class Unreadable(InputError):
+    """A file that is not a whole Parquet file; `why` says it without the file's name."""
+
+    def __init__(self, path: Path, why: str):
+        super().__init__(f"{path} cannot be read as Parquet: {why}")
+        self.why = why
+
+
+def pyarrow(path: Any) -> Any:
+    """The module, or an error that says how to get it."""
+    try:
+        import_module("pyarrow.parquet")
+        return import_module("pyarrow")  # without types, so not by a plain import
+    except ImportError:
+        raise MissingPyarrow(
+            f"{path}: Parquet needs pyarrow: run pip install 'marda[parquet]', or use CSV."
+        ) from None
+
+
+def parquet_files(path: Path) -> list[Path]:
+    """The file itself, or the Parquet files under a folder in the order of their names."""
+    if not path.is_dir():
+        return [path]
+    files = sorted(p for p in path.rglob("*.parquet") if p.is_file())
+    if not files:
+        raise InputError(f"{path} is a folder without *.parquet files: give a file.")
+    return files
+
+
+def parquet_footer(path: Path) -> tuple[int, list[str]]:
+    """Rows and names of the columns of a file, or of all files of a folder and of its first."""
+    n_rows = 0
+    names: list[str] = []
+    for file in parquet_files(path):
+        with reading_parquet(file):
+            metadata = pyarrow(file).parquet.read_metadata(file)
+            names = names or metadata.schema.to_arrow_schema().names
+            n_rows += metadata.num_rows
+    return n_rows, names
+
+
+@contextmanager
+def reading_parquet(path: Path) -> Iterator[None]:
+    """Whatever pyarrow says of damaged bytes, as one sentence that names the file."""
+    arrow = pyarrow(path)
+    try:
+        yield
+    except (InputError, FileNotFoundError, PermissionError):
+        raise
+    except (OSError, ValueError, arrow.ArrowException, OverflowError, UnicodeError) as error:
+        why = " ".join(str(error).split())[:120] or type(error).__name__
+        raise Unreadable(path, why) from None
+
+
+def open_parquet(path: Path) -> Any:
+    """A `ParquetFile` whose declared sizes are possible; pages with a checksum will be checked."""
+    with reading_parquet(path):
+        # With pre_buffer, whole row groups pile up in memory.
+        file = pyarrow(path).parquet.ParquetFile(
+            path, pre_buffer=False, buffer_size=_read_ahead(path), page_checksum_verification=True
+        )
+        try:
+            twice = first_repeated(file.schema_arrow.names)
+            if twice is not None:
+                raise InputError(f"{path} has two columns {twice!r}: rename one.")
+            check_groups(path, file.metadata)
+        except BaseException:
+            file.close()
+            raise
+    return file
+
+
+def _read_ahead(path: Path) -> int:
+    """Bytes that pyarrow reads ahead of a column; 0: a row group at a time.
+
+    Pages of large files are read as they are needed, a little ahead, since a wide file has a buffer
+    per column. But there pyarrow fills whatever length a damaged page declares, up to 2 GiB, before
+    it looks at the bytes; of small files it takes no more than there is.
+    """
+    return 0 if path.stat().st_size <= SMALL_FILE else 2**16
+
+
+def check_groups(path: Path, metadata: Any) -> None:
+    """Refuse row counts that contradict each other."""
+    # Nothing of single columns: pyarrow ends the process over some damage there.
+    counts = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
+    if min(counts, default=0) < 0 or sum(counts) != metadata.num_rows:
+        raise Unreadable(
+            path, f"it declares {metadata.num_rows} rows and its row groups {sum(counts)}."
+        )
+
+
+def record_batches(
+    path: Path,
+    file: Any,
+    rows: int,
+    columns: list[str],
+    *,
+    group: int | None = None,
+    threads: bool = False,
+) -> Iterator[Any]:
+    """Batches of an open file, or of one row group of it; as many rows as it declares."""
+    metadata = file.metadata
+    groups = None if group is None else [group]
+    wanted = metadata.num_rows if group is None else metadata.row_group(group).num_rows
+    done = 0
+    for batch in file.iter_batches(rows, row_groups=groups, columns=columns, use_threads=threads):
+        done += batch.num_rows
+        yield batch
+    if columns and done != wanted:
+        raise Unreadable(path, f"it declares {wanted} rows and holds {done}.")
+
+
+def parquet_batches(path: Path, rows: int, columns: Collection[str] | None) -> Iterator[Table]:
+    """Rows of a Parquet file; only the wanted columns are read."""
+    wanted = None if columns is None else set(columns)
+    arrow = pyarrow(path)
+    with reading_parquet(path), open_parquet(path) as file:
+        kept = [name for name in file.schema_arrow.names if wanted is None or name in wanted]
+        some = False
+        for batch in record_batches(path, file, min(rows, BATCH_ROWS), kept):
+            yield _table(arrow, path, batch)
+            some = True
+        if not some:
+            yield _table(arrow, path, file.schema_arrow.empty_table().select(kept))
+
+
+def is_number(kind: Any) -> bool:
+    """Whether a column of this type can be a feature."""
+    types = import_module("pyarrow.types")
+    return bool(types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind))
+
+
+def _table(pa: Any, path: Path, batch: Any) -> Table:
+    columns, refused = {}, {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        kind = values.type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+            values = values.dictionary_decode()
+        if pa.types.is_null(kind):
+            columns[name] = np.full(len(values), np.nan)
+        elif pa.types.is_integer(kind) and not values.null_count:
+            columns[name] = values.to_numpy(zero_copy_only=False)
+        elif (
+            pa.types.is_integer(kind)
+            or pa.types.is_floating(kind)
+            or pa.types.is_boolean(kind)
+            or pa.types.is_decimal(kind)
+        ):
+            columns[name] = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            # An empty field is missing in CSV, and so it is here.
+            texts = [text or None for text in values.to_pylist()]
+            columns[name] = np.array(texts, dtype=object)
+        else:
+            refused[name] = str(kind)
+    return Table(str(path), batch.num_rows, columns, refused=refused)

@@ -1,0 +1,368 @@
+"""What becomes of a column: features (numbers, categories, words, a matrix) or labels.
+
+Steps are frozen, and JSON both ways. Steps of a model file are checked field by field, since anyone
+can write a file.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from marda.io.table import InputError, Table, as_numbers, as_texts, is_missing
+
+__all__ = [
+    "Category",
+    "Matrix",
+    "MissingValues",
+    "Number",
+    "Step",
+    "Words",
+    "check_classes",
+    "read_labels",
+    "step_from_json",
+]
+
+#: From so many numbers on, labels look like a quantity if most of them are rare.
+MANY_VALUES = 20
+RARE = 2
+
+
+@dataclass(frozen=True)
+class Step(ABC):
+    """Turns a column of a table into features."""
+
+    kind: ClassVar[str]
+    sparse: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """Columns that it reads."""
+
+    @property
+    @abstractmethod
+    def features(self) -> list[str]:
+        """Names of the features that it gives."""
+
+    @property
+    def size(self) -> int:
+        """How many they are."""
+        return len(self.features)
+
+    @abstractmethod
+    def transform(self, table: Table) -> Any:
+        """Features of rows, (n_rows, n_features)."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Fields and kind."""
+        return {"kind": self.kind, **asdict(self)}
+
+
+class MissingValues(InputError):
+    """Values that are not there, in one column; `Preprocessing` names all columns at once."""
+
+    def __init__(self, name: str, count: int):
+        super().__init__(name)
+        self.what = f"{name!r} ({'1 row' if count == 1 else f'{count} rows'})"
+
+
+class _OneColumn(Step):
+    """Reads one column; `fill` stands for its missing values, None refuses them."""
+
+    name: str
+    fill: Any
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.name,)
+
+    def _filled(self, values: NDArray[Any], gone: NDArray[np.bool_]) -> NDArray[Any]:
+        if not gone.any():
+            return values
+        if self.fill is None:
+            raise MissingValues(self.name, int(gone.sum()))
+        return np.where(gone, self.fill, values)
+
+    def _texts(self, table: Table) -> NDArray[Any]:
+        values = as_texts(table[self.name])
+        return self._filled(values, is_missing(values))
+
+
+@dataclass(frozen=True)
+class Number(_OneColumn):
+    """(x − center) / scale."""
+
+    name: str
+    fill: float | None = None
+    center: float = 0.0
+    scale: float = 1.0
+    kind: ClassVar[str] = "number"
+
+    @property
+    def features(self) -> list[str]:
+        """Its name."""
+        return [self.name]
+
+    def transform(self, table: Table) -> NDArray[np.float64]:
+        """One feature."""
+        values = as_numbers(table[self.name])
+        if values is None:
+            bad = _first_word(table[self.name])
+            raise InputError(f"{table.path}: column {self.name!r} must hold numbers, got {bad!r}.")
+        values = self._filled(values, np.isnan(values))
+        if not np.isfinite(values).all():
+            raise InputError(f"{table.path}: column {self.name!r} holds infinity.")
+        return ((values - self.center) / self.scale)[:, None]
+
+
+@dataclass(frozen=True)
+class Category(_OneColumn):
+    """One feature per category; a category that fit did not see gives zeros."""
+
+    name: str
+    categories: tuple[str, ...]
+    fill: str | None = None
+    kind: ClassVar[str] = "category"
+
+    @property
+    def features(self) -> list[str]:
+        """Column and category."""
+        return [f"{self.name}={c}" for c in self.categories]
+
+    def transform(self, table: Table) -> NDArray[np.float64]:
+        """Zeros and ones."""
+        values = self._texts(table)
+        place = {c: k for k, c in enumerate(self.categories)}
+        codes = np.array([place.get(v, -1) for v in values.tolist()], dtype=np.int64)
+        out = np.zeros((len(codes), len(self.categories)))
+        known = np.flatnonzero(codes >= 0)
+        out[known, codes[known]] = 1.0
+        return out
+
+
+@dataclass(frozen=True)
+class Words(_OneColumn):
+    """tf-idf of the words that fit saw; rows have length 1."""
+
+    name: str
+    words: tuple[str, ...]
+    idf: tuple[float, ...]
+    fill: str | None = None
+    kind: ClassVar[str] = "text"
+    sparse: ClassVar[bool] = True
+
+    @property
+    def features(self) -> list[str]:
+        """Column and word."""
+        return [f"{self.name}:{w}" for w in self.words]
+
+    @cached_property
+    def _vectorizer(self) -> Any:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        vectorizer = TfidfVectorizer(vocabulary={w: k for k, w in enumerate(self.words)})
+        vectorizer.idf_ = np.array(self.idf)
+        return vectorizer
+
+    def transform(self, table: Table) -> sp.csr_array:
+        """One feature per word."""
+        values = self._texts(table)
+        return sp.csr_array(self._vectorizer.transform(values.tolist()))
+
+
+@dataclass(frozen=True)
+class Matrix(Step):
+    """The matrix of a file; `fill`, `center` and `scale` hold a number per feature, or nothing."""
+
+    width: int
+    names: tuple[str, ...] = ()
+    is_sparse: bool = False
+    fill: tuple[float, ...] = ()
+    center: tuple[float, ...] = ()
+    scale: tuple[float, ...] = ()
+    kind: ClassVar[str] = "matrix"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """None: it is not a column."""
+        return ()
+
+    @property
+    def features(self) -> list[str]:
+        """Names, or numbers from 0."""
+        return list(self.names) or [f"x{k}" for k in range(self.width)]
+
+    @property
+    def size(self) -> int:
+        """The width: a file's word for it must not make a list of names."""
+        return self.width
+
+    def transform(self, table: Table) -> Any:
+        """The matrix, with the features of the fit."""
+        block = table.block
+        if block is None:
+            raise InputError(
+                f"{table.path} holds columns, but the model wants a matrix of {self.width} "
+                "features: give npz, mat or svmlight."
+            )
+        block = self.ordered(table, block)
+        values = block.data if sp.issparse(block) else block
+        gone = np.isnan(values)
+        if gone.any():
+            if not self.fill or sp.issparse(block):
+                raise MissingValues("X", int(gone.any(-1).sum()))
+            block = np.where(gone, np.array(self.fill), block)
+        if np.isinf(values).any():
+            raise InputError(f"{table.path}: the matrix of features holds infinity.")
+        if self.center:
+            block = block - np.array(self.center)
+        if self.scale and sp.issparse(block):
+            return sp.csr_array(block.multiply(1 / np.array(self.scale)))
+        return block / np.array(self.scale) if self.scale else block
+
+    def ordered(self, table: Table, block: Any) -> Any:
+        """Features by name if there are names, else by place."""
+        if self.names and table.block_names:
+            place = {name: k for k, name in enumerate(table.block_names)}
+            lost = next((name for name in self.names if name not in place), None)
+            if lost is not None:
+                raise InputError(f"{table.path} has no feature {lost!r}, which the model wants.")
+            return block[:, [place[name] for name in self.names]]
+        have = block.shape[1]
+        if sp.issparse(block) and have < self.width:
+            # svmlight does not say how many features there are: those that are not named are 0
+            block.resize((block.shape[0], self.width))
+            return block
+        if sp.issparse(block) and self.is_sparse and have > self.width:
+            return block[:, : self.width]  # features that no row of the fit had
+        if have != self.width:
+            raise InputError(f"{table.path} has {have} features, but the model wants {self.width}.")
+        return block
+
+
+def _first_word(values: NDArray[Any]) -> str:
+    """The first value that is not a number."""
+    for value in values:
+        if as_numbers(np.array([value], dtype=object)) is None:
+            return str(value)[:30]
+    return ""
+
+
+# Steps of a model file ---------------------------------------------------------------------------
+
+KINDS: dict[str, type[Any]] = {c.kind: c for c in (Number, Category, Words, Matrix)}
+
+
+def step_from_json(state: dict[str, Any]) -> Step:
+    """The step that `to_json` described; anything else raises TypeError, ValueError or KeyError."""
+    fields = {k: tuple(v) if isinstance(v, list) else v for k, v in state.items() if k != "kind"}
+    step = KINDS[state["kind"]](**fields)
+    if isinstance(step, Matrix):
+        good = type(step.width) is int and step.width >= 0 and isinstance(step.is_sparse, bool)
+        good = good and _texts(step.names) and len(step.names) in (0, step.width)
+        for numbers in (step.fill, step.center, step.scale):
+            good = good and _numbers(numbers) and len(numbers) in (0, step.width)
+        good = good and 0 not in step.scale
+    elif isinstance(step, Number):
+        fill = () if step.fill is None else (step.fill,)
+        good = isinstance(step.name, str) and _numbers((*fill, step.center, step.scale))
+        good = good and step.scale != 0
+    else:
+        good = isinstance(step.name, str) and (step.fill is None or isinstance(step.fill, str))
+        values = step.categories if isinstance(step, Category) else step.words
+        good = good and _texts(values) and len(set(values)) == len(values)
+        if isinstance(step, Words):
+            good = good and _numbers(step.idf) and len(step.idf) == len(step.words)
+    if not good:
+        raise ValueError("a column is described wrongly")
+    found: Step = step
+    return found
+
+
+def _texts(values: Any) -> bool:
+    return isinstance(values, tuple) and all(isinstance(v, str) for v in values)
+
+
+def _numbers(values: Any) -> bool:
+    return isinstance(values, tuple) and all(
+        type(v) in (int, float) and math.isfinite(v) for v in values
+    )
+
+
+# Labels ------------------------------------------------------------------------------------------
+
+
+def read_labels(
+    source: Table, target: Table, label: str, *, rows: Sequence[int] | None = None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Source labels, and target labels with NaN or None where there is none.
+
+    Both are whole numbers if all labels are; else numbers, else text. A target without the column
+    has no labels. In svmlight files, where every row must have a label, 0 in the target means none
+    if 0 is not a label of the source. `rows` says how many rows of a file each row of the source
+    stands for; None: one.
+    """
+    ys = source[label]
+    given = target.columns.get(label)
+    if label in target.refused:
+        target[label]  # raises
+    empty: NDArray[Any] = np.full(target.n_rows, None, dtype=object)
+    yt = empty if given is None else given
+    source_numbers, target_numbers = as_numbers(ys), as_numbers(yt)
+    if source_numbers is not None and target_numbers is not None:
+        ys, yt = source_numbers, target_numbers
+        if source.block is not None and target.block is not None and not (ys == 0).any():
+            yt[yt == 0] = np.nan
+    else:
+        ys, yt = as_texts(ys), as_texts(yt)
+    gone = np.flatnonzero(is_missing(ys))
+    if len(gone):
+        lost = "1 source row has" if len(gone) == 1 else f"{len(gone)} source rows have"
+        path, row = source.place(int(gone[0]))
+        raise InputError(
+            f"{path}: {lost} no label in column {label!r} (the first: row {row + 1}): fill them or "
+            "leave the rows out; only target rows may be empty."
+        )
+    if len(set(ys.tolist())) < 2:
+        raise InputError(
+            f"{source.path}: column {label!r} has one class only, {ys[0]!r}: 2 are needed."
+        )
+    if ys.dtype.kind == "f":
+        if not np.all(np.mod(ys, 1) == 0):
+            raise InputError(
+                f"{source.path}: column {label!r} holds fractions such as "
+                f"{ys[np.mod(ys, 1) != 0][0]:g}: labels must be classes."
+            )
+        ys = ys.astype(np.int64)
+        found = np.unique(ys, return_inverse=True)[1].ravel()
+        counts = np.bincount(found, weights=rows).astype(np.int64)
+        check_classes(source.path, label, counts)
+    unknown = [v for v in set(yt[~is_missing(yt)].tolist()) if v not in set(ys.tolist())]
+    if unknown:
+        shown = f"{unknown[0]:g}" if isinstance(unknown[0], float) else repr(unknown[0])
+        raise InputError(
+            f"{target.path}: label {shown} in column {label!r} is no class of the source: correct "
+            "it, or leave it empty."
+        )
+    return ys, yt
+
+
+def check_classes(path: str, label: str, counts: NDArray[np.int64]) -> None:
+    """Refuse numbers that are quantities rather than classes: most of many have a row or two."""
+    few = int((counts <= RARE).sum())
+    if len(counts) >= MANY_VALUES and few > len(counts) / 2:
+        raise InputError(
+            f"{path}: column {label!r} holds {len(counts)} different numbers in {counts.sum()} "
+            f"rows, {few} of them in one or two rows, as a quantity does (a regression): marda "
+            "predicts classes; cut it into a few ranges, or write classes as words."
+        )

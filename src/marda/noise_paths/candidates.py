@@ -1,0 +1,359 @@
+"""Ridge scores of many `MDAClassifier` candidates that share what they can.
+
+S1, S1M and S1D come from few factorisations per noise level: in the eigenbasis of the noise path,
+or with fewer rows than features in the space of the rows. Every answer is tried on its equations
+(`Sample.residuals`); a candidate whose answer is not right to six digits is fitted on its own, by
+the routes and checks of any fit: it is right then, or refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from marda._linalg import InaccurateError, SingularError
+from marda._memory import available_memory, format_bytes
+from marda._validation import UNLABELED, Labels, check_number
+from marda.estimators import MDAClassifier
+from marda.moments import Moments, accumulate
+from marda.noise import Dropout
+from marda.noise_paths.eigenbasis import EigenBasis
+from marda.noise_paths.levels import FACTORS, Found, Point, Sample
+from marda.noise_paths.row_space import RowSpace
+from marda.operators.cost import Workload, routes
+from marda.operators.linear import DenseGram, Gram, RowGram
+from marda.operators.rows import Rows
+from marda.problem import Problem, Settings
+from marda.solve import LIMIT, solve
+from marda.terms import parse_method
+
+__all__ = ["SHARED", "PathCandidates", "on_path", "path_bytes"]
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+DEFAULTS = MDAClassifier().get_params(deep=False)
+PLAIN = ("BL", "MCF")  # W = I: nothing to share
+METHODS = (*PLAIN, "S1", "S1M", "S1D")
+SCALINGS = ("balanced", "paper", "relative")
+#: Parameters that all candidates of one `PathCandidates` have in common.
+SHARED = ("class_weight", "fit_intercept", "ridge_domain", "scaling")
+BLOCK_BYTES = 64 * 2**20
+MATRICES = 18  # of size r×r at once, the workspace of the eigendecomposition included
+#: What residuals and errors may be; above it a candidate is fitted on its own.
+RESIDUAL = 1e-8
+GROWTH = 30.0  # how much larger a residual may be than what a series has left out of the scores
+EPS = float(np.finfo(float).eps)
+
+
+def on_path(params: Mapping[str, Any]) -> bool:
+    """Whether `PathCandidates` can score a candidate.
+
+    Parameters
+    ----------
+    params : mapping
+        Parameters of `MDAClassifier`; those left out have their defaults.
+
+    Returns
+    -------
+    bool
+        True for BL, MCF, S1, S1M and S1D with one layer, the ridge classifier, one dropout
+        probability and nothing that candidates could not share.
+    """
+    full = {**DEFAULTS, **params}
+    noise = full["noise"]
+    return (
+        full["method"] in METHODS
+        and isinstance(full["classifier"], str)
+        and full["classifier"] == "ridge"
+        and full["n_layers"] == 1
+        and full["solver"] == "auto"
+        and not any(full.get(name) for name in ("refine", "center", "normalize", "n_pivots"))
+        and isinstance(noise, int | float | np.number)
+        and full["scaling"] in SCALINGS
+        and (full["method"] != "S1M" or full["marginalization"] == "exact")
+    )
+
+
+def path_bytes(n_rows: int, n_features: int) -> int:
+    """Memory that `PathCandidates` takes beyond the rows, about."""
+    return MATRICES * 8 * min(n_rows, n_features) ** 2
+
+
+class PathCandidates:
+    """Scores of candidates that share rows, class weights, intercept, α and scaling.
+
+    Scores are those of `MDAClassifier` with the same parameters.
+
+    Parameters
+    ----------
+    X : array or CSR array of shape (n_rows, n_features), float32 or float64
+        Rows of all domains, checked.
+    labels : Labels
+        Classes, and the code of every row's class.
+    domain : array of int of shape (n_rows,)
+        At least 0 for a source, below 0 for a target.
+    class_weight, fit_intercept, ridge_domain, scaling
+        As in `MDAClassifier`, for all candidates.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        labels: Labels,
+        domain: NDArray[np.int64],
+        *,
+        class_weight: Any = None,
+        fit_intercept: bool = True,
+        ridge_domain: float = 1.0,
+        scaling: str = "balanced",
+    ):
+        if scaling not in SCALINGS:
+            raise ValueError(f"scaling must be one of {SCALINGS}, got {scaling!r}.")
+        self.shared = {
+            "class_weight": class_weight,
+            "fit_intercept": bool(fit_intercept),
+            "ridge_domain": check_number("ridge_domain", ridge_domain),
+            "scaling": scaling,
+        }
+        needed = path_bytes(*X.shape)
+        if needed > available_memory():
+            raise ValueError(
+                f"candidates of {X.shape[0]} rows × {X.shape[1]} features together take about "
+                f"{format_bytes(needed)}, and {format_bytes(available_memory())} are free: fit the "
+                "candidates one by one, or use fewer rows or features."
+            )
+        self._X, self._labels, self._domain = X, labels, domain
+        self._moments: dict[bool, Moments] = {}
+
+    def _sums(self, grams: bool) -> Moments:
+        """Moments of all rows."""
+        if grams not in self._moments:
+            codes, domain = self._labels.codes, self._domain
+            self._moments[grams] = accumulate(
+                self._X, self._labels.classes, codes, domain, grams=grams
+            )
+        return self._moments[grams]
+
+    @cached_property
+    def _engine(self) -> EigenBasis | RowSpace:
+        """Where candidates are solved together."""
+        X, codes, bias = self._X, self._labels.codes, self.shared["fit_intercept"]
+        thin = X.shape[0] < X.shape[1]
+        moments = self._sums(not thin)
+        weights = moments.class_weights(self.shared["class_weight"])
+        n, total, _ = moments.about(moments.shift)
+        n_l, total_l, _ = moments.about(moments.shift, moments.group_weights(weights))
+        center = moments.shift + total / n if bias else np.zeros(X.shape[1])
+        center_l = moments.shift + total_l / n_l if bias else center
+        index = np.flatnonzero(codes != UNLABELED)
+        row_weights = weights[codes[index]]
+        if not sp.issparse(X) and thin:
+            rows = Rows(X.astype(np.float64) - center)
+            labelled = Rows(rows.X[index], center_l - center)
+        else:
+            rows, labelled = Rows(X, center), Rows(X[index], center_l)
+        gram, gram_l = RowGram(rows), RowGram(labelled, row_weights)
+
+        def sample_of(S: Gram, S_l: Gram) -> Sample:
+            alpha, scaling = self.shared["ridge_domain"], self.shared["scaling"]
+            return Sample(moments, weights, S, S_l, center, center_l, bias, alpha, scaling)
+
+        if thin:
+            sample = sample_of(gram, gram_l)
+            groups = moments.row_groups(self._domain, codes)
+            return RowSpace(sample, rows, index, row_weights, groups)
+        plain = np.all(weights == 1)  # else moments would need a Gram per class
+        S_l = moments.scatter(center_l, weights) if plain else gram_l.dense()
+        return EigenBasis(sample_of(DenseGram(moments.scatter(center)), DenseGram(S_l)))
+
+    # Asking -----------------------------------------------------------------------------------
+
+    def scores(
+        self, candidates: Sequence[Mapping[str, Any]], rows: Any = slice(None)
+    ) -> Iterator[Matrix]:
+        """Ridge scores of every candidate on some of the rows, in the order given.
+
+        Parameters
+        ----------
+        candidates : sequence of mappings
+            Parameters of `MDAClassifier`; those left out have their defaults.
+        rows : slice or index, default=all
+            Which of the rows.
+
+        Yields
+        ------
+        scores : array of shape (n_rows, n_classes)
+
+        Raises
+        ------
+        SingularError, InaccurateError
+            If a candidate's equations cannot be solved to six digits.
+        """
+        found = self._solve(candidates)
+        taken = Rows(self._X[rows])
+        n_classes = len(self._labels.classes)
+        step = max(1, BLOCK_BYTES // (8 * n_classes * max(1, taken.shape[0])))
+        for start in range(0, len(found), step):
+            block = found[start : start + step]
+            # One product for all: thin ones would be bound by memory.
+            together = taken.dot(np.hstack([coef for coef, _ in block]))
+            parts = np.split(together, len(block), axis=1)
+            for part, (_, intercept) in zip(parts, block, strict=True):
+                yield part + intercept
+
+    def coefs(self, candidates: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Matrix, Vector]]:
+        """Weights of features and intercept of every candidate: scores = X coef + intercept.
+
+        Parameters
+        ----------
+        candidates : sequence of mappings
+            As in `scores`.
+
+        Yields
+        ------
+        coef : array of shape (n_features, n_classes)
+        intercept : array of shape (n_classes,)
+        """
+        yield from self._solve(candidates)
+
+    def _parse(self, params: Mapping[str, Any]) -> tuple[str, float, float, float, float]:
+        """Method, noise, ω, δ and γ of a candidate, checked."""
+        if not on_path(params):
+            raise ValueError(
+                f"the candidate {dict(params)!r} is not on the noise path: fit an MDAClassifier."
+            )
+        for name in SHARED:
+            if name in params and params[name] != self.shared[name]:
+                raise ValueError(
+                    f"all candidates share {name}={self.shared[name]!r}, got {params[name]!r}: "
+                    "make other PathCandidates for it."
+                )
+        full = {**DEFAULTS, **params}
+        method, noise = full["method"], float(full["noise"])
+        Dropout(noise)  # checks the range
+        return (
+            method,
+            0.0 if method == "BL" else noise,
+            check_number("ridge", full["ridge"]),
+            check_number("ridge_class", full["ridge_class"]),
+            check_number("domain_loss_weight", full["domain_loss_weight"]),
+        )
+
+    # Solving ----------------------------------------------------------------------------------
+
+    def _solve(self, candidates: Sequence[Mapping[str, Any]]) -> list[tuple[Matrix, Vector]]:
+        """Together where that is right, each on its own where it is not."""
+        given = [self._parse(params) for params in candidates]
+        together = self._together({one for one in given if one[0] not in PLAIN})
+        own = {one: self._own(*one) for one in given if one not in together}
+        return [(together | own)[one] for one in given]
+
+    def _together(self, given: set[Any]) -> dict[Any, tuple[Matrix, Vector]]:
+        """Weights of features and intercepts of the candidates that are right."""
+        found: dict[Any, tuple[Matrix, Vector]] = {}
+        if not given:
+            return found
+        try:
+            sample = self._engine.sample
+        except SingularError:
+            return found
+        points: dict[Point, list[Any]] = {}
+        for one in given:
+            points.setdefault(sample.point(*one), []).append(one)
+        deltas = sorted({point.ridge_class for point in points})
+        blocks = {delta: k // FACTORS for k, delta in enumerate(deltas)}
+
+        def level(point: Point) -> tuple[Any, ...]:
+            """Candidates of a level share most, and are solved together."""
+            return *point.level, blocks[point.ridge_class]
+
+        for _, group in groupby(sorted(points, key=lambda p: (level(p), p)), level):
+            alike = list(group)
+            for point, answer in zip(alike, self._answers(alike), strict=True):
+                if self._right(answer):
+                    q, coef = 1 - point.noise, sample.all_classes(answer.coef)
+                    intercept = sample.wanted - q * sample.labelled_center @ coef
+                    found |= dict.fromkeys(points[point], (coef, intercept))
+        return found
+
+    def _answers(self, alike: Sequence[Point]) -> list[Found]:
+        """Of candidates of a level, sorted.
+
+        Where a matrix is singular they are tried again by their maps, and what is singular then is
+        left to an own fit, which says it better.
+        """
+        groups = [list(group) for _, group in groupby(alike, lambda point: point.map)]
+        try:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                return self._engine.coefs(groups)
+        except (SingularError, np.linalg.LinAlgError):
+            if len(groups) > 1:
+                return [found for group in groups for found in self._answers(group)]
+            return [Found(np.zeros((0, 0)), np.inf, np.inf, np.inf)] * len(alike)
+
+    def _right(self, found: Found) -> bool:
+        far = self._engine.sample.far
+        error = max(found.left_out, EPS * found.condition)
+        residual = found.residual <= RESIDUAL + GROWTH * found.left_out
+        return bool(residual and far * error <= LIMIT and np.isfinite(found.coef).all())
+
+    def _own(
+        self, method: str, noise: float, ridge: float, ridge_class: float, weight: float
+    ) -> tuple[Matrix, Vector]:
+        """Weights of features and intercept by the first route that is right."""
+        settings = Settings(
+            noise=Dropout(noise),
+            ridge=ridge,
+            ridge_class=ridge_class,
+            ridge_domain=self.shared["ridge_domain"],
+            domain_loss_weight=weight,
+            scaling=self.shared["scaling"],
+            fit_intercept=self.shared["fit_intercept"],
+        )
+        model = parse_method(method)
+        solvers = self._routes(method, ridge, ridge_class)
+        for solver in solvers:
+            try:
+                solution = solve(self._problem(solver, settings), model, predictor=True)
+                solution.check()
+                coef, intercept = solution.coef()
+                return coef.T, intercept
+            except (SingularError, InaccurateError):
+                if solver == solvers[-1]:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _routes(self, method: str, ridge: float, ridge_class: float) -> list[str]:
+        """Those of a fit of its own, the least work first."""
+        X = self._X
+        work = Workload(
+            n_rows=X.shape[0],
+            n_labelled=int((self._labels.codes != UNLABELED).sum()),
+            n_features=X.shape[1],
+            n_outputs=X.shape[1],
+            n_classes=len(self._labels.classes),
+            n_stored=X.nnz if sp.issparse(X) else X.size,
+            itemsize=X.dtype.itemsize,
+            sparse=sp.issparse(X),
+            domain=method == "S1D",
+            plain=method in PLAIN,
+        )
+        dual = ridge_class > 0 and (method in PLAIN or ridge > 0)
+        return [solver for solver, _ in routes(work, dual=dual)]
+
+    def _problem(self, solver: str, settings: Settings) -> Problem:
+        primal = solver == "primal"
+        moments = self._sums(primal)
+        weights = moments.class_weights(self.shared["class_weight"])
+        if primal and np.all(weights == 1):  # Grams say it all
+            return Problem(moments, settings, solver, weights)
+        codes = self._labels.codes
+        order = np.argsort(codes == UNLABELED, kind="stable")
+        groups = moments.row_groups(self._domain[order], codes[order])
+        return Problem(moments, settings, solver, weights, X=self._X[order], row_groups=groups)

@@ -1,0 +1,347 @@
+"""Candidates on fewer rows than features, in n×n matrices (math.md §6, §11).
+
+One noise level p has, with all diagonals of G in N and with K = X N⁻¹Xᵀ,
+
+    W₀ = N⁻¹XᵀF X,   F = q(q²K + I)⁻¹,   W = W₀ + Δ cᵀX,
+
+where the few columns of Δ and c are those of a domain term. A predictor is Z = Xᵀa with the weights
+WZ = Ψu on features, for u = XXᵀa and Ψ = N⁻¹XᵀF + Δcᵀ, and
+
+    (ΨᵀQ_lΨ XXᵀ + δI) a = ΨᵀT.
+
+All terms of a level share the LU factors of (F X N⁻¹Q_lN⁻¹Xᵀ F) XXᵀ + δI. What noise leaves in the
+means of S1M changes N a little: its answer is a series that begins with the answer for S1's N.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.linalg import lapack, lu_factor, lu_solve
+
+from marda._linalg import SingularError, add_gram, mirror_lower
+from marda.noise_paths.levels import FACTORS, Found, Point, Sample, Trial
+from marda.operators.linear import CholeskyFactor
+from marda.operators.rows import Rows
+
+__all__ = ["RowSpace"]
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+TINY = float(np.finfo(float).tiny)
+NEAR = 0.1  # how much S1M may change N for a series to pay
+SETTLED, STEPS = 2e-8, 8  # what a series may leave out, and how many terms it may have
+
+
+class _Term(NamedTuple):
+    """Δ cᵀX, what a domain term adds to W₀."""
+
+    delta: Matrix
+    c: Matrix
+    E: Matrix  # S1M's directions: Δ is then a part of V₀
+    residual: float  # of Δ's own equation
+
+
+class _Domain(NamedTuple):
+    """U = Xᵀc of the domain predictor, one column per direction."""
+
+    U: Matrix
+    c: Matrix
+    strengths: Vector
+    push: Matrix
+    condition: float
+
+
+class RowSpace:
+    """Weights of features of candidates.
+
+    Parameters
+    ----------
+    sample : Sample
+        Sums of the rows.
+    rows : Rows
+        All rows about their mean.
+    index, weights : arrays of shape (n_labelled,)
+        Where the labelled rows are, and what they weigh.
+    groups : array of shape (n,)
+        The group of `sample.moments` of each row.
+    """
+
+    def __init__(
+        self,
+        sample: Sample,
+        rows: Rows,
+        index: NDArray[np.int64],
+        weights: Vector,
+        groups: NDArray[np.int64],
+    ):
+        self.sample, self.rows = sample, rows
+        self.index, self.weights, self.groups = index, weights, groups
+        self._levels: dict[tuple[float, float, float], _Level] = {}
+
+    @cached_property
+    def gram(self) -> Matrix:
+        """XXᵀ."""
+        return self.rows.kernel(np.ones(self.rows.shape[1]))
+
+    def rough_kernel(self, weights: Vector) -> Matrix:
+        """X diag(w) Xᵀ in single precision, for systems that are solved again for what is left."""
+        if sp.issparse(self.rows.X):
+            return self.rows.kernel(weights)
+        scaled = (self.rows.X * np.sqrt(weights)).astype(np.float32)
+        return np.asarray((scaled @ scaled.T).astype(np.float64, order="F"))
+
+    @cached_property
+    def domain(self) -> _Domain:
+        """The domain predictor."""
+        K = self.gram.copy(order="F")
+        K[np.diag_indices_from(K)] += self.sample.domain_ridge
+        factor = CholeskyFactor(K, "the domain predictor's matrix")
+        z = factor.solve(self.sample.targets.labels[self.groups])
+        E, strengths, push = self.sample.directions(z.T @ self.gram @ z)
+        c = z @ E
+        return _Domain(self.rows.tdot(c), c, strengths, push, factor.condition)
+
+    @cached_property
+    def differences(self) -> Matrix:
+        """Weights of rows whose sums are S1M's differences of means, a column each."""
+        return np.ascontiguousarray(self.sample.discrepancy.combinations[:, self.groups].T)
+
+    def level(self, point: Point) -> _Level:
+        """The level whose N is the candidate's, or near enough to it."""
+        plain = point._replace(method="S1", weight=0.0)
+        taken = plain
+        if point.method == "S1M":
+            N = self.sample.metric(plain)
+            if not (self.sample.metric(point) - N <= NEAR * N).all():
+                taken = point
+        key = *taken.level, taken.weight
+        if key not in self._levels:  # candidates come in order: S1's and one more are enough
+            kept = {k: made for k, made in self._levels.items() if k == (*plain.level, 0.0)}
+            self._levels = {**kept, key: _Level(self, taken.noise, self.sample.metric(taken))}
+        return self._levels[key]
+
+    def coefs(self, groups: Sequence[Sequence[Point]]) -> list[Found]:
+        """V of candidates of one level, in groups with one W, and how far off they may be."""
+        return [found for points in groups for found in self._of_one_map(points)]
+
+    def _of_one_map(self, points: Sequence[Point]) -> list[Found]:
+        level = self.level(points[0])
+        term = level.term(points[0])
+        a, V0, B, left_out = level.solve(points, term)
+        # S1D's Δ is no part of V₀
+        U = self.domain.U if points[0].method == "S1D" else np.zeros((len(V0), 0))
+        delta = term.delta if len(U.T) else U
+        V = V0
+        if len(U.T):
+            V = V0 + delta @ (term.c.T @ (self.gram @ a))
+        w, count = self.sample.probe, len(points)
+
+        def tried(A: Matrix) -> Matrix:
+            return np.asarray(A.reshape(len(A), count, len(w)) @ w)
+
+        wanted = (1 - level.p) * (self.sample.labels @ w)[:, None]
+        if B is None:
+            y = self.sample.Q_labelled(level.p, tried(V)) - wanted
+            B = level.inverse(y, term)
+        else:
+            B = tried(B)
+        right = level.right @ w[:, None] + term.c @ (term.delta.T @ wanted)
+        as_features = self.rows.tdot(np.hstack([tried(a), right]))
+        trial = Trial(
+            as_features[:, :-1], tried(V0), B, as_features[:, -1:], delta, U, term.residual
+        )
+        residuals = self.sample.residuals(points, trial)
+        condition = max(level.condition, self.domain.condition if len(U.T) else 0.0)
+        conditions = [max(condition, level.factor(point.ridge_class)[1]) for point in points]
+        return [
+            Found(coef, float(residual), left_out, worst)
+            for coef, residual, worst in zip(
+                np.split(V, count, axis=1), residuals, conditions, strict=True
+            )
+        ]
+
+
+class _Level:
+    """One noise and one N."""
+
+    def __init__(self, space: RowSpace, noise: float, metric: Vector):
+        self.space, self.p, self.q = space, noise, 1 - noise
+        self.metric = metric
+        sample, rows, q = space.sample, space.rows, self.q
+        if (metric[sample.squares > 0] <= 0).any():
+            raise SingularError("Q is singular: use noise or a ridge above 0.")
+        self.over = np.divide(1.0, metric, out=np.zeros_like(metric), where=metric > 0)
+        K = rows.kernel(self.over)
+        core = q * q * K
+        core[np.diag_indices_from(core)] += 1
+        factor = CholeskyFactor(core)
+        self.K, self.condition = K, factor.condition
+        self.F = q * factor.inverse()
+        # K F of labelled rows, about their mean where there is an intercept
+        hat = K[space.index] @ self.F
+        if sample.bias:
+            hat -= space.weights @ hat / space.weights.sum()
+        hat *= np.sqrt(space.weights)[:, None]
+        inner = np.zeros_like(self.F)
+        if noise:
+            psi = rows.kernel(sample.labelled_squares * self.over**2)
+            inner = (noise * q) * self.F @ psi @ self.F
+        inner = mirror_lower(add_gram(np.asfortranarray(inner), q * hat.T))
+        self.system = inner @ space.gram
+        self.right = self._through(q * sample.labels)
+        self._factors: dict[float, tuple[tuple[Matrix, Any], float]] = {}
+
+    def factor(self, ridge_class: float) -> tuple[tuple[Matrix, Any], float]:
+        """LU of what all terms share, and its condition."""
+        if ridge_class == 0:
+            raise SingularError("the class predictor is undetermined: use ridge_class above 0.")
+        if ridge_class not in self._factors:
+            M = self.system.copy(order="F")
+            M[np.diag_indices_from(M)] += ridge_class
+            size = float(np.abs(M).sum(0).max())
+            if len(self._factors) == FACTORS:
+                self._factors.pop(next(iter(self._factors)))
+            factor = lu_factor(M, overwrite_a=True, check_finite=False)
+            inverse, _ = lapack.dgecon(factor[0], size)
+            self._factors[ridge_class] = factor, 1 / max(float(inverse), TINY)
+        return self._factors[ridge_class]
+
+    def _features(self, B: Matrix) -> Matrix:
+        """N⁻¹XᵀB."""
+        return self.over[:, None] * self.space.rows.tdot(B)
+
+    def _through(self, Y: Matrix) -> Matrix:
+        """F X N⁻¹Y: W₀ᵀY as weights of rows."""
+        return np.asarray(self.F @ self.space.rows.dot(self.over[:, None] * Y))
+
+    def inverse(self, R: Matrix, term: _Term) -> Matrix:
+        """G⁻¹R for any R. It subtracts."""
+        solved = self.over[:, None] * R
+        solved = solved - self.q * self._features(self.F @ self.space.rows.dot(solved))
+        return solved + term.delta @ (term.E.T @ solved) if len(term.E.T) else solved
+
+    # The domain terms ---------------------------------------------------------------------------
+
+    def term(self, point: Point) -> _Term:
+        """Δ and c."""
+        space, q, n, d = self.space, self.q, *self.space.rows.shape
+        none = np.zeros((d, 0))
+        if point.method == "S1M":
+            # E = Xᵀβ, so that G⁻¹E = N⁻¹XᵀFβ/q needs no subtraction
+            beta = np.sqrt(point.weight) * q * space.differences
+            solved = self.F @ beta / q
+            core = np.eye(beta.shape[1]) + beta.T @ (self.K @ solved)
+            delta = -self._features(np.linalg.solve(core.T, solved.T).T)
+            E = np.sqrt(point.weight) * q * space.sample.discrepancy.rows.T
+            return _Term(delta, self.F @ (self.K @ beta), E, 0.0)
+        if point.method != "S1D":
+            return _Term(none, np.zeros((n, 0)), none, 0.0)
+        # (★U), each column of U on its own: (G + sQ)Δ = a T zᵀU − sQ W₀U
+        domain, sample = space.domain, space.sample
+        s = point.weight * domain.strengths
+        mapped = self._features(self.F @ (space.gram @ domain.c))
+        push = point.weight * q * domain.push
+        right = push - sample.Q(self.p, mapped) * s
+        delta = np.column_stack(
+            [self._solve_more(point, s_j, r) for s_j, r in zip(s, right.T, strict=True)]
+        )
+        residual = sample.domain_residual(point, domain.U, mapped, delta, push, s)
+        return _Term(delta, domain.c, none, residual)
+
+    def _solve_more(self, point: Point, s: float, right: Vector) -> Vector:
+        """(G + sQ)⁻¹r = (N + s pqD + (1+s)q²XᵀX)⁻¹r: a rough factor, and twice what is left."""
+        sample, rows = self.space.sample, self.space.rows
+        metric = self.metric + s * self.p * self.q * sample.squares
+        over = np.divide(1.0, metric, out=np.zeros_like(metric), where=metric > 0)[:, None]
+        share = (1 + s) * self.q**2
+        K = share * self.space.rough_kernel(over.ravel())
+        K[np.diag_indices_from(K)] += 1
+        factor = CholeskyFactor(K)
+
+        def solve(R: Matrix) -> Matrix:
+            first = over * R
+            return first - share * over * rows.tdot(factor.solve(rows.dot(first)))
+
+        plain = point._replace(method="S1")
+        x = solve(right[:, None])
+        for _ in range(2):
+            S_x = sample.gram.matmul(x)
+            left = right[:, None] - sample.G(plain, x, S_x) - s * sample.Q(self.p, x, S_x)
+            x = x + solve(left)
+        return x.ravel()
+
+    # The class predictor ------------------------------------------------------------------------
+
+    def solve(
+        self, points: Sequence[Point], term: _Term
+    ) -> tuple[Matrix, Matrix, Matrix | None, float]:
+        """Z = Xᵀa as a, V₀, B where a series needed it, and what the series has left out."""
+        space, sample, first = self.space, self.space.sample, points[0]
+        changed = self._sides(term)
+        solvers = [self._predictor(point.ridge_class, *changed) for point in points]
+
+        def predict(right: Matrix) -> Matrix:
+            blocks = np.split(right, len(points), axis=1)
+            return np.hstack([f(block) for f, block in zip(solvers, blocks, strict=True)])
+
+        def mapped(a: Matrix) -> Matrix:
+            """W₀Xᵀa, S1M's term included."""
+            u = space.gram @ a
+            out = self._features(self.F @ u)
+            return out + term.delta @ (term.c.T @ u) if len(term.E.T) else out
+
+        wanted = self.q * sample.labels
+        right = self.right + term.c @ (term.delta.T @ wanted)
+        a = predict(np.tile(right, len(points)))
+        V0 = mapped(a)
+        beyond = (sample.metric(first) - self.metric)[:, None]
+        if first.method != "S1M" or not beyond.any():
+            return a, V0, None, 0.0
+        distance = float((beyond * self.over[:, None]).max())
+        y = sample.Q_labelled(self.p, V0) - np.tile(wanted, len(points))
+        B = self.inverse(y, term)
+        roots = np.sqrt(sample.squares)[:, None]
+        size, before, error = float(np.linalg.norm(roots * V0)), 0.0, np.inf
+        dV, dB = V0, B
+        for _ in range(STEPS):
+            r1, r2 = -beyond * dV, -beyond * dB
+            g = self.inverse(r1, term)
+            right = r2 + sample.Q_labelled(self.p, g)
+            da = predict(-self._through(right) - term.c @ (term.delta.T @ right))
+            dV = g + mapped(da)
+            dB = self.inverse(r2 + sample.Q_labelled(self.p, dV), term)
+            a, V0, B = a + da, V0 + dV, B + dB
+            change = float(np.linalg.norm(roots * dV)) / max(size, TINY)
+            error = change * (min(change / before, 1.0) if before else distance)  # the next term
+            before = max(change, TINY)
+            if error <= SETTLED:
+                break
+        return a, V0, B, error
+
+    def _sides(self, term: _Term) -> tuple[Matrix, Matrix, Matrix]:
+        """By what a term changes the predictor's equation: sides, the middle, sides times XXᵀ."""
+        moved = self.space.sample.Q_labelled(self.p, term.delta)
+        sides = np.hstack([self._through(moved), term.c])
+        eye = np.eye(term.c.shape[1])
+        middle = np.block([[-term.delta.T @ moved, eye], [eye, np.zeros_like(eye)]])
+        return sides, middle, sides.T @ self.space.gram
+
+    def _predictor(
+        self, ridge_class: float, sides: Matrix, middle: Matrix, across: Matrix
+    ) -> Callable[[Matrix], Matrix]:
+        """(ΨᵀQ_lΨ XXᵀ + δI)⁻¹, from the factors of W₀: a term changes it by rank 2k."""
+        factor = self.factor(ridge_class)[0]
+        solved = lu_solve(factor, sides, check_finite=False)
+        core = middle + across @ solved
+
+        def predict(right: Matrix) -> Matrix:
+            a = lu_solve(factor, right, check_finite=False)
+            return np.asarray(a - solved @ np.linalg.solve(core, across @ a))
+
+        return predict

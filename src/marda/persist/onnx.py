@@ -1,0 +1,380 @@
+"""A fitted classifier as one ONNX graph: preprocessing of numbers, denoising, classifier.
+
+The graph computes in float64, in the order of the formulas, so that its scores are marda's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+import marda
+from marda._memory import format_bytes
+from marda.estimators import DSCM, MDAClassifier
+from marda.estimators.heads import GaussianRidge
+from marda.estimators.model import FittedModel
+from marda.io import InputError, Preprocessing, replacing
+from marda.io.columns import Matrix, Number
+from marda.operators.maps import DenoisingMap, IdentityMap, RowMap
+from marda.selection import MDAClassifierCV
+from marda.selection.ensemble import Ensemble, Member
+from marda.selection.inputs import Inputs
+
+__all__ = ["Graph", "OnnxError", "export"]
+
+OPSET, IR_VERSION = 17, 8  # read by onnxruntime since 1.12
+MAX_BYTES = 2**31 - 2**20  # protobuf's limit
+
+
+class OnnxError(ValueError):
+    """A model that has no ONNX graph; the message says why and what has one."""
+
+
+def export(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write `estimator` as an ONNX graph.
+
+    Parameters
+    ----------
+    estimator : MDAClassifier or MDAClassifierCV
+        Fitted, with classifier "ridge", "kernel" or "dscm".
+    path : path
+        Replaced only once the file is complete.
+    """
+    check_is_fitted(estimator)
+    try:
+        onnx = import_module("onnx")
+    except ImportError:
+        raise ImportError("to_onnx needs onnx: run pip install 'marda[onnx]'.") from None
+    graph = Graph(onnx)
+    columns, X = add_preprocessing(graph, estimator)
+    if isinstance(estimator, MDAClassifierCV):
+        scores = add_ensemble_scores(graph, estimator.ensemble_, X)
+        sharp = graph.add("Mul", scores, np.array([[estimator.ensemble_.sharpness]]))
+        graph.add("Softmax", sharp, output="probabilities", axis=1)
+        difference = True
+    else:
+        scores = add_class_scores(graph, estimator, X)
+        graph.add("Softmax", scores, output="probabilities", axis=1)
+        difference = estimator.classifier == "dscm"
+    _add_decision(graph, scores, len(estimator.classes_), difference=difference)
+    model = graph.finish(estimator.classes_, scores, columns)
+    with replacing(path) as temporary:
+        temporary.write_bytes(model.SerializeToString())
+
+
+def _add_decision(graph: Graph, scores: str, n_classes: int, *, difference: bool) -> None:
+    """Output "scores" as `decision_function`: of two classes, the second (minus the first)."""
+    if n_classes > 2:
+        graph.add("Identity", scores, output="scores")
+        return
+    second = graph.add("Gather", scores, np.array(1), axis=1)
+    if difference:
+        first = graph.add("Gather", scores, np.array(0), axis=1)
+        graph.add("Sub", second, first, output="scores")
+    else:
+        graph.add("Identity", second, output="scores")
+
+
+# The graph under construction ---------------------------------------------------------------------
+
+
+class Graph:
+    """Nodes and constants, in order; everything is computed in float64.
+
+    Parameters
+    ----------
+    onnx : module
+        The onnx package.
+    """
+
+    def __init__(self, onnx: Any):
+        self._onnx, self._bytes = onnx, 0
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+
+    def reserve(self, shape: tuple[int, ...], dtype: Any, what: str) -> None:
+        """Refuse an array that the file cannot hold, before it is made."""
+        needed = self._bytes + int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        if needed > MAX_BYTES:
+            raise OnnxError(
+                f"{what} is a dense {'×'.join(map(str, shape))} matrix in the graph, which would "
+                f"take {format_bytes(needed)}, and ONNX files end at 2 GB: fit with n_pivots, or "
+                "on fewer columns."
+            )
+
+    def constant(self, value: NDArray[Any]) -> str:
+        """A stored array; float32 stays so in the file and is computed with in float64."""
+        name = f"c{len(self._constants)}"
+        self.reserve(value.shape, value.dtype, "a part of the model")
+        self._bytes += value.nbytes
+        stored = np.asarray(value, order="C")
+        self._constants.append(self._onnx.numpy_helper.from_array(stored, name))
+        if value.dtype == np.float32:
+            return self.add("Cast", name, to=self._onnx.TensorProto.DOUBLE)
+        return name
+
+    def add(self, kind: str, *inputs: str | NDArray[Any], output: str = "", **options: Any) -> str:
+        """A node; arrays among the inputs are stored."""
+        names = [i if isinstance(i, str) else self.constant(i) for i in inputs]
+        output = output or f"n{len(self._nodes)}"
+        self._nodes.append(self._onnx.helper.make_node(kind, names, [output], **options))
+        return output
+
+    def unit_rows(self, X: str) -> str:
+        """Rows of unit length; empty rows stay empty."""
+        norms = self.add("ReduceL2", X, axes=[1], keepdims=1)
+        zero, one = np.zeros((1, 1)), np.ones((1, 1))
+        return self.add("Div", X, self.add("Where", self.add("Greater", norms, zero), norms, one))
+
+    def finish(self, classes: NDArray[Any], scores: str, columns: list[str]) -> Any:
+        """The model around outputs "scores" and "probabilities": labels, checks, metadata."""
+        helper, types = self._onnx.helper, self._onnx.TensorProto
+        place = self.add("ArgMax", scores, axis=1, keepdims=0)
+        text = classes.dtype.kind in "OU"
+        kinds = {"i": np.int64, "u": np.int64, "b": np.bool_, "f": np.float64}
+        stored: NDArray[Any] = classes.astype(object if text else kinds[classes.dtype.kind])
+        self.add("Gather", stored, place, output="label")
+        label = types.STRING if text else helper.np_dtype_to_tensor_dtype(stored.dtype)
+        wide = ["rows", len(classes)]
+        info = helper.make_tensor_value_info
+        graph = helper.make_graph(
+            self._nodes,
+            "marda",
+            [info("X", types.DOUBLE, ["rows", len(columns)])],
+            [
+                info("label", label, ["rows"]),
+                info("scores", types.DOUBLE, ["rows"] if len(classes) == 2 else wide),
+                info("probabilities", types.DOUBLE, wide),
+            ],
+            self._constants,
+        )
+        model = helper.make_model(
+            graph,
+            producer_name="marda",
+            producer_version=marda.__version__,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+        )
+        helper.set_model_props(model, {"columns": json.dumps(columns, ensure_ascii=False)})
+        self._onnx.checker.check_model(model)
+        return model
+
+
+# Columns and their preprocessing ------------------------------------------------------------------
+
+
+def add_preprocessing(graph: Graph, estimator: Any) -> tuple[list[str], str]:
+    """Columns of the input, and the node with the model's rows."""
+    state = getattr(estimator, "preprocessing_", None)
+    if state is None:
+        names = getattr(estimator, "feature_names_in_", None)
+        d = estimator.n_features_in_
+        return [f"x{k}" for k in range(d)] if names is None else [str(n) for n in names], "X"
+    try:
+        chosen = Preprocessing.from_json(state)
+    except InputError as error:
+        raise OnnxError(str(error)) from None
+    if chosen.n_features != estimator.n_features_in_:
+        raise OnnxError("columns and model do not fit: save the model anew.")
+    fill, center, scale = [], [], []
+    for step in chosen.steps:
+        if isinstance(step, Number):
+            fill.append([np.nan if step.fill is None else step.fill])
+            center.append([step.center])
+            scale.append([step.scale])
+        elif isinstance(step, Matrix):
+            fill.append(list(step.fill) or [np.nan] * step.width)
+            center.append(list(step.center) or [0.0] * step.width)
+            scale.append(list(step.scale) or [1.0] * step.width)
+        else:
+            raise OnnxError(
+                f"column {step.columns[0]!r} holds words, which the graph cannot encode: only "
+                "numbers are exported. Adapt without it, or encode it before."
+            )
+    fills, centers, scales = (np.concatenate(parts) for parts in (fill, center, scale))
+    X = "X"
+    if not np.isnan(fills).all():
+        # A column without a fill keeps its NaN, which shows in every output.
+        X = graph.add("Where", graph.add("IsNaN", X), fills[None], X)
+    if centers.any():
+        X = graph.add("Sub", X, centers[None])
+    if (scales != 1).any():
+        X = graph.add("Div", X, scales[None])
+    return chosen.features, X
+
+
+# Denoising maps: W as a matrix, or training rows where that is smaller ----------------------------
+
+
+def add_map(graph: Graph, found: DenoisingMap, H: str) -> str:
+    """X W + offset for the rows H; centred first, so that rows far away keep their digits."""
+    level = found.offset
+    if found.center.any():
+        H, level = graph.add("Sub", H, found.center[None]), found.at_center
+    if isinstance(found.base, RowMap) and _rows_are_smaller(found.base):
+        H = _with_delta(graph, found, H, _row_map(graph, found.base, H))
+    elif isinstance(found.base, IdentityMap):
+        H = _with_delta(graph, found, H, H)
+    else:
+        H = _matrix(graph, found, H)
+    return graph.add("Add", H, level[None]) if level.any() else H
+
+
+def _matrix(graph: Graph, found: DenoisingMap, H: str) -> str:
+    graph.reserve(found.shape, found.dtype, "W, the denoising map,")
+    try:
+        return graph.add("MatMul", H, found.dense())
+    except MemoryError as error:
+        raise OnnxError(f"the graph holds W as a matrix: {error}") from None
+
+
+def _with_delta(graph: Graph, found: DenoisingMap, H: str, product: str) -> str:
+    """The part of low rank beside the base: X W₀ + (X Δ) Uᵀ."""
+    if not found.delta.shape[1]:
+        return product
+    inner = graph.add("MatMul", H, found.delta)
+    return graph.add("Add", product, graph.add("MatMul", inner, found.basis.T))
+
+
+def _rows_are_smaller(base: RowMap) -> bool:
+    n, d = base.rows.shape
+    return n * d + base.core.size + base.extra.size < d * base.shape[1]
+
+
+def _row_map(graph: Graph, base: RowMap, H: str) -> str:
+    """X [diag(w)X̂ᵀ  E] core X̂, as weights on training rows and then those rows."""
+    X = base.rows.X
+    graph.reserve(X.shape, X.dtype, "W, by way of the training rows,")
+    rows = graph.constant(X.toarray() if sp.issparse(X) else X)
+    if base.rows.center is not None:
+        rows = graph.add("Sub", rows, base.rows.center[None])
+    weighted = graph.add("Mul", H, base.weights[None])
+    scores = graph.add("MatMul", weighted, graph.add("Transpose", rows, perm=[1, 0]))
+    if base.extra.shape[1]:
+        scores = graph.add("Concat", scores, graph.add("MatMul", H, base.extra), axis=1)
+    if base.outputs is not None:
+        rows = graph.add("Gather", rows, np.asarray(base.outputs, dtype=np.int64), axis=1)
+    return graph.add("MatMul", graph.add("MatMul", scores, base.core), rows)
+
+
+# Classifiers --------------------------------------------------------------------------------------
+
+
+def add_class_scores(graph: Graph, estimator: MDAClassifier, X: str) -> str:
+    """Scores of all classes for the rows X."""
+    name, model = estimator.classifier, estimator.model_
+    if not isinstance(name, str):
+        raise _refusal(type(name).__name__, "marda knows the graphs of its own classifiers only")
+    if name == "nn":
+        raise _refusal(repr(name), "it looks up the nearest of all training rows")
+    if name == "ridge":
+        return _ridge(graph, model, X)
+    features = _features(graph, model, X)
+    if name == "kernel":
+        return _kernel(graph, model.classifier, features)
+    return _dscm(graph, model.classifier, features)
+
+
+def _refusal(name: str, why: str) -> OnnxError:
+    return OnnxError(
+        f"classifier={name} has no ONNX graph: {why}. Fit with classifier='ridge', 'kernel' or "
+        "'dscm'."
+    )
+
+
+def _features(graph: Graph, model: FittedModel, X: str) -> str:
+    """Denoised rows, as `transform` gives them for rows of the target."""
+    H = _denoised(graph, model, X)
+    if model.centers and model.center_of_new_rows.any():
+        H = graph.add("Sub", H, np.asarray(model.center_of_new_rows, dtype=np.float64)[None])
+    return graph.unit_rows(H) if model.normalize else H
+
+
+def _denoised(graph: Graph, model: FittedModel, X: str) -> str:
+    blocks, H = [X], X
+    several = len(model.layers) > 1
+    for layer in model.layers:
+        H = add_map(graph, layer.map, H)
+        if several:
+            kind = {"tanh": "Tanh", "relu": "Relu", "identity": "Identity"}[model.activation]
+            H = graph.add(kind, H)
+        blocks.append(H)
+    return graph.add("Concat", *blocks, axis=1) if several and model.concatenate else H
+
+
+def _ridge(graph: Graph, model: FittedModel, X: str) -> str:
+    """Linear in the rows themselves, or in layers and normalised rows."""
+    if model.coef is None:
+        product = graph.add("MatMul", _features(graph, model, X), np.asarray(model.Z))
+        return graph.add("Add", product, np.asarray(model.z0)[None])
+    product = graph.add("MatMul", X, np.asarray(model.coef.T, dtype=np.float64))
+    return graph.add("Add", product, np.asarray(model.intercept)[None])
+
+
+def _kernel(graph: Graph, kernel: GaussianRidge, F: str) -> str:
+    """exp(−½‖f − b‖² / σ²) weighted over basis rows b."""
+    middle = kernel.basis_.mean(axis=0, dtype=np.float64)
+    # Near the origin, squared lengths keep their digits.
+    about = (kernel.basis_ - middle).astype(kernel.basis_.dtype)
+    basis, F = graph.constant(about), graph.add("Sub", F, middle[None])
+    cross = graph.add("MatMul", F, graph.add("Transpose", basis, perm=[1, 0]))
+    half, axes = np.array([[0.5]]), [1]
+    rows = graph.add("Mul", graph.add("ReduceSumSquare", F, axes=axes, keepdims=1), half)
+    squares = np.einsum("ij,ij->i", about, about, dtype=np.float64)
+    exponent = graph.add("Sub", graph.add("Sub", cross, rows), 0.5 * squares[None])
+    exponent = graph.add("Min", exponent, np.zeros((1, 1)))  # rounding
+    K = graph.add("Exp", graph.add("Div", exponent, np.array([[kernel.variance_]])))
+    return graph.add("Add", graph.add("MatMul", K, kernel.coef_), kernel.intercept_[None])
+
+
+def _dscm(graph: Graph, dscm: DSCM, F: str) -> str:
+    """Log Σ_D w_D exp(−½‖x − μ_D,c‖² / τ) of all classes."""
+    middle = dscm.means_.mean(0).astype(np.float64)
+    means = dscm.means_ - middle  # near the origin, squared lengths keep their digits
+    H = graph.add("Sub", F, middle[None])
+    cross = graph.add("MatMul", H, np.asarray(means.T / dscm.temperature_, dtype=np.float64))
+    squares = graph.add("ReduceSumSquare", H, axes=[1], keepdims=1)
+    constant = dscm.log_weights_ - 0.5 * (means**2).sum(1) / dscm.temperature_
+    own = graph.add("Mul", squares, np.array([[-0.5 / dscm.temperature_]]))
+    exponent = graph.add("Add", graph.add("Add", cross, constant[None]), own)
+    scores = []
+    for c in range(len(dscm.classes_)):
+        mine = graph.add("Gather", exponent, np.flatnonzero(dscm.mean_classes_ == c), axis=1)
+        scores.append(graph.add("ReduceLogSumExp", mine, axes=[1], keepdims=1))
+    return graph.add("Concat", *scores, axis=1)
+
+
+# Ensembles ----------------------------------------------------------------------------------------
+
+
+def add_ensemble_scores(graph: Graph, ensemble: Ensemble, X: str) -> str:
+    """Scores of all classes: the members', standardised and weighted."""
+    parts = [_member(graph, member, X) for member in ensemble.members]
+    return graph.add("Sum", *parts)
+
+
+def _member(graph: Graph, member: Member, X: str) -> str:
+    S = add_class_scores(graph, member.model, _inputs(graph, member.inputs, X))
+    centred = graph.add("Sub", S, graph.add("ReduceMean", S, axes=[1], keepdims=1))
+    return graph.add("Mul", centred, np.array([[member.weight / member.spread]]))
+
+
+def _inputs(graph: Graph, inputs: Inputs, X: str) -> str:
+    if inputs.columns is not None:
+        X = graph.add("Gather", X, np.asarray(inputs.columns, dtype=np.int64), axis=1)
+    if inputs.kind == "raw":
+        return X
+    if inputs.kind == "standard":
+        assert inputs.middle is not None
+        assert inputs.spread is not None
+        return graph.add("Div", graph.add("Sub", X, inputs.middle[None]), inputs.spread[None])
+    if inputs.kind == "sqrt":
+        X = graph.add("Mul", graph.add("Sign", X), graph.add("Sqrt", graph.add("Abs", X)))
+    return graph.unit_rows(X)

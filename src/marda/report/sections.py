@@ -1,0 +1,298 @@
+"""Sections that reports share: distances, pictures, features, confidence, errors, times."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marda._memory import format_bytes
+from marda.diagnostics import Diagnosis, Evidence, Facts, Finding, Gap, Interval, Picture
+from marda.diagnostics.intervals import percent, seconds_text
+from marda.diagnostics.verdict import (
+    checks_text,
+    gaps_text,
+    losses_text,
+    probabilities_text,
+    sampled_text,
+)
+from marda.report import charts
+from marda.report.page import (
+    Cells,
+    Chart,
+    Number,
+    Section,
+    interval_cells,
+    number,
+    paragraph,
+    points,
+    table,
+)
+
+__all__ = [
+    "before_and_after",
+    "beside",
+    "confidence",
+    "confusion",
+    "convergence",
+    "distances",
+    "features",
+    "pictures",
+    "times",
+    "warnings",
+]
+
+Distance = tuple[str, Interval]
+MOST_CLASSES = 40  # a larger confusion matrix has cells that nobody can see
+LABELLED_CELLS = 12
+SMALL = 5  # classes whose matrix needs no whole page
+CONFUSIONS = 20
+
+
+def beside(parts: Sequence[str | Chart]) -> tuple[str | Chart | tuple[Chart, ...], ...]:
+    """Charts side by side if all of them are charts that need no whole page."""
+    drawn = tuple(p for p in parts if isinstance(p, Chart))
+    if len(drawn) == len(parts) > 1 and any(p.small for p in drawn):
+        return (drawn,)
+    return tuple(parts)
+
+
+def before_and_after(diagnosis: Diagnosis, evidence: Evidence) -> list[Section]:
+    """What to beware of, and what one model did to the rows: distances, pictures, features."""
+    facts = diagnosis.facts
+    return [
+        warnings(diagnosis.findings, diagnosis.checks),
+        *_distances(diagnosis),
+        pictures(evidence, (facts.n_source, facts.n_target)),
+        features(evidence.gaps),
+    ]
+
+
+def _distances(d: Diagnosis) -> list[Section]:
+    """How far apart the domains were and are, unless there were too few rows to tell."""
+    if d.a_distance_before is None or d.a_distance_after is None:
+        return []
+    if d.mmd_before is None or d.mmd_after is None:
+        return []
+    return [
+        distances(
+            [("before", d.a_distance_before), ("after", d.a_distance_after)],
+            [("before", d.mmd_before), ("after", d.mmd_after)],
+        )
+    ]
+
+
+def distances(a_distances: Sequence[Distance], mmds: Sequence[Distance]) -> Section:
+    """How far apart the domains were and are."""
+    shown = []
+    for title, axis, rows, top in (
+        (
+            "Proxy A-distance: how well a classifier tells source from target; 0 is not at all, "
+            "2 is always.",
+            "proxy A-distance",
+            a_distances,
+            2.0,
+        ),
+        (
+            "Maximum mean discrepancy (MMD): how differently the rows are spread; 0 is alike.",
+            "MMD",
+            mmds,
+            None,
+        ),
+    ):
+        if not rows:
+            continue
+        cells: list[Cells] = [[name, *interval_cells(value)] for name, value in rows]
+        shown.append(
+            Chart(
+                charts.intervals(rows, axis, low=None if top is None else 0.0, high=top),
+                title,
+                table(title, ("rows", axis, "95% interval"), cells),
+            )
+        )
+    return Section(
+        "How far apart the domains are",
+        (
+            paragraph(
+                "Lower is closer. Dots are estimates, bars their 95% intervals: where bars do "
+                "not overlap, the change is more than chance."
+            ),
+            tuple(shown),
+        ),
+    )
+
+
+def pictures(evidence: Evidence, rows: tuple[int, int], after: str = "after adaptation") -> Section:
+    """Both domains in two dimensions; `rows` of the source and of the target are there in all."""
+    n = int(evidence.target.sum())
+    shown = sampled_text((len(evidence.target) - n, n), rows)
+    parts: list[tuple[Chart, ...]] = []
+    for by, what in (
+        ("domain", "coloured by domain"),
+        ("class", "coloured by class (true in the source, predicted in the target)"),
+    ):
+        parts.append(
+            tuple(
+                Chart(
+                    charts.scatter(evidence, picture, by),
+                    f"{stage[0].upper()}{stage[1:]}, {what}.",
+                    _centres(evidence, picture, by, stage),
+                )
+                for stage, picture in (
+                    ("before adaptation", evidence.before),
+                    (after, evidence.after),
+                )
+            )
+        )
+    return Section(
+        "The domains in two dimensions",
+        (
+            paragraph(
+                f"{shown}, circles from the source and triangles from the target. The axes are "
+                "the two directions in which the rows vary most, found anew before and after; "
+                "what lies in other directions cannot be seen here."
+            ),
+            *parts,
+        ),
+    )
+
+
+def _centres(evidence: Evidence, picture: Picture, by: str, stage: str) -> str:
+    """Where the groups of a picture lie and how wide they are."""
+    rows: list[Cells] = []
+    names = evidence.classes if by == "class" else ("source", "target")
+    codes = evidence.codes if by == "class" else evidence.target.astype(np.int64)
+    for k, name in enumerate(names):
+        places = picture.places[codes == k]
+        if len(places):
+            spread = float(np.sqrt(places.var(0).sum()))
+            values = (*places.mean(0).tolist(), spread)
+            rows.append(
+                [name, Number(f"{len(places):,}", len(places)), *(number(v, ".3g") for v in values)]
+            )
+    header = (by, "rows", "mean, direction 1", "mean, direction 2", "spread")
+    return table(f"Centres and spreads {stage}.", header, rows)
+
+
+def features(gaps: Sequence[Gap]) -> Section:
+    """Single features whose gap between the domains changed most."""
+    title = "Features that changed most"
+    if not gaps:
+        return Section(
+            title,
+            (paragraph("This model's features are no longer those of the file, one by one."),),
+        )
+    name = "Gap between the domains in single features, before and after adaptation."
+    rows: list[Cells] = [
+        [g.feature, *(number(v, "+.2f") for v in (g.before, g.after))] for g in gaps
+    ]
+    header = ("feature", "before (target − source)", "after (target − source)")
+    return Section(
+        title,
+        (
+            paragraph(
+                "The mean of the target minus that of the source, in standard deviations of the "
+                "feature. A gap that shrinks is a difference between the domains that the "
+                f"classifier sees less of. {gaps_text([(g.before, g.after) for g in gaps])}"
+            ),
+            Chart(charts.gaps(gaps), name, table(name, header, rows)),
+        ),
+    )
+
+
+def confidence(evidence: Evidence, facts: Facts) -> Chart:
+    """Target rows by the probability of their predicted class."""
+    how = probabilities_text(facts)
+    name = f"Target rows by the probability of their predicted class; {how}."
+    counts = evidence.confidence.sum(0).tolist()
+    edges = evidence.edges.tolist()
+    rows: list[Cells] = [
+        [f"{low:.0%} to {high:.0%}", Number(f"{count:,}", count)]
+        for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True)
+        if count
+    ]
+    return Chart(charts.histogram(evidence), name, table(name, ("probability", "rows"), rows))
+
+
+def confusion(counts: NDArray[np.int64], classes: Sequence[str], of: str) -> Chart | str:
+    """True against predicted classes: a heat map, or the commonest errors where classes abound."""
+    totals = counts.sum(1)
+    wrong = [
+        (int(counts[i, j]), i, j)
+        for i in range(len(classes))
+        for j in range(len(classes))
+        if i != j and counts[i, j]
+    ]
+    wrong.sort(key=lambda item: (-item[0], item[1], item[2]))
+    listed = table(
+        f"The commonest errors of {of}.",
+        ("true class", "predicted as", "rows", "of that class"),
+        [
+            [
+                classes[i],
+                classes[j],
+                Number(f"{n:,}", n),
+                Number(percent(n / totals[i]), n / totals[i]),
+            ]
+            for n, i, j in wrong[:CONFUSIONS]
+        ],
+    )
+    if len(classes) > MOST_CLASSES:
+        return listed
+    cells = [
+        (
+            classes[i],
+            classes[j],
+            float(counts[i, j] / max(1, totals[i])),
+            f"{counts[i, j]:,}",
+        )
+        for i in range(len(classes))
+        for j in range(len(classes))
+    ]
+    few = len(classes) <= LABELLED_CELLS
+    spec = charts.heat_map(
+        cells,
+        down="true",
+        across="predicted",
+        value="rows",
+        bottom=0.0,
+        labels=few,
+        cell=44 if few else 16,
+    )
+    name = f"Confusion matrix of {of}: true classes down, predicted across."
+    return Chart(spec, name, listed, small=len(classes) <= SMALL)
+
+
+def convergence(losses: Sequence[float], title: str = "Convergence") -> Section:
+    """The loss of a joint model, step by step."""
+    name = "Loss after every step of the alternation."
+    rows: list[Cells] = [[str(k), number(v, ".6g")] for k, v in enumerate(losses, start=1)]
+    chart = Chart(
+        charts.lines(losses, across="step", up="loss"), name, table(name, ("step", "loss"), rows)
+    )
+    return Section(title, (paragraph(losses_text(losses)), chart))
+
+
+def times(steps: Sequence[tuple[str, float]], total: float, peak: float | None) -> Section:
+    """Where the time went, and how much memory (MB) it took."""
+    memory = "" if peak is None else f", and at most {format_bytes(peak * 2**20)} of memory"
+    parts: list[str | Chart] = [paragraph(f"{seconds_text(total)} in all{memory}.")]
+    shown = [(what, seconds) for what, seconds in steps if seconds >= 0.005]
+    if shown:
+        name = "Time by step."
+        rows: list[Cells] = [[what, Number(f"{s:.2f} s", s)] for what, s in shown]
+        spec = charts.bars([(w, "", s) for w, s in shown], axis="seconds", form=".3~f", tip=".2f")
+        parts.append(Chart(spec, name, table(name, ("step", "time"), rows)))
+    return Section("Time and memory", tuple(parts))
+
+
+def warnings(findings: Sequence[Finding], checks: Collection[str]) -> Section:
+    """What a reader should know before trusting the rest; `checks` are those that were made."""
+    if not findings:
+        return Section("Warnings", (paragraph(checks_text(checks)),))
+    return Section("Warnings", (points([_sentence(f.text) for f in findings], "warnings"),))
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,57 @@
+"""What would fail after the work is refused before it."""
+
+from __future__ import annotations
+
+import pytest
+
+from marda.adaptation.adapt import why_in_batches
+from marda.adaptation.data import Outputs, ReadOptions, check_names, memory_budget, rows_size
+from marda.io import InputError
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"out": "t.parquet"}, "--out t.parquet would replace an input file."),
+        ({"model": "./s.parquet"}, "--model ./s.parquet would replace an input file."),
+        ({"out": "p.csv", "model": "p.csv"}, "--out and --model both name p.csv."),
+        ({"model": "."}, "--model . is a folder: give the name of a file."),
+        ({"target": None, "out": "p.csv"}, "--out without --target"),
+        ({"out": "p.txt"}, "p.txt: predictions are written as"),
+    ],
+)
+def test_refused(given, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    outputs = Outputs(**{"target": "t.parquet", **given})
+    with pytest.raises(InputError) as caught:
+        outputs.check(["s.parquet", "t.parquet"])
+    assert str(caught.value).startswith(words)
+
+
+def test_folders_are_made_or_refused(tmp_path):
+    Outputs("t.parquet", out=tmp_path / "new" / "p.csv").check(["s.parquet", "t.parquet"])
+    with pytest.raises(InputError, match="there is no folder"):
+        check_names([], {"--out": tmp_path / "new" / "p.csv"})
+
+
+def test_how_large_rows_are(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    from adaptation.tables import write_pair
+
+    options = ReadOptions("y", id="id")
+    source, target = write_pair(tmp_path)
+    assert rows_size(source, None, {"y", "id"}) == 300 * 6 * 8
+    assert rows_size(tmp_path, None, {"y", "id"}) == 500 * 6 * 8
+    assert rows_size("sample:source", None, set()) == 0
+    (tmp_path / "a.csv").write_text("a,y\n1,2\n")
+    assert rows_size(tmp_path / "a.csv", None, set()) == 8
+    assert why_in_batches(source, target, options, "24001") is None
+    assert "24 kB, more than the 23.9 kB" in why_in_batches(source, target, options, "23.9kB")
+    monkeypatch.setenv("MARDA_MEMORY", "80kB")
+    assert memory_budget(None) == 20_000
+    assert memory_budget("50%") == 40_000
+    assert memory_budget("1MB") == 10**6
+    assert why_in_batches(source, target, options) is not None
+    for wrong in ("", "-1", "0", "0%", "101%", "%", "much"):
+        with pytest.raises(InputError, match=r"--memory: a size such as 4GB or a share"):
+            memory_budget(wrong)

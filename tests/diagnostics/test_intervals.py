@@ -1,0 +1,61 @@
+"""Bootstrap intervals against what theory says of them; figures as text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from marda.diagnostics.intervals import (
+    Interval,
+    bootstrap_mean,
+    counted,
+    percent,
+    percentile_interval,
+    points_text,
+    row_counts,
+    signed,
+)
+
+
+@pytest.mark.parametrize(
+    "values", [np.arange(900) % 3 > 0, np.random.default_rng(1).normal(size=900)]
+)
+def test_the_mean_has_its_standard_error(values):
+    found = bootstrap_mean(values)
+    error = np.std(values) / np.sqrt(len(values))
+    assert found.value == pytest.approx(np.mean(values))
+    assert found.low == pytest.approx(found.value - 1.96 * error, abs=0.25 * error)
+    assert found.high == pytest.approx(found.value + 1.96 * error, abs=0.25 * error)
+
+
+def test_a_seed_gives_one_interval_whatever_the_order_of_rows():
+    values = np.random.default_rng(2).normal(size=50)
+    assert bootstrap_mean(values) == bootstrap_mean(values)
+    ours, theirs = bootstrap_mean(values, seed=3), bootstrap_mean(values[::-1], seed=3)
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
+    assert bootstrap_mean(values, seed=4).low != ours.low
+
+
+def test_equal_rows_have_no_spread():
+    found = bootstrap_mean(np.full(7, 0.25))
+    assert (found.low, found.value, found.high) == pytest.approx((0.25, 0.25, 0.25))
+
+
+def test_a_resample_has_as_many_rows():
+    counts = row_counts(40, 500, np.random.default_rng(0))
+    assert counts.shape == (500, 40)
+    assert (counts.sum(1) == 40).all()
+    assert counts.mean(0) == pytest.approx(np.ones(40), abs=0.25)
+
+
+def test_an_interval_holds_its_estimate():
+    found = percentile_interval(3.0, np.linspace(0, 1, 100))
+    assert (found.value, found.high) == (3.0, 3.0)
+    assert found.low == pytest.approx(0.025)
+
+
+def test_figures_as_text():
+    assert (counted(1, "row"), counted(1200, "row")) == ("1 row", "1,200 rows")
+    assert percent(0.8412) == "84.1%"
+    assert (signed(-0.04), signed(-1.25), signed(2.0)) == ("0.0", "−1.2", "+2.0")
+    assert points_text(Interval(5, 1.2, 8.8)) == "+5.0 points (95% interval +1.2 to +8.8)"

@@ -1,0 +1,208 @@
+"""Ridge on subsets of rows: the stationary point of the written loss, leave-one-out, landmarks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from marda.estimators import heads
+from marda.estimators.heads import GaussianRidge, RidgeOnRows, RidgeSolution, signs
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    codes = np.arange(60) % 3
+    F = rng.normal(size=(60, 8)) + 2 * np.eye(3, 8)[codes]
+    weights = rng.uniform(0.5, 2.0, 40)
+    chosen = rng.permutation(60)[:40]
+    return F, codes, chosen, weights
+
+
+def written_gaussian(F, G, variance):
+    distances = ((F[:, None] - G[None]) ** 2).sum(2)
+    return np.exp(-distances / (2 * variance))
+
+
+def weighted_loss(K, Y, weights, ridge, dual, b):
+    residual = Y - K @ dual - b
+    return (weights[:, None] * residual**2).sum() + ridge * np.sum(dual * (K @ dual))
+
+
+@pytest.mark.parametrize("gaussian", [True, False])
+@pytest.mark.parametrize("wide", [True, False])
+def test_the_solution_is_a_minimum_of_the_written_loss(rows, gaussian, wide):
+    F, codes, chosen, weights = rows
+    if wide:  # fewer rows than features: the Gram of rows
+        F = np.hstack([F, np.random.default_rng(1).normal(size=(60, 80))])
+    on_rows = RidgeOnRows(F, gaussian=gaussian)
+    Y = signs(codes[chosen], 3)
+    solution, scores = on_rows.fit(chosen, Y, weights, 0.7)
+    K = written_gaussian(F, F[chosen], F.var(0).sum()) if gaussian else F @ F[chosen].T
+    # Any dual vector with these scores will do: the loss depends on it through K alone.
+    dual = np.linalg.lstsq(K, scores - solution.intercept, rcond=None)[0]
+    np.testing.assert_allclose(K @ dual + solution.intercept, scores, rtol=1e-6, atol=1e-8)
+    inner = K[chosen]
+    best = weighted_loss(inner, Y, weights, 0.7, dual, solution.intercept)
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        other = dual + 1e-3 * rng.normal(size=dual.shape)
+        shifted = solution.intercept + 1e-3 * rng.normal(size=3)
+        assert weighted_loss(inner, Y, weights, 0.7, other, solution.intercept) > best
+        assert weighted_loss(inner, Y, weights, 0.7, dual, shifted) > best
+
+
+@pytest.mark.parametrize("gaussian", [True, False])
+@pytest.mark.parametrize("landmarks", [True, False])
+def test_leave_one_out_is_a_fit_without_the_row(rows, gaussian, landmarks, monkeypatch):
+    F, codes, chosen, weights = rows
+    if landmarks and gaussian:
+        monkeypatch.setattr(heads, "MAX_EXACT", 10)
+        monkeypatch.setattr(heads, "LANDMARKS", 30)
+    on_rows = RidgeOnRows(F, gaussian=gaussian)
+    Y = signs(codes[chosen], 3)
+    quick = on_rows.leave_one_out(chosen, Y, weights, 0.5)
+    for k in (0, 7, 39):
+        rest = np.arange(40) != k
+        _, scores = on_rows.fit(chosen[rest], Y[rest], weights[rest], 0.5)
+        np.testing.assert_allclose(quick[k], scores[chosen[k]], rtol=1e-6, atol=1e-8)
+
+
+def test_explicit_features_keep_their_digits_in_single_precision(monkeypatch):
+    """Many rows, far from the origin, and a weak ridge."""
+    rng = np.random.default_rng(0)
+    codes = np.arange(4000) % 2
+    F = rng.normal(size=(4000, 6)) + 0.5 * codes[:, None] + 30
+    given = np.arange(4000), signs(codes, 2), np.ones(4000), 0.1
+    monkeypatch.setattr(heads, "MAX_EXACT", 100)
+    monkeypatch.setattr(heads, "LANDMARKS", 50)
+    for gaussian in (True, False):
+        _, expected = RidgeOnRows(F, gaussian=gaussian).fit(*given)
+        single = RidgeOnRows(F.astype(np.float32), gaussian=gaussian)
+        single.hold(*(part[:3000] if np.ndim(part) else part for part in given))
+        solution, found = single.fit(*given)
+        np.testing.assert_allclose(found, expected, atol=2e-3)
+        np.testing.assert_allclose(single.scores(solution, given[0]), expected, atol=2e-3)
+
+
+def test_landmarks_come_close_to_the_exact_kernel(monkeypatch):
+    rng = np.random.default_rng(0)
+    codes = np.arange(400) % 2
+    F = rng.normal(size=(400, 5)) + 1.5 * codes[:, None]
+    everyone, weights, Y = np.arange(400), np.ones(400), signs(codes, 2)
+    exact = RidgeOnRows(F, gaussian=True).fit(everyone, Y, weights, 0.3)[1]
+    monkeypatch.setattr(heads, "MAX_EXACT", 100)
+    monkeypatch.setattr(heads, "LANDMARKS", 200)
+    near = RidgeOnRows(F, gaussian=True, seed=0).fit(everyone, Y, weights, 0.3)[1]
+    assert np.corrcoef(exact[:, 0], near[:, 0])[0, 1] > 0.99
+    assert np.mean(exact.argmax(1) == near.argmax(1)) > 0.97
+
+
+def test_a_frozen_classifier_scores_as_the_fit_did(rows):
+    F, codes, chosen, weights = rows
+    on_rows = RidgeOnRows(F, gaussian=True)
+    solution, scores = on_rows.fit(chosen, signs(codes[chosen], 3), weights, 0.3)
+    frozen = GaussianRidge.of(np.array(["a", "b", "c"]), on_rows, solution)
+    np.testing.assert_allclose(frozen.decision_function(F), scores, rtol=1e-8, atol=1e-10)
+    assert len(frozen.basis_) == 40  # rows without a weight are not kept
+    np.testing.assert_array_equal(frozen.predict(F), np.array(["a", "b", "c"])[scores.argmax(1)])
+    np.testing.assert_allclose(frozen.predict_proba(F).sum(1), 1)
+
+
+def test_solutions_add_up_in_units_of_their_spread(rows):
+    F, codes, chosen, weights = rows
+    on_rows = RidgeOnRows(F, gaussian=False)
+    solution, scores = on_rows.fit(chosen, signs(codes[chosen], 3), weights, 0.3)
+    twice = solution.standardised(2.0) + solution.standardised(2.0)
+    centred = scores - scores.mean(1, keepdims=True)
+    np.testing.assert_allclose(F @ twice.coef + twice.intercept, centred, atol=1e-10)
+    assert isinstance(twice, RidgeSolution)
+
+
+def test_equal_rows_have_a_kernel():
+    on_rows = RidgeOnRows(np.ones((6, 2)), gaussian=True)
+    scores = on_rows.fit(np.arange(6), signs(np.arange(6) % 2, 2), np.ones(6), 0.3)[1]
+    np.testing.assert_allclose(scores, 0, atol=1e-12)
+
+
+def test_rows_far_from_the_origin_keep_their_digits(rows):
+    """Money next to zeros and ones: rows of unit length differ in their ninth digit."""
+    F, codes, chosen, weights = rows
+    far = 1 + 1e-9 * F
+    Y = signs(codes[chosen], 3)
+    solution, scores = RidgeOnRows(far, gaussian=True).fit(chosen, Y, weights, 0.1)
+    expected = RidgeOnRows(F, gaussian=True).fit(chosen, Y, weights, 0.1)[1]
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
+    given = RidgeOnRows(far, gaussian=True, inner=far @ far.T)
+    np.testing.assert_allclose(given.fit(chosen, Y, weights, 0.1)[1], expected, atol=1e-5)
+    frozen = GaussianRidge.of(np.arange(3), RidgeOnRows(far, gaussian=True), solution)
+    np.testing.assert_allclose(frozen.scores(far), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("gaussian", [True, False])
+@pytest.mark.parametrize("explicit", [True, False])
+def test_held_rows_change_nothing_but_the_time(rows, gaussian, explicit, monkeypatch):
+    F, codes, chosen, weights = rows
+    if explicit:  # landmarks, or more rows than features
+        monkeypatch.setattr(heads, "MAX_EXACT", 10)
+        monkeypatch.setattr(heads, "LANDMARKS", 30)
+    else:
+        F = np.hstack([F, np.random.default_rng(1).normal(size=(60, 80))])
+    plain, holding = (RidgeOnRows(F, gaussian=gaussian) for _ in range(2))
+    Y = signs(codes[chosen], 3)
+    holding.hold(chosen[:25], Y[:25], weights[:25], 0.7)
+    for n in (25, 26, 40):  # none, one, and many others
+        given = chosen[:n], Y[:n], weights[:n], 0.7
+        assert holding._held.starts(*given)
+        expected, scores = plain.fit(*given)
+        found, found_scores = holding.fit(*given)
+        np.testing.assert_allclose(found_scores, scores, atol=1e-10)
+        np.testing.assert_allclose(found.coef, expected.coef, atol=1e-10)
+    for given in (
+        (chosen, Y, weights, 0.8),
+        (chosen[::-1], Y[::-1], weights[::-1], 0.7),
+        (chosen, Y, 2 * weights, 0.7),
+        (chosen, -Y, weights, 0.7),
+        (chosen[:20], Y[:20], weights[:20], 0.7),
+    ):
+        assert not holding._held.starts(*given)
+        np.testing.assert_allclose(holding.fit(*given)[1], plain.fit(*given)[1], atol=1e-10)
+
+
+@pytest.mark.parametrize("gaussian", [True, False])
+@pytest.mark.parametrize(("dtype", "exponent"), [(np.float64, -300), (np.float32, 70)])
+def test_units_do_not_matter(gaussian, dtype, exponent):
+    """A variance below 1e-30 is a variance; squares of large float32 rows do not overflow."""
+    rng = np.random.default_rng(3)
+    F = rng.normal(size=(30, 4)).astype(dtype)
+    Y = signs(rng.integers(0, 2, 30), 2)
+    rows, weights = np.arange(30), np.ones(30)
+    scaled = np.ldexp(F, exponent)
+    ridge = 0.5 if gaussian else float(np.ldexp(0.5, 2 * exponent))
+    expected = RidgeOnRows(F, gaussian=gaussian).fit(rows, Y, weights, 0.5)[1]
+    got = RidgeOnRows(scaled, gaussian=gaussian).fit(rows, Y, weights, ridge)[1]
+    np.testing.assert_allclose(got, expected, atol=1e-4 if dtype is np.float32 else 1e-8)
+
+
+def test_features_too_large_to_square_are_refused():
+    with pytest.raises(ValueError, match=r"features reach 1\.0e\+200: .* Divide X"):
+        RidgeOnRows(np.diag([1e200, -1e200]), gaussian=True)
+
+
+@pytest.mark.parametrize("shape", [(40, 6), (6, 40)])
+def test_a_ridge_that_is_lost_in_the_rows_is_refused(shape):
+    F = np.ones(shape) * 1e150
+    rows, weights = np.arange(shape[0]), np.ones(shape[0])
+    Y = signs(rows % 2, 2)
+    with pytest.raises(ValueError, match="ridge_class is too small"):
+        RidgeOnRows(F, gaussian=False).fit(rows, Y, weights, 1e-3)
+
+
+def test_a_kernel_from_known_products_is_the_same():
+    F = np.random.default_rng(1).normal(size=(30, 4))
+    rows, Y = np.arange(20), np.sign(np.random.default_rng(2).normal(size=(20, 2)))
+    fits = [
+        RidgeOnRows(F, gaussian=True, inner=inner).fit(rows, Y, np.ones(20), 0.3)[1]
+        for inner in (None, F @ F.T)
+    ]
+    np.testing.assert_allclose(*fits, rtol=1e-12)

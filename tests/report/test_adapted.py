@@ -1,0 +1,98 @@
+"""The page of one adaptation: its verdict follows from the figures, its candidates are listed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("altair")
+
+from marda import MDAClassifierCV
+from marda.adaptation import ReadOptions, adapt
+from marda.adaptation.data import read_data
+from marda.adaptation.judgement import Judgement
+from marda.diagnostics import Interval, gather
+from report_pages import SAMPLE
+
+
+def judgement(value, low, high):
+    half = Interval(0.5, 0.4, 0.6)
+    return Judgement(np.full((2, 2), 10), half, half, Interval(value, low, high), 0.03)
+
+
+@pytest.mark.parametrize(
+    ("gain", "kind", "word"),
+    [
+        ((0.05, 0.01, 0.09), "good", "Adaptation helps"),
+        ((-0.05, -0.09, -0.01), "bad", "Adaptation hurts"),
+        ((0.01, -0.02, 0.04), "unclear", "No clear difference"),
+    ],
+)
+def test_labels_decide(gain, kind, word):
+    verdict = judgement(*gain).verdict()
+    assert (verdict.kind, verdict.word) == (kind, word)
+    assert "40 labelled target rows" in dict(verdict.reasons)["Evidence"]
+
+
+@pytest.fixture
+def verdict_of(tmp_path):
+    """The verdict of a page made of two arrays."""
+    from marda.report import adapted
+
+    def make(Xs, Xt):
+        for name, X in (("s.npz", Xs), ("t.npz", Xt)):
+            labels = {"y": np.arange(len(X)) % 2} if name == "s.npz" else {}
+            np.savez(tmp_path / name, X=X, **labels)
+        seen = []
+
+        def page(result):
+            seen.append(adapted._verdict(result))
+            return adapted.adapted_page(result)
+
+        paths = tmp_path / "s.npz", tmp_path / "t.npz"
+        adapt(*paths, ReadOptions("y"), method="S1D", report=(tmp_path / "r.html", page))
+        return seen[0]
+
+    return make
+
+
+def test_without_labels_the_word_follows_from_distances(verdict_of):
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 2
+    X = rng.normal(y[:, None], 0.5, (200, 4))
+    assert verdict_of(X, X + rng.normal(0, 0.01, X.shape)).word == "Adaptation is hardly needed"
+    one_sided = np.abs(rng.normal(5, 0.1, (200, 4)))
+    verdict = verdict_of(X, one_sided)
+    assert (verdict.kind, verdict.word) == ("bad", "Do not trust this yet")
+    few = verdict_of(X[:40], X[:3] + 1)
+    assert few.kind == "unclear"
+    assert "Too few rows" in dict(few.reasons)["Evidence"]
+
+
+@pytest.mark.parametrize("candidates", ["auto", {"method": ["S1", "S1D"], "noise": [0.5, 0.9]}])
+def test_candidates_are_listed_by_what_they_differ_in(candidates, tmp_path):
+    from marda.report.adapted import _candidates, adapted_page
+
+    files = "sample:source", "sample:target"
+    data = read_data(*files, SAMPLE)
+    X, y, domain, mark = data.packed()
+    model = MDAClassifierCV(candidates, unlabeled=mark, random_state=0)
+    model.fit(X, y, sample_domain=domain)
+    predicted = model.predict(data.Xt)
+    evidence = gather(
+        data.Xs,
+        data.Xt,
+        model,
+        names=data.preprocessing.features,
+        labels=data.ys,
+        predicted=predicted,
+        probabilities=model.predict_proba(data.Xt),
+    )
+    done = adapt(*files, SAMPLE, report=(tmp_path / "r.html", adapted_page))
+    page = adapted_page(replace(done, model=model, evidence=evidence))
+    assert "Models that were weighed without a target label" in page
+    listed = _candidates(model.candidates_)
+    assert listed.count("<tr>") == 1 + len(model.candidates_)
+    assert "fit_intercept" not in listed  # the same in all
