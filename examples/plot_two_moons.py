@@ -31,7 +31,7 @@ def turned(degrees, seed):
 
 
 def fitted(Xs, ys, Xt, rounds):
-    """A Gaussian kernel ridge on the rows as they are, with `rounds` of self-labelling."""
+    """A Gaussian kernel ridge on the rows as they are, with `rounds` of self-training."""
     X, y, sample_domain = pack(Xs, ys, Xt)
     model = MDAClassifier("BL", classifier="kernel", ridge_class=0.1, refine=rounds)
     return model.fit(X, y, sample_domain=sample_domain)
@@ -61,11 +61,11 @@ for column, degrees in enumerate(angles):
         ax.set_title(f"turned by {degrees}°: {model.score(Xt, yt):.0%} right")
         ax.set_aspect("equal")
 axes[0, 0].set_ylabel("source only")
-axes[1, 0].set_ylabel("10 rounds of self-labelling")
+axes[1, 0].set_ylabel("10 rounds of self-training")
 plt.show()
 
 # %%
-# Accuracy by angle, as a mean over five draws. Self-labelling carries the border some fifteen
+# Accuracy by angle, as a mean over five draws. Self-training carries the border some fifteen
 # degrees further. Beyond that the first labels are wrong for a part of the moons, and rounds make
 # nothing better: no method without labels can know which moon is which after half a turn. Where a
 # round tears neighbours apart, marda undoes it, stops and says so with a warning; the numbers
@@ -85,7 +85,7 @@ for seed in range(5):
 
 fig, ax = plt.subplots(figsize=(6, 3.4), layout="constrained")
 ax.plot(degrees, curves[0], "o--", color=GREY, label="source only")
-ax.plot(degrees, curves[1], "s-", color=ORANGE, label="10 rounds of self-labelling")
+ax.plot(degrees, curves[1], "s-", color=ORANGE, label="10 rounds of self-training")
 for angle, value, count in zip(degrees, curves[1], stopped, strict=True):
     if count:
         ax.annotate(

@@ -30,6 +30,9 @@ TESTS = (
     "tests/moments/test_numerics.py",
     "tests/test_reference.py",
     "tests/estimators/test_routes.py",
+    "tests/estimators/test_right_or_refused.py",
+    "tests/moments/test_batches.py",
+    "tests/moments/test_files.py",
 )
 #: Seconds each, and what they see others see too.
 SLOW = (

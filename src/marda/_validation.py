@@ -164,7 +164,7 @@ def is_marked(y: NDArray[Any], mark: Any) -> NDArray[np.bool_]:
 def encode_labels(
     y: Any, domain: NDArray[np.int64], mark: Any, *, given: bool = True, whole: bool = True
 ) -> Labels:
-    """Class values and codes; only target rows may be unlabelled (api.md).
+    """Class values and codes; only target rows may be unlabelled.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def _is_numbering(values: NDArray[Any]) -> bool:
 def _check_sides(y: NDArray[Any], domain: NDArray[np.int64], mark: Any, whole: bool) -> None:
     """Unlabelled source rows: the domains have the wrong sign, or are no domains at all."""
     target, missing = domain < 0, _missing(y)
-    # NaN and None mark if the mark is a label too (api.md).
+    # NaN and None mark if the mark is a label too.
     marked = missing if missing.any() else is_marked(y, mark)
     source_marked, target_marked = marked & ~target, marked & target
     known = y[~marked]

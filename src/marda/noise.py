@@ -69,7 +69,7 @@ class Dropout(Noise):
         return np.ones_like(p) if self.unbiased else 1 - p
 
     def variance(self, weight: float, total: Vector, squares: Vector) -> Vector:
-        """q(1 − q) Σ x², or (p / q) Σ x² if unbiased."""
+        """p(1 − p) Σ x², or p / (1 − p) Σ x² if unbiased."""
         p = self._drop(squares.shape[-1])
         return squares * (p / (1 - p) if self.unbiased else p * (1 - p))
 

@@ -161,13 +161,13 @@ class Problem:
 
     @cached_property
     def ridge(self) -> float:
-        """ω."""
+        """ω, the ridge of W."""
         scatter = self.scale**2 * self._scatter_diagonal(None)
         return self._relative(self.settings.ridge, scatter + self.all_rows.diagonal)
 
     @cached_property
     def ridge_class(self) -> float:
-        """δ."""
+        """δ, the ridge of the class predictor Z; K₀ holds it (`_predictor` of the routes)."""
         scatter = self.scale**2 * self._scatter_diagonal(self._group_weights)
         return self._relative(self.settings.ridge_class, scatter + self.labelled.diagonal)
 
@@ -199,7 +199,7 @@ class Problem:
 
     @cached_property
     def all_rows(self) -> SecondMoment:
-        """Q."""
+        """Q = E[X̃ᵀX̃] of all rows: the expected Gram, the noise integrated out."""
         n, total, squares = self.moments.about(np.zeros(self.moments.n_features))
         variance = self.settings.noise.variance(n, total, squares)
         # Centred at their own mean, features and bias do not mix: u = 0.
@@ -221,7 +221,7 @@ class Problem:
 
     @cached_property
     def labelled(self) -> SecondMoment:
-        """Q_l, with class weights."""
+        """Q_l: the same of the labelled rows, with class weights."""
         n, total, squares = self.moments.weighted(self._group_weights)
         variance = self.settings.noise.variance(n, total, squares)
         gram: Gram

@@ -27,7 +27,7 @@ from marda.operators.primal import PrimalDenoiser
 from marda.problem import Problem
 from marda.terms import Model, PredictionTerm
 
-__all__ = ["Solution", "checked", "solve"]
+__all__ = ["Solution", "residual_and_error", "solve"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -302,11 +302,11 @@ def solve(
     Z = z0 = WZ = None
     if z_step is not None:
         Z, z0, WZ = z_step(delta, U)
-    residual, error = checked(problem, denoiser, domain, delta, U, z_step, Z, WZ)
+    residual, error = residual_and_error(problem, denoiser, domain, delta, U, z_step, Z, WZ)
     return Solution(problem, model, denoiser, delta, U, Z, z0, curve, 1, True, residual, error)
 
 
-def checked(
+def residual_and_error(
     problem: Problem,
     denoiser: Denoiser,
     terms: Sequence[PredictionTerm],
@@ -400,7 +400,7 @@ def _alternate(
     more = z_step.correction(delta, U, Z, WZ)
     off = max(off, _size(more, denoiser) / max(_size(Z, denoiser), TINY))
     Z, z0, WZ = z_step.finished(delta, U, Z + more)
-    residual, error = checked(problem, denoiser, terms, delta, U, z_step, Z, WZ)
+    residual, error = residual_and_error(problem, denoiser, terms, delta, U, z_step, Z, WZ)
     error = max(error, GROWTH * off)
     return Solution(
         problem, model, denoiser, delta, U, Z, z0, curve, n_iter, converged, residual, error

@@ -101,7 +101,7 @@ def _pair(
     target: NDArray[np.bool_],
     marginalization: str,
 ) -> Discrepancy:
-    """V vᵀ marginalised, v the difference of the means of two sets of groups (math.md §2)."""
+    """Marginalised v vᵀ, v the difference of the means of two sets of groups (math.md §2)."""
     (n_s, sum_s, sq_s), (n_t, sum_t, sq_t) = moments.select(source), moments.select(target)
     combination = (source / n_s - target / n_t)[None]
     v = combination @ moments.sums

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from marda.adaptation.adapt import too_large
+from marda.adaptation.adapt import why_in_batches
 from marda.adaptation.data import Outputs, ReadOptions, check_names, memory_budget, rows_size
 from marda.io import InputError
 
@@ -45,13 +45,13 @@ def test_how_large_rows_are(tmp_path, monkeypatch):
     assert rows_size("sample:source", None, set()) == 0
     (tmp_path / "a.csv").write_text("a,y\n1,2\n")
     assert rows_size(tmp_path / "a.csv", None, set()) == 8
-    assert too_large(source, target, options, "24001") is None
-    assert "24 kB, more than the 23.9 kB" in too_large(source, target, options, "23.9kB")
+    assert why_in_batches(source, target, options, "24001") is None
+    assert "24 kB, more than the 23.9 kB" in why_in_batches(source, target, options, "23.9kB")
     monkeypatch.setenv("MARDA_MEMORY", "80kB")
     assert memory_budget(None) == 20_000
     assert memory_budget("50%") == 40_000
     assert memory_budget("1MB") == 10**6
-    assert too_large(source, target, options) is not None
+    assert why_in_batches(source, target, options) is not None
     for wrong in ("", "-1", "0", "0%", "101%", "%", "much"):
         with pytest.raises(InputError, match=r"--memory: a size such as 4GB or a share"):
             memory_budget(wrong)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from adaptation.tables import WORDS, rows, table_of, write_pair  # noqa: E402
 from marda.adaptation import Outputs, ReadOptions, adapt, adapt_streaming  # noqa: E402
-from marda.adaptation.adapt import too_large  # noqa: E402
+from marda.adaptation.adapt import why_in_batches  # noqa: E402
 from marda.io import InputError  # noqa: E402
 
 OPTIONS = ReadOptions("y", id="id")
@@ -122,7 +122,7 @@ def test_text_files_are_not_streamed_and_say_what_to_do(tmp_path):
     source, _ = write_pair(tmp_path)
     (tmp_path / "a.csv").write_text("f0\n" + "1\n" * 100)
     with pytest.raises(InputError, match=r"a\.csv is too large .* convert it to Parquet"):
-        too_large(source, tmp_path / "a.csv", OPTIONS, "1kB")
+        why_in_batches(source, tmp_path / "a.csv", OPTIONS, "1kB")
     with pytest.raises(InputError, match=r"a\.csv is not Parquet"):
         adapt_streaming(source, tmp_path / "a.csv", OPTIONS, Outputs())
 

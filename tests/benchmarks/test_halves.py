@@ -63,7 +63,7 @@ def test_halves_are_apart():
 
 
 def test_a_kind_of_task_has_a_line_and_published_figures_beside_it():
-    specs = plan("skada-bench", draws=2)
+    specs = plan("skada-bench", draws=5)
     lines = half_lines(specs, rows_of(specs, {"mushrooms e>t": 60.0}))
     assert len(lines) == 6 + 2
     line = line_of(lines, "SKADA-Bench mushrooms", "report")
@@ -77,6 +77,13 @@ def test_a_kind_of_task_has_a_line_and_published_figures_beside_it():
     total = line_of(lines, "SKADA-Bench all", "report")
     assert grid[-1][0] == total.label == "SKADA-Bench all"
     assert grid[-1][-1] == ""
+
+
+@pytest.mark.parametrize("part", [{"draws": 4}, {"draws": 5, "tasks": ["mushrooms e>t"]}])
+def test_published_figures_stand_beside_whole_kinds_only(part):
+    specs = plan("skada-bench", **part)
+    lines = half_lines(specs, rows_of(specs))
+    assert "Train Src" not in halves_grid(lines)[0]
 
 
 def test_seeds_of_a_generated_case_are_in_both_halves():

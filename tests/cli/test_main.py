@@ -8,6 +8,10 @@ import time
 import pytest
 
 from marda import cli
+from marda.cli._common import FORMATS
+from marda.io import FORMATS as READERS
+from marda.moments.files import MomentsFileError
+from marda.persist.onnx import OnnxError
 
 COMMANDS = (
     "demo",
@@ -34,6 +38,11 @@ def run_cli(*args, **environment):
         timeout=60,
         check=False,
     )
+
+
+def test_formats_are_those_that_are_read():
+    """The command line has a copy of their names: help must not wait for the readers."""
+    assert tuple(READERS) == FORMATS
 
 
 @pytest.mark.parametrize("command", [(), *((c,) for c in COMMANDS)])
@@ -148,6 +157,16 @@ def test_an_error_is_told_where_nothing_can_be_imported(capsys, monkeypatch):
     monkeypatch.setattr(cli, "parser", lambda: _parser_of(run))
     assert cli.main(["x"]) == 1
     assert capsys.readouterr().err.startswith("marda x: MemoryError: 12 GB are not there")
+
+
+@pytest.mark.parametrize("kind", [MomentsFileError, OnnxError])
+def test_a_file_that_cannot_be_is_a_wrong_call(kind, capsys, monkeypatch):
+    def run(args):
+        raise kind("f: not this one.")
+
+    monkeypatch.setattr(cli, "parser", lambda: _parser_of(run))
+    assert cli.main(["x"]) == 2
+    assert capsys.readouterr().err == "marda x: f: not this one.\n"
 
 
 def _parser_of(run):

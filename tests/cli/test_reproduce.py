@@ -184,7 +184,7 @@ def test_halves_are_printed_and_written(faked, monkeypatch, tmp_path, capsys):
         execute, "present_domains", lambda names, folder: {n: BENCHMARKS[n].tasks for n in names}
     )
     call = ["reproduce", "--settings", "auto", "--datasets", "skada-bench", "digits"]
-    assert cli.main([*call, "--draws", "1", "--jobs", "1", "--out", str(tmp_path)]) == 0
+    assert cli.main([*call, "--draws", "5", "--jobs", "1", "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     for words in ("Development and report halves", "SKADA-Bench mushrooms", "88.4 (SA)"):
         assert words in out

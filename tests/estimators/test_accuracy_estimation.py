@@ -10,6 +10,7 @@ from marda import MDAClassifier, pack
 from marda.estimators.accuracy_estimation import (
     _parts,
     agreement,
+    expected_accuracy,
     recall_above_chance,
     target_skill,
 )
@@ -114,3 +115,9 @@ def test_too_few_rows_say_what_the_source_says():
     rows, codes = np.arange(4), np.array([0, 1, 0, 1])
     weights = balanced_weights(codes, 2)
     assert target_skill(labeller, rows, codes, weights, np.arange(4, 8), skill=0.37) == 0.37
+
+
+def test_expected_accuracy_goes_from_chance_to_one():
+    assert expected_accuracy(0, 4) == 0.25
+    assert expected_accuracy(0.5, 2) == 0.75
+    assert expected_accuracy(1, 3) == 1

@@ -1,4 +1,4 @@
-"""Self-labelling: what joins when, when it ends, and that it cannot go wrong silently."""
+"""Self-training: what joins when, when it ends, and that it cannot go wrong silently."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_the_labelled_set_grows_by_equal_shares():
     assert [r.kept for r in history] == [10, 20, 30, 40]
     for rows, codes, weights in fit.calls[1:]:
         assert set(rows[:4]) == {0, 1, 2, 3}
-        # all self-labelled rows together weigh as much as the labelled ones, at most
+        # all pseudo-labelled rows together weigh as much as the labelled ones, at most
         assert weights[4:].sum() == pytest.approx(4)
         sums = np.bincount(codes[4:], weights[4:])
         assert sums[0] == pytest.approx(sums[1], rel=0.2)

@@ -13,7 +13,7 @@ from marda.selection import CRITERIA, MutualInformationScorer
 from marda.selection import search as search_module
 from marda.selection.ensemble import spread_of
 from marda.selection.inputs import make_inputs
-from marda.selection.search import COMBINED, SHARPNESS, Trials, expand, judge
+from marda.selection.search import COMBINED, JUDGED_SHARPNESS, Trials, expand, judge
 from selection.test_auto import sensors
 
 
@@ -153,7 +153,7 @@ def chosen(trials, given, scoring):
 def test_consensus_is_how_likely_another_candidate_says_the_same(trials):
     rng = np.random.default_rng(1)
     given = [rng.normal(size=(60, 3)) for _ in range(5)]
-    P = [softmax(SHARPNESS * S / spread_of(S), axis=1) for S in given]
+    P = [softmax(JUDGED_SHARPNESS * S / spread_of(S), axis=1) for S in given]
     by_hand = [np.mean([(p * other).sum(1).mean() for other in P]) for p in P]
     found = [row["consensus"] for row in judge(trials, given, "consensus")]
     np.testing.assert_allclose(found, by_hand)

@@ -45,7 +45,7 @@ from marda.io import InputError, PredictionWriter, Preprocessing
 from marda.io.atomic import replacing
 from marda.persist import save
 
-__all__ = ["Adapted", "adapt", "too_large"]
+__all__ = ["Adapted", "adapt", "why_in_batches"]
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def adapt(
     Adapted or AdaptedFromStatistics
         The second where rows were read in batches.
     """
-    reason = None if cluster is not None else too_large(source, target, options, memory)
+    reason = None if cluster is not None else why_in_batches(source, target, options, memory)
     if cluster is None and reason is None:
         return _adapt_in_memory(
             source, target, options, out, model, report, progress, method, **parameters
@@ -179,7 +179,7 @@ def adapt(
     )
 
 
-def too_large(
+def why_in_batches(
     source: Sources, target: PathLike, options: ReadOptions, memory: str | None = None
 ) -> str | None:
     """Why rows have to be read in batches, or None if they fit into memory.

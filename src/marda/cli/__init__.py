@@ -57,10 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not hasattr(args, "run"):
         main_parser.print_help()
         return DONE
+    called = getattr(args, "called", args.command)  # a command's part names itself as well
     try:
         return int(args.run(args))
     except KeyboardInterrupt:
-        print(f"\nmarda {args.command}: interrupted.", file=sys.stderr)
+        print(f"\nmarda {called}: interrupted.", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # `marda … | head`: the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -69,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get("MARDA_DEBUG"):
             raise
         code = WRONG_CALL if _is_input_error(error) else FAILED
-        print(f"marda {args.command}: {_one_line(error, code)}", file=sys.stderr)
+        print(f"marda {called}: {_one_line(error, code)}", file=sys.stderr)
         return code
 
 
@@ -82,10 +83,13 @@ def _is_input_error(error: Exception) -> bool:
         from marda.benchmarks.store import StoreError
         from marda.datasets import DataError
         from marda.io import InputError
+        from marda.moments.files import MomentsFileError
         from marda.persist import ModelFileError
+        from marda.persist.onnx import OnnxError
     except Exception:  # out of memory, nothing can be imported any more: tell the first error
         return False
-    return isinstance(error, PlanError | StoreError | DataError | InputError | ModelFileError)
+    files = ModelFileError | MomentsFileError | OnnxError
+    return isinstance(error, PlanError | StoreError | DataError | InputError | files)
 
 
 def _one_line(error: Exception, code: int) -> str:

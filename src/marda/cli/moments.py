@@ -10,8 +10,6 @@ from typing import Any
 from marda._progress import Progress
 from marda.cli._common import add_command, positive
 
-WRONG_CALL = 2
-
 
 def register(commands: Any) -> None:
     """Add the command."""
@@ -58,6 +56,7 @@ def _part(parts: Any, name: str, text: str, usage: str, example: str) -> argpars
         ),
         allow_abbrev=False,
     )
+    parser.set_defaults(called=f"moments {name}")
     return parser
 
 
@@ -94,12 +93,14 @@ def _build(parts: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Build, merge or print; 2 if the input is wrong."""
-    try:
-        return {"build": _run_build, "merge": _run_merge, "show": _run_show}[args.what](args)
-    except (ValueError, ImportError) as error:
-        print(f"marda moments {args.what}: {' '.join(str(error).split())}", file=sys.stderr)
-        return WRONG_CALL
+    """Build, merge or print."""
+    from marda.adaptation.data import input_errors
+
+    with input_errors() as notes:
+        code = {"build": _run_build, "merge": _run_merge, "show": _run_show}[args.what](args)
+    for note in notes:
+        print(f"marda {args.called}: {note}", file=sys.stderr)
+    return code
 
 
 def _run_build(args: argparse.Namespace) -> int:

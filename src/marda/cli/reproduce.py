@@ -65,7 +65,13 @@ def register(commands: Any) -> None:
         help="draws of sup, ss, surf; splits, seeds (20)",
     )
     add("--data", type=Path, metavar="DIR", help="folder of the data (default: MARDA_DATA)")
-    add("--out", type=Path, default=Path("marda-results"), metavar="DIR", help="marda-results")
+    add(
+        "--out",
+        type=Path,
+        default=Path("marda-results"),
+        metavar="DIR",
+        help="results.sqlite, tables (marda-results); the same folder resumes",
+    )
     add("--force", action="store_true", help="compute stored rows again")
     add("--jobs", type=positive, metavar="N", help="processes (default: one per core)")
 

@@ -31,7 +31,8 @@ class Diagnosis:
         Proxy A-distance 2(1 − 2ε), 0 (alike) to 2; ε is the cross-validated error of a domain
         classifier.
     mmd_before, mmd_after : Interval or None
-        Maximum mean discrepancy with a Gaussian kernel of the median distance.
+        Maximum mean discrepancy with a Gaussian kernel as wide as the median distance (its square
+        is the median squared distance of all pairs).
     findings : tuple of Finding
         Warnings.
     verdict : str

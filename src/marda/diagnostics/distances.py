@@ -34,7 +34,11 @@ def a_distance(accuracy: Interval) -> Interval:
 
 
 def mmd(Xs: Any, Xt: Any, *, seed: int = 0, max_rows: int = 500) -> Interval:
-    """√ of the unbiased MMD² (0 where it is negative), with a bootstrap interval."""
+    """√ of the unbiased MMD² (0 where it is negative), with a bootstrap interval.
+
+    The kernel is exp(−‖x − y‖² / width), width the median squared distance of all pairs of these
+    rows, at most `max_rows` per domain: features before and after have a width each.
+    """
     from sklearn.metrics.pairwise import euclidean_distances
 
     rng = np.random.default_rng(seed)

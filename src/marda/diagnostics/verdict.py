@@ -231,17 +231,18 @@ def diagnosis_text(facts: Facts) -> str:
     if outcome == "chance":
         return (
             f"No evidence that it helps: {_expected_share(facts)} of the predictions are expected "
-            f"to be right, and {_guessing(facts)}. {_moved(facts)}; {next_step(facts)}."
+            f"to be right, and {_guessing(facts)}. {_movement_sentence(facts)}; {next_step(facts)}."
         )
     if outcome == "alike":
         more = ""
         if "rose" in facts.directions:
-            more = f"; {_moved(facts)[0].lower()}{_moved(facts)[1:]}: use --method BL"
+            said = _movement_sentence(facts)
+            more = f"; {said[0].lower()}{said[1:]}: use --method BL"
         return (
             "No adaptation is needed: source and target already look alike in these measures"
             f"{more}."
         )
-    moved = _moved(facts)
+    moved = _movement_sentence(facts)
     if outcome == "closer":
         labels = f"; {next_step(facts)}" if facts.n_labelled >= FEW_LABELS else ""
         return f"{moved}: label-free evidence that it helps, not proof{labels}."
@@ -250,7 +251,7 @@ def diagnosis_text(facts: Facts) -> str:
     return f"{moved}: no clear evidence that it helps; {next_step(facts)}."
 
 
-def _moved(facts: Facts) -> str:
+def _movement_sentence(facts: Facts) -> str:
     """What happened to the domains, with the figures."""
     if not facts.directions:
         return "No distance between the domains was measured"

@@ -230,7 +230,10 @@ class BaseMDA(TransformerMixin, BaseEstimator):
 
     @property
     def residual_(self) -> float:
-        """Largest relative residual of (★) and of the class predictor on random probes."""
+        """Largest relative residual on random probes.
+
+        It is that of (★) and, unless the classifier learns from features, of the class predictor.
+        """
         if self.model_.residual is None:
             raise AttributeError("residual_: the model comes from a file that does not tell.")
         return self.model_.residual

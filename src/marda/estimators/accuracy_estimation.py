@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from marda.estimators.heads import Head
 
-__all__ = ["agreement", "recall_above_chance", "target_skill"]
+__all__ = ["agreement", "expected_accuracy", "recall_above_chance", "target_skill"]
 
 Index = NDArray[np.int64]
 PARTS = 3
@@ -94,6 +94,12 @@ def target_skill(
     if here <= 0:
         return skill
     return float(np.clip(skill * np.mean(on_target) / here, 0, 1))
+
+
+def expected_accuracy(skill: float, n_classes: int) -> float:
+    """The accuracy that a skill means: that of chance, 1/C, at 0, and 1 at 1."""
+    chance = 1 / n_classes
+    return chance + (1 - chance) * skill
 
 
 def _draws(n_rows: int) -> int:

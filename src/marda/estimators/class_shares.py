@@ -1,4 +1,4 @@
-"""Where to centre a source: at the mean that it would have with the target's class shares.
+"""The target's class shares (its class prior), estimated; a source is centred by them.
 
 Centred each at its own mean, domains that differ in class shares alone would be pulled apart. The
 source is therefore centred at Σ_c π_c μ_c with π the shares of the target, which nobody knows.

@@ -173,7 +173,8 @@ class MDAClassifier(ClassifierMixin, BaseMDA):
         y : array of shape (n_rows,)
             Labels; target rows may carry the mark `unlabeled`, NaN or None.
         sample_domain : array of int of shape (n_rows,), default=None
-            At least 0 for a source, below 0 for a target. None: one domain, no domain terms.
+            At least 0 for a source, below 0 for a target. None: one domain, no domain terms;
+            marks in y are then refused.
 
         Returns
         -------
@@ -296,7 +297,10 @@ class MDAClassifier(ClassifierMixin, BaseMDA):
     @available_if(_has("predict_proba"))
     @lazy_on_dask
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities of classes: a softmax of the ridge scores, or the classifier's own."""
+        """Probabilities of classes: a softmax of the ridge scores, or the classifier's own.
+
+        They are not calibrated; those of `MDAClassifierCV` are.
+        """
         check_is_fitted(self)
         X, model = check_new_rows(self, X), self.model_
         if model.classifier is None:

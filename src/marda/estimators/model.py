@@ -27,6 +27,7 @@ from marda.terms import Model, parse_method
 
 __all__ = [
     "ACTIVATIONS",
+    "CLASSIFIERS",
     "ROUNDINGS",
     "FittedModel",
     "GroupMeans",
@@ -47,6 +48,9 @@ Index = NDArray[np.int64]
 Centers = Mapping[int, Matrix]
 #: Domain → its classes (None: all rows are one group), and the mean of each.
 GroupMeans = dict[int, tuple[Index | None, Matrix]]
+
+#: Classifiers on denoised rows that have a name.
+CLASSIFIERS = ("ridge", "kernel", "nn", "dscm")
 
 #: What is left of a row after centring is rounding below this many units of its last place.
 ROUNDINGS = 32
@@ -210,7 +214,7 @@ def check_classifier(parameters: Mapping[str, Any]) -> None:
     """The values of `classifier`, `refine` and `ridge_class` that go together."""
     classifier, given = parameters["classifier"], parameters["refine"]
     if isinstance(classifier, str):
-        known = classifier in ("ridge", "kernel", "nn", "dscm")
+        known = classifier in CLASSIFIERS
     else:
         known = isinstance(classifier, BaseEstimator) and is_classifier(classifier)
     if not known:

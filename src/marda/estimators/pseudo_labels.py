@@ -26,7 +26,7 @@ Vector = NDArray[np.floating]
 Index = NDArray[np.int64]
 
 #: Softmax of this many times the scores ranks and weighs confidence.
-SHARPNESS = 2.5
+CONFIDENCE_SHARPNESS = 2.5
 #: Labels have settled when, with half of the rows in, two rounds change at most this share of them.
 #: Earlier a round adds so few rows that it often changes nothing, and yet the next ones do.
 SETTLED = 1e-3
@@ -45,7 +45,7 @@ Fit = Callable[[Index, Index, Vector], Matrix]
 
 
 class RefinementWarning(UserWarning):
-    """Self-labelling made things worse by label-free evidence and was undone."""
+    """Self-training made things worse by label-free evidence and was undone."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def refine(
     calm, number = 0, 0
     while number < n_rounds:
         number = n_rounds if calm >= 2 else number + 1
-        P = softmax(SHARPNESS * np.asarray(scores[rows.free], dtype=np.float64), axis=1)
+        P = softmax(CONFIDENCE_SHARPNESS * np.asarray(scores[rows.free], dtype=np.float64), axis=1)
         kept = most_confident(labels, P.max(1), number / n_rounds)
         joined = (rows.free[kept], labels[kept], _weights(rows, labels[kept], P[kept].max(1)))
         new_scores = _fit_with(fit, rows, joined)

@@ -54,8 +54,9 @@ class MDA(BaseMDA):
     n_iter_ : int
         Alternations; 1 for sequential methods.
     residual_ : float
-        Largest relative residual of (★) and of the class predictor on random probes. `fit` raises
-        where it, or the error estimated from it, is above 1e-6.
+        Largest relative residual, on random probes, of (★) and, unless the classifier learns from
+        features, of the class predictor. `fit` raises where it, or the error estimated from it,
+        is above 1e-6.
     setting_ : {"US", "SUP", "SS"}
         No labelled target rows; no unlabelled rows; both kinds.
     solver_ : {"primal", "dual", "cg"}
@@ -90,7 +91,8 @@ class MDA(BaseMDA):
         y : array of shape (n_rows,), default=None
             Labels; target rows may carry the mark. Only joint methods and "C" read them.
         sample_domain : array of int of shape (n_rows,), default=None
-            At least 0 for a source, below 0 for a target. None: one domain, no domain terms.
+            At least 0 for a source, below 0 for a target. None: one domain, no domain terms;
+            marks in y are then refused.
 
         Returns
         -------

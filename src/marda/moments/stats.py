@@ -262,6 +262,7 @@ class Moments:
         )
 
     def __add__(self, other: Moments) -> Moments:
+        """The moments of the rows of both: merging. Named domains are matched by name."""
         if not isinstance(other, Moments):
             return NotImplemented
         _check_mergeable(self, other)

@@ -269,25 +269,32 @@ class PathCandidates:
         deltas = sorted({point.ridge_class for point in points})
         blocks = {delta: k // FACTORS for k, delta in enumerate(deltas)}
 
-        def shared(point: Point) -> tuple[Any, ...]:
-            """Candidates that share most come next to each other, those with the same W last."""
-            return *point.level, blocks[point.ridge_class], point.map
+        def level(point: Point) -> tuple[Any, ...]:
+            """Candidates of a level share most, and are solved together."""
+            return *point.level, blocks[point.ridge_class]
 
-        for _, group in groupby(sorted(points, key=lambda p: (shared(p), p)), shared):
+        for _, group in groupby(sorted(points, key=lambda p: (level(p), p)), level):
             alike = list(group)
             for point, answer in zip(alike, self._answers(alike), strict=True):
                 if self._right(answer):
-                    q = 1 - point.noise
-                    intercept = sample.wanted - q * sample.labelled_center @ answer.coef
-                    found |= dict.fromkeys(points[point], (answer.coef, intercept))
+                    q, coef = 1 - point.noise, sample.all_classes(answer.coef)
+                    intercept = sample.wanted - q * sample.labelled_center @ coef
+                    found |= dict.fromkeys(points[point], (coef, intercept))
         return found
 
     def _answers(self, alike: Sequence[Point]) -> list[Found]:
-        """Of candidates with one W; none where a matrix is singular: an own fit says it better."""
+        """Of candidates of a level, sorted.
+
+        Where a matrix is singular they are tried again by their maps, and what is singular then is
+        left to an own fit, which says it better.
+        """
+        groups = [list(group) for _, group in groupby(alike, lambda point: point.map)]
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                return self._engine.coefs(alike)
+                return self._engine.coefs(groups)
         except (SingularError, np.linalg.LinAlgError):
+            if len(groups) > 1:
+                return [found for group in groups for found in self._answers(group)]
             return [Found(np.zeros((0, 0)), np.inf, np.inf, np.inf)] * len(alike)
 
     def _right(self, found: Found) -> bool:

@@ -44,6 +44,19 @@ class _Term(NamedTuple):
     U: Matrix  # S1D's, as features: τ is Δ, which is no part of V₀
     residual: float  # of Δ's own equation
 
+    @property
+    def pushes(self) -> bool:
+        """Whether this is S1D's."""
+        return bool(self.U.shape[1])
+
+    def beyond(self, u: Matrix) -> Matrix:
+        """Δ UᵀZ."""
+        return np.asarray(self.tau @ (self.kappa.T @ u)) if self.pushes else np.zeros_like(u)
+
+    def adjoint(self, R: Matrix) -> Matrix:
+        """UΔᵀR."""
+        return np.asarray(self.kappa @ (self.tau.T @ R)) if self.pushes else np.zeros_like(R)
+
 
 class _Domain(NamedTuple):
     """U of the domain predictor, one column per direction."""
@@ -56,8 +69,22 @@ class _Domain(NamedTuple):
     condition: float
 
 
+class _Job(NamedTuple):
+    """Candidates with one W, and the level that they are solved from."""
+
+    points: Sequence[Point]
+    term: _Term
+    level: _Level
+    distance: float  # of their G from the level's
+
+    @property
+    def mmd(self) -> float:
+        """γ of S1M's term."""
+        return self.points[0].weight if self.points[0].method == "S1M" else 0.0
+
+
 class _State(NamedTuple):
-    """Z, V₀ and B of candidates with one W, in coordinates, side by side."""
+    """Z, V₀ and B of candidates, in coordinates, side by side."""
 
     u: Matrix
     V0: Matrix
@@ -176,20 +203,36 @@ class EigenBasis:
             self._levels = {**plain, key: _Level(self, *key)}
         return self._levels[key]
 
-    def coefs(self, points: Sequence[Point]) -> list[Found]:
-        """V of candidates with one W, and how far off they may be."""
-        level, distance = self.level(points[0])
-        term = level.term(points[0])
-        state = level.solve(points, term, distance)
-        found = self.outward @ (state.V0 + _beyond(term, state.u))
+    def coefs(self, groups: Sequence[Sequence[Point]]) -> list[Found]:
+        """V of candidates of one level, in groups with one W, and how far off they may be."""
+        jobs: dict[tuple[int, bool], list[_Job]] = {}
+        found: dict[Point, Found] = {}
+        for points in groups:
+            level, distance = self.level(points[0])
+            job = _Job(points, level.term(points[0]), level, distance)
+            jobs.setdefault((id(level), distance > EPS), []).append(job)
+        for alike in jobs.values():
+            state = alike[0].level.solve(alike)
+            start, width = 0, self.right.shape[1]
+            for job in alike:
+                stop = start + width * len(job.points)
+                u, V0, B, right = (part[:, start:stop] for part in state[:4])
+                own = _State(u, V0, B, right, state.left_out)
+                found |= zip(job.points, self._found(job, own), strict=True)
+                start = stop
+        return [found[point] for points in groups for point in points]
+
+    def _found(self, job: _Job, state: _State) -> list[Found]:
+        """Answers of one job, tried on their equations."""
+        points, term = job.points, job.term
+        coefs = self.outward @ (state.V0 + term.beyond(state.u))
         residuals = self.sample.residuals(points, self._trial(points, state, term))
-        condition = max(level.condition, self.domain.condition if len(term.U.T) else 0.0)
-        conditions = [max(condition, level.factor(p.ridge_class).condition) for p in points]
+        # The least δ has the worst condition.
+        worst = job.level.factor(min(p.ridge_class for p in points)).condition
+        condition = max(job.level.condition, worst, self.domain.condition if term.pushes else 0.0)
         return [
-            Found(coef, float(residual), state.left_out, worst)
-            for coef, residual, worst in zip(
-                np.split(found, len(points), axis=1), residuals, conditions, strict=True
-            )
+            Found(coef, float(residual), state.left_out, condition)
+            for coef, residual in zip(np.split(coefs, len(points), axis=1), residuals, strict=True)
         ]
 
     def _trial(self, points: Sequence[Point], state: _State, term: _Term) -> Trial:
@@ -198,15 +241,8 @@ class EigenBasis:
         tried = [part.reshape(len(part), len(points), len(w)) @ w for part in state[:4]]
         Z, V0, B, right = np.split(self.outward @ np.hstack(tried), 4, axis=1)
         right = self.sample.squares[:, None] * right  # D^½V of it: it belongs to outputs
-        delta = self.outward @ term.tau if len(term.U.T) else term.U
+        delta = self.outward @ term.tau if term.pushes else term.U
         return Trial(Z, V0, B, right, delta, term.U, term.residual)
-
-
-def _beyond(term: _Term, u: Matrix) -> Matrix:
-    """Δ UᵀZ."""
-    if not len(term.U.T):
-        return np.zeros_like(u)
-    return np.asarray(term.tau @ (term.kappa.T @ u))
 
 
 def _gram(A: Matrix) -> Matrix:
@@ -291,8 +327,8 @@ class _Level:
     def _solve(self, R: Matrix) -> Matrix:
         return self.G.solve(R) if self.dense else R / self.h[:, None]
 
-    def _rest(self, V: Matrix, weight: float) -> Matrix:
-        """R V, to six digits: what the candidate's G has beyond this level's, E apart."""
+    def _rest(self, V: Matrix, weights: Vector) -> Matrix:
+        """R V, to six digits: what G has beyond this level's, E apart; γ of M per column."""
         basis, few = self.basis, V.astype(np.float32)
         out = np.zeros_like(V)
         if not self.dense:
@@ -300,9 +336,11 @@ class _Level:
             out += (middle - self.middle) * V
             if self.ridge:
                 out += middle * (basis.single["spread"] @ few)
-        more = weight if not self.dense else weight - self.weight
-        if more:
-            out += (more * self.p * self.q) * (basis.single["means"] @ few)
+        more = weights - self.weight if self.dense else weights
+        some = np.flatnonzero(more)
+        if len(some):
+            means = basis.single["means"] @ few[:, some]
+            out[:, some] += (self.p * self.q * more[some]) * means
         return out
 
     def _shifted(self, sQ: Matrix, R: Matrix) -> Matrix:
@@ -356,7 +394,7 @@ class _Level:
 
     # The class predictor ------------------------------------------------------------------------
 
-    def solve(self, points: Sequence[Point], term: _Term, distance: float) -> _State:
+    def solve(self, jobs: Sequence[_Job]) -> _State:
         """Z, V₀ and B: those of this level's G, then the terms of the series in R.
 
         With G̃ in place of G = G̃ + R the equations are solved for any right-hand sides r₁ and r₂ of
@@ -364,47 +402,51 @@ class _Level:
         """
         basis, A, P = self.basis, self.A, self.P[:, None]
         n_classes = basis.right.shape[1]
+        counts = [n_classes * len(job.points) for job in jobs]
+        places = [slice(stop - n, stop) for stop, n in zip(np.cumsum(counts), counts, strict=True)]
+        parts = list(zip([job.term for job in jobs], places, strict=True))
+        predict = self._predictor(jobs)
 
         def inverse(R: Matrix) -> Matrix:
             solved = self._solve(R)
-            return solved + term.tau @ (term.E.T @ solved) if len(term.E.T) else solved
+            for term, at in parts:
+                if term.E.shape[1]:
+                    solved[:, at] += term.tau @ (term.E.T @ solved[:, at])
+            return solved
 
         def adjoint(R: Matrix) -> Matrix:
-            """UΔᵀR, in coordinates."""
-            return term.kappa @ (term.tau.T @ R) if len(term.U.T) else np.zeros_like(R)
+            return np.hstack([term.adjoint(R[:, at]) for term, at in parts])
 
-        predictors = [self._predictor(point.ridge_class, term) for point in points]
+        def mapped(u: Matrix, V0: Matrix) -> Matrix:
+            return V0 + np.hstack([term.beyond(u[:, at]) for term, at in parts])
 
-        def predict(right: Matrix) -> Matrix:
-            blocks = np.split(right, len(points), axis=1)
-            return np.hstack([f(block) for f, block in zip(predictors, blocks, strict=True)])
-
-        wanted = np.tile(self.q * basis.right, len(points))
+        wanted = np.tile(self.q * basis.right, sum(counts) // n_classes)
         right = P * inverse(wanted) + adjoint(wanted)
         u = predict(right)
         V0 = inverse(P * u)
-        V = V0 + _beyond(term, u)
+        V = mapped(u, V0)
         B = inverse(A @ V - wanted)
+        distance = max(job.distance for job in jobs)
         if distance <= EPS:
             return _State(u, V0, B, right, 0.0)
-        weight = points[0].weight if points[0].method == "S1M" else 0.0
-        A_single = self.A_single
-        lengths = np.sqrt(basis.values)[:, None]
+        weights = np.repeat([job.mmd for job in jobs], counts)
+        both = np.concatenate([weights, weights])
+        A_single, lengths = self.A_single, np.sqrt(basis.values)[:, None]
 
         def sizes(V: Matrix) -> Vector:
             """Of scores of all rows, per candidate."""
-            parts = (lengths * V).reshape(len(V), len(points), n_classes)
-            return np.asarray(np.sqrt(np.einsum("ijk,ijk->j", parts, parts)))
+            blocks = (lengths * V).reshape(len(V), -1, n_classes)
+            return np.asarray(np.sqrt(np.einsum("ijk,ijk->j", blocks, blocks)))
 
         size, before, error = np.maximum(sizes(V), TINY), 0.0, np.inf
         dV0, dB = V0, B
         for _ in range(STEPS):
-            r1, r2 = np.split(-self._rest(np.hstack([dV0, dB]), weight), 2, axis=1)
+            r1, r2 = np.split(-self._rest(np.hstack([dV0, dB]), both), 2, axis=1)
             g = inverse(r1)
             Ag = np.asarray(A_single @ g.astype(np.float32), dtype=np.float64)
             du = predict(-P * inverse(r2 + Ag) - adjoint(Ag))
             dV0 = g + inverse(P * du)
-            dV = dV0 + _beyond(term, du)
+            dV = mapped(du, dV0)
             dB = inverse(r2 + A_single @ dV.astype(np.float32))
             u, V0, B = u + du, V0 + dV0, B + dB
             change = float((sizes(dV) / size).max())
@@ -414,21 +456,39 @@ class _Level:
                 break
         return _State(u, V0, B, right, error)
 
-    def _predictor(self, ridge_class: float, term: _Term) -> Callable[[Matrix], Matrix]:
-        """(TᵀA T + δC)⁻¹, from the factor of T₀: τκᵀ changes it by rank 2k (math.md §5.4)."""
-        factor = self.factor(ridge_class)
-        tau, kappa = term.tau, term.kappa
-        if not len(tau.T):
-            return factor.solve
-        A_tau = self.A @ tau
-        sides = np.hstack([kappa, self._tdot(A_tau)])
-        eye = np.eye(tau.shape[1])
-        middle = np.block([[np.zeros_like(eye), eye], [eye, -tau.T @ A_tau]])
-        solved = factor.solve(sides)
-        core = middle + sides.T @ solved
+    def _predictor(self, jobs: Sequence[_Job]) -> Callable[[Matrix], Matrix]:
+        """(TᵀA T + δC)⁻¹, from the factor of T₀: τκᵀ changes it by rank 2k (math.md §5.4).
+
+        Columns of one δ go through its factor together.
+        """
+        n_classes = self.basis.right.shape[1]
+        uses: dict[float, list[tuple[int, Matrix, Matrix]]] = {}
+        start = 0
+        for points, term, _, _ in jobs:
+            A_tau = self.A @ term.tau
+            sides = np.hstack([term.kappa, self._tdot(A_tau)])
+            eye = np.eye(term.tau.shape[1])
+            middle = np.block([[np.zeros_like(eye), eye], [eye, -term.tau.T @ A_tau]])
+            for point in points:
+                uses.setdefault(point.ridge_class, []).append((start, sides, middle))
+                start += n_classes
+        solved = {}
+        for delta, those in uses.items():
+            every = self.factor(delta).solve(np.hstack([sides for _, sides, _ in those]))
+            ends = np.cumsum([sides.shape[1] for _, sides, _ in those])
+            solved[delta] = np.split(every, ends[:-1], axis=1)
 
         def predict(right: Matrix) -> Matrix:
-            u = factor.solve(right)
-            return np.asarray(u - solved @ np.linalg.solve(core, sides.T @ u))
+            out = np.empty_like(right)
+            for delta, those in uses.items():
+                columns = np.concatenate([np.arange(at, at + n_classes) for at, _, _ in those])
+                u = self.factor(delta).solve(right[:, columns])
+                blocks = np.split(u, len(those), axis=1)
+                for block, own, (at, sides, middle) in zip(
+                    blocks, solved[delta], those, strict=True
+                ):
+                    inside = np.linalg.solve(middle + sides.T @ own, sides.T @ block)
+                    out[:, at : at + n_classes] = block - own @ inside
+            return out
 
         return predict

@@ -133,8 +133,14 @@ class Sample:
         self._labelled_scatter = moments.about(center, weights)[2]
         count = float(weights @ moments.counts)
         # Σ w (x − m_l) yᵀ, and what labelled rows should get on average: z₀ is free
-        self.labels, sums = label_products(moments, class_weights, labelled_center)
+        labels, sums = label_products(moments, class_weights, labelled_center)
+        # About their mean, labels of all classes add up to zero: the last class follows.
+        self.labels = labels[:, :-1] if bias else labels
         self.wanted = sums / count if bias else np.zeros_like(sums)
+
+    def all_classes(self, coef: Matrix) -> Matrix:
+        """Weights for every class, from those for the columns of `labels`."""
+        return np.column_stack([coef, -coef.sum(1)]) if self.bias else coef
 
     def point(
         self, method: str, noise: float, ridge: float, ridge_class: float, weight: float

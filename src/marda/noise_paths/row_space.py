@@ -126,8 +126,11 @@ class RowSpace:
             self._levels = {**kept, key: _Level(self, taken.noise, self.sample.metric(taken))}
         return self._levels[key]
 
-    def coefs(self, points: Sequence[Point]) -> list[Found]:
-        """V of candidates with one W, and how far off they may be."""
+    def coefs(self, groups: Sequence[Sequence[Point]]) -> list[Found]:
+        """V of candidates of one level, in groups with one W, and how far off they may be."""
+        return [found for points in groups for found in self._of_one_map(points)]
+
+    def _of_one_map(self, points: Sequence[Point]) -> list[Found]:
         level = self.level(points[0])
         term = level.term(points[0])
         a, V0, B, left_out = level.solve(points, term)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from marda._memory import available_memory, format_bytes
 
-__all__ = ["ALTERNATIONS", "FEW_ROWS", "Cost", "Workload", "choose", "costs", "routes"]
+__all__ = ["ALTERNATIONS", "FEW_ROWS", "Cost", "Workload", "costs", "routes"]
 
 EIGEN_FACTOR = 10.0  # an eigendecomposition of d×d against d³
 SPARSE_FACTOR = 20.0  # an entry of a sparse product against one of a dense product
@@ -165,13 +165,6 @@ def routes(
         least = min(names, key=lambda name: table[name].bytes)
         raise MemoryError(_refusal(f"this fit (by {least!r})", table[least], limit, work))
     return [(name, table[name]) for name in sorted(fitting, key=lambda name: table[name].flops)]
-
-
-def choose(
-    work: Workload, solver: str = "auto", *, dual: bool = True, limit: int | None = None
-) -> tuple[str, Cost]:
-    """The first of `routes`."""
-    return routes(work, solver, dual=dual, limit=limit)[0]
 
 
 def _refusal(what: str, cost: Cost, limit: int, work: Workload) -> str:

@@ -94,7 +94,9 @@ class RowGram:
 
 @dataclass(frozen=True)
 class SecondMoment:
-    """E[X̃ᵀX̃] of corrupted rows with a bias column: [[A S A + D + n uuᵀ, n u], [n uᵀ, n]].
+    """The expected Gram: E[X̃ᵀX̃] of corrupted rows, the noise integrated out.
+
+    With a bias column it is [[A S A + D + n uuᵀ, n u], [n uᵀ, n]].
 
     S is the Gram about the rows' own mean, and u the mean of A x from where features are centred:
     nothing is subtracted to get one from the other. Without a bias (`mean` None) S is about the

@@ -23,7 +23,7 @@ __all__ = ["FORMAT", "ModelFileError", "read_file", "write_file"]
 
 #: 2: models that centre, normalise and refine, kernel classifiers, `MDAClassifierCV`.
 FORMAT = 2
-MODEL = Kind("marda-model", FORMAT, readable=("1", "2"))
+MODEL = Kind("marda-model", FORMAT, readable=tuple(map(str, range(1, FORMAT + 1))))
 
 
 class ModelFileError(ValueError):

@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 
 from marda.estimators import DSCM, MDA, MDAClassifier
 from marda.estimators.heads import GaussianRidge, NearestRow
-from marda.estimators.model import ACTIVATIONS, FittedModel, Layer, SelfTraining
+from marda.estimators.model import (
+    ACTIVATIONS,
+    CLASSIFIERS,
+    FittedModel,
+    Layer,
+    SelfTraining,
+)
 from marda.estimators.pseudo_labels import Round
 from marda.operators.maps import DenoisingMap, DenseMap, IdentityMap, Map, RowMap
 from marda.operators.rows import Rows
@@ -34,8 +40,6 @@ LINEAR = {"Z_": "Z", "_z0": "z0", "_scores_coef": "coef", "_scores_intercept": "
 SKILLS = ("source_skill", "target_skill")
 ROUND = tuple(field.name for field in fields(Round))
 SOLVERS = ("primal", "dual", "cg")
-#: Values of `classifier` that a file may hold.
-CLASSIFIERS = ("ridge", "kernel", "nn", "dscm")
 #: Fitted attributes of plain values: the record of the choice, which predictions do not read.
 RECORD = (
     *("best_params_", "best_index_", "candidates_", "calibration_", "fit_seconds_"),
@@ -345,7 +349,9 @@ def encode_classifier(name: str, fitted: Any, out: Writer) -> dict[str, Any]:
         return {
             "nn": {"rows": out.put("nn.rows", fitted.rows_), "codes": out.put("nn.codes", codes)}
         }
-    return {"dscm": encode_dscm(fitted, out)}
+    if name == "dscm":
+        return {"dscm": encode_dscm(fitted, out)}
+    raise AssertionError(f"classifier {name!r} has no place in model files")
 
 
 def decode_classifier(
@@ -360,7 +366,9 @@ def decode_classifier(
         # A negative or large code raises here, before it can name a class that is not there.
         labels = classes[indices(codes, len(classes))]
         return NearestRow(n_neighbors=1).fit(rows, labels)
-    return decode_dscm(state["dscm"], reader, DSCM(), d)
+    if name == "dscm":
+        return decode_dscm(state["dscm"], reader, DSCM(), d)
+    raise AssertionError(f"classifier {name!r} has no place in model files")
 
 
 def _encode_kernel(kernel: GaussianRidge, out: Writer) -> dict[str, Any]:

@@ -12,7 +12,7 @@ The rules, with their formulas in math.md §15:
   Gaussian kernel (math.md §10) and labels the target itself (math.md §12). Its ridge is 1 − κ, its
   number of rounds grows with κ_t, the κ that the target seems to have.
 - Where the domains seem to differ in class shares rather than in position, which neighbours with
-  different labels show, neither centring nor self-labelling is safe, and a member does without.
+  different labels show, neither centring nor self-training is safe, and a member does without.
 - A plain source-only model has the weight ((1 − κ_t)/κ_t)²: it leads where the target is
   understood less than half, and has next to no weight where it is understood well.
 """
@@ -209,7 +209,7 @@ class MemberFits:
     def unless_neighbours_disagree(
         self, member: Member, option: InputOption, near: Neighbours | None, say: Any
     ) -> Member:
-        """The member; the same without centring and self-labelling if neighbours agree more then.
+        """The member; the same without centring and self-training if neighbours agree more then.
 
         Centring takes a difference of class shares for one of position: the target's larger class
         is then cut in two, and neighbours get different labels. A model that is not centred does

@@ -1,9 +1,10 @@
 """Probabilities from scores: one temperature (math.md §14).
 
-Probabilities are softmax(τ · scores). The sharpness τ minimises the log-loss of left-out source
-rows, weighted by how much like the target they are (`calibrate`). Where models agree less on the
-target than on the source, the target is harder than any source row shows: τ is then lowered until
-the mean confidence on the target is at most its expected accuracy (`soften`).
+Probabilities are softmax(τ · scores). The sharpness τ, the inverse temperature, minimises the
+log-loss of left-out source rows, weighted by how much like the target they are (`calibrate`).
+Where models agree less on the target than on the source, the target is harder than any source row
+shows: τ is then lowered until the mean confidence on the target is at most its expected accuracy
+(`soften`).
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from marda._order import row_order, seed_of
 from marda._validation import check_rows, summed
+from marda.estimators.accuracy_estimation import expected_accuracy
 from marda.estimators.classifier import labelled_accuracy
 from marda.selection.auto import fit_auto
 from marda.selection.calibration import calibrate_ensemble
@@ -34,7 +35,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     """A classifier for the target that chooses everything by itself.
 
     By default a small ensemble is fitted whose every number is a rule that reads the rows: noise,
-    ridges, rounds of self-labelling, and the weight of a source-only model; see
+    ridges, rounds of self-training, and the weight of a source-only model; see
     docs/learn/choosing.md.
     With `candidates`, models are compared by a label-free criterion and the best one is kept.
 
@@ -77,8 +78,9 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     members_ : tuple of Member
         These models, with their inputs and weights.
     calibration_ : dict
-        "sharpness", "ece_before", "ece_after" and "rows" of the calibration on source rows, and
-        with "auto" how much it was "softened" for "expected_accuracy"; empty without.
+        "sharpness" (the inverse temperature), "ece_before", "ece_after" and "rows" of the
+        calibration on source rows, and with "auto" how much it was "softened" for
+        "expected_accuracy"; empty without.
     source_skill_ : float
         With "auto": how well the source predicts left-out rows of itself, 0 (chance) to 1.
     target_skill_ : float
@@ -174,8 +176,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
             self.candidates_ = _described(members)
             self.best_params_ = members[0].model.get_params()
             if (domain < 0).any():
-                chance = 1 / len(labels.classes)
-                expected = chance + (1 - chance) * self.target_skill_
+                expected = expected_accuracy(self.target_skill_, len(labels.classes))
         else:
             best = search(
                 candidates,

@@ -5,7 +5,7 @@ over classes, on the target rows of the fit), the scores of the ensemble are (ma
 
     S(x) = Σ_m a_m (S_m(x) − mean over classes of S_m(x)) / σ_m,
 
-and its probabilities softmax(τ S(x)), with the sharpness τ of math.md §14.
+and its probabilities softmax(τ S(x)), with the sharpness (inverse temperature) τ of math.md §14.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ from marda.selection.scorers import get_criterion
 
 __all__ = [
     "COMBINED",
-    "SHARPNESS",
+    "JUDGED_SHARPNESS",
     "TARGET_CRITERIA",
     "Candidate",
     "LeftOut",
@@ -62,7 +62,7 @@ LeftOut = tuple[Index, Index, Matrix]
 FOLDS = 3
 #: Standardised scores times this, in a softmax, are the probabilities that candidates are judged
 #: by: a strong ridge makes scores small, which says nothing about predictions.
-SHARPNESS = 2.5
+JUDGED_SHARPNESS = 2.5
 NEIGHBOURS = 10
 #: Beyond, an eigendecomposition takes minutes, and separate fits share what they can.
 MAX_BASIS = 6000
@@ -302,7 +302,7 @@ def judge(trials: Trials, scores: list[Matrix], scoring: str) -> list[dict[str, 
             close = nearest_neighbours(rows, NEIGHBOURS, random_state=trials.seed)
         near |= dict.fromkeys(_with_inputs(trials, kind), close)
     table = []
-    sharp = [softmax(SHARPNESS * S / spread_of(S), axis=1) for S in scores]
+    sharp = [softmax(JUDGED_SHARPNESS * S / spread_of(S), axis=1) for S in scores]
     shared = np.mean(sharp, axis=0)
     for k, (one, P) in enumerate(zip(trials.candidates, sharp, strict=True)):
         evidence = _Evidence(P, P.argmax(1), near[k], shared)

@@ -34,7 +34,7 @@ from marda.datasets import Dataset, make_task
 from marda.operators.cost import Workload, costs
 from marda.operators.denoiser import ExplicitMap
 from marda.operators.linear import CholeskyFactor, DenseGram
-from marda.solve import checked
+from marda.solve import residual_and_error
 
 __all__ = [
     "alternation",
@@ -225,7 +225,7 @@ def checking(method: str = "S1", d: int = 2000) -> Figures:
     profile.disable()
     entries = [e for e in profile.getstats() if not isinstance(e.code, str)]
     whole = max(entry.totaltime for entry in entries)
-    check = next(e.totaltime for e in entries if e.code is checked.__code__)
+    check = next(e.totaltime for e in entries if e.code is residual_and_error.__code__)
     return {"features": d, "fit_s": whole, "check_s": check, "ratio": check / whole}
 
 

@@ -1,0 +1,353 @@
+"""The class prior of the target, from probabilities of a model that knows the source alone.
+
+If only class shares differ, p_t(x) = Σ_c π_c p_s(x|c), and π follows from probabilities of the
+source's model on the target (math.md §16): by EM on the likelihood (Saerens et al., 2002), which
+uses probabilities to the full and needs them calibrated, and by the confusion matrix (Lipton et
+al., 2018), which does not. Where they disagree, something else than the shares has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+from scipy.special import softmax
+
+from marda.criteria import check_probabilities
+
+__all__ = [
+    "Calibration",
+    "ClassPrior",
+    "adjust_probabilities",
+    "calibrate",
+    "confusion_prior",
+    "em_prior",
+    "estimate_class_prior",
+    "fit_simplex",
+    "mixed_folds",
+]
+
+Array = NDArray[np.float64]
+
+TINY = 1e-12
+#: EM stops when no share moves by more than this.
+TOLERANCE = 1e-6
+MAX_STEPS = 1000
+MAX_NEWTON = 30
+#: Draws behind a standard error.
+N_DRAWS = 30
+#: Above as many classes one temperature is fitted, and no bias per class.
+MAX_BIASED = 12
+#: Estimates that differ by more standard errors than this disagree.
+DISAGREEMENT = 3.0
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """softmax(τ log P + b): τ and one b per class, fitted on left-out source rows."""
+
+    sharpness: float
+    bias: Array
+
+    def __call__(self, P: Any) -> Array:
+        """Calibrated probabilities."""
+        logits = self.sharpness * np.log(np.maximum(P, TINY)) + self.bias
+        return np.asarray(softmax(logits, axis=1))
+
+
+@dataclass(frozen=True)
+class ClassPrior:
+    """Class shares of the target, as two ways to estimate them see it.
+
+    Attributes
+    ----------
+    source : array of shape (n_classes,)
+        Shares of the source.
+    target : array of shape (n_classes,)
+        Shares of the target, by EM.
+    standard_error : array of shape (n_classes,)
+        Of `target`, by resampled rows of both domains and a jackknife over folds.
+    by_confusion : array of shape (n_classes,)
+        Shares of the target, by the confusion matrix.
+    agree : bool
+        Whether no class has estimates that differ by more than three standard errors.
+    """
+
+    source: Array
+    target: Array
+    standard_error: Array
+    by_confusion: Array
+    agree: bool
+
+
+def adjust_probabilities(P: Any, source_prior: Any, target_prior: Any) -> Array:
+    """Probabilities of a model of the source, for rows with other class shares.
+
+    P_ic π_c / ρ_c, rows brought to sum 1 again (math.md §16).
+
+    Parameters
+    ----------
+    P : array of shape (n_rows, n_classes)
+        Calibrated probabilities under the source's class prior ρ.
+    source_prior, target_prior : arrays of shape (n_classes,)
+        ρ and π. A class that the source does not have must have no share in the target.
+
+    Returns
+    -------
+    array of shape (n_rows, n_classes)
+    """
+    P = check_probabilities(P)
+    rho = _check_prior("source_prior", source_prior, P.shape[1])
+    pi = _check_prior("target_prior", target_prior, P.shape[1])
+    if (pi[rho == 0] > 0).any():
+        raise ValueError(
+            f"target_prior gives a share to class {int(np.flatnonzero((rho == 0) & (pi > 0))[0])}, "
+            "which source_prior gives none: a model of the source knows nothing of that class."
+        )
+    ratio = np.divide(pi, rho, out=np.zeros_like(pi), where=rho > 0)
+    adjusted = P * ratio
+    total = adjusted.sum(1, keepdims=True)
+    # A row that no class with a share could have made: the shares alone speak.
+    return np.where(total > 0, adjusted / np.where(total > 0, total, 1.0), pi)
+
+
+def em_prior(P: Any, source_prior: Any) -> Array:
+    """Class prior of the rows behind P that makes them most likely (Saerens et al., 2002).
+
+    π_c ← 1/n Σ_i P_ic π_c/ρ_c / Σ_k P_ik π_k/ρ_k, from ρ on. The likelihood is concave in π:
+    there is one maximum.
+
+    Parameters
+    ----------
+    P : array of shape (n_rows, n_classes)
+        Calibrated probabilities under the class prior ρ.
+    source_prior : array of shape (n_classes,)
+        ρ.
+
+    Returns
+    -------
+    array of shape (n_classes,)
+    """
+    P = check_probabilities(P)
+    rho = _check_prior("source_prior", source_prior, P.shape[1])
+    ratio = np.divide(P, rho, out=np.zeros_like(P), where=rho > 0) + TINY
+    pi = rho.copy()
+    for _ in range(MAX_STEPS):
+        mean = (ratio / (ratio @ pi)[:, None]).mean(0) * pi
+        step, pi = float(np.abs(mean - pi).max()), mean / mean.sum()
+        if step < TOLERANCE:
+            break
+    return pi
+
+
+def confusion_prior(P_source: Any, codes: Any, P_target: Any) -> Array:
+    """Class prior by which the source's predictions would look like the target's (Lipton, 2018).
+
+    argmin over π of ‖mean of P_target − Σ_c π_c · mean of P_source over class c‖.
+
+    Parameters
+    ----------
+    P_source : array of shape (n_source, n_classes)
+        Probabilities of source rows by models that have not seen them.
+    codes : array of shape (n_source,)
+        Their classes, as columns of P.
+    P_target : array of shape (n_target, n_classes)
+        Probabilities of target rows by the same models.
+
+    Returns
+    -------
+    array of shape (n_classes,)
+    """
+    P_source, P_target = check_probabilities(P_source), check_probabilities(P_target)
+    codes = np.asarray(codes)
+    per_class = np.array([_mean(P_source[codes == c]) for c in range(P_source.shape[1])])
+    return fit_simplex(per_class, P_target.mean(0))
+
+
+def fit_simplex(parts: Any, whole: Any) -> Array:
+    """Shares π ≥ 0 of sum 1 whose mix Σ_c π_c parts_c is nearest to the whole.
+
+    Parameters
+    ----------
+    parts : array of shape (n_parts, n_values)
+        What is mixed.
+    whole : array of shape (n_values,)
+        The mix.
+
+    Returns
+    -------
+    array of shape (n_parts,)
+    """
+    if len(parts) == 1:
+        return np.ones(1)
+    if len(parts) == 2:  # (w − b)·(a − b) / ‖a − b‖², cut to [0, 1]
+        along = parts[0] - parts[1]
+        length = float(along @ along)
+        share = float((whole - parts[1]) @ along) / length if length > 0 else 0.5
+        share = min(1.0, max(0.0, share))
+        return np.array([share, 1.0 - share])
+    # Non-negative least squares on the Gram; a heavy last row keeps the sum at 1.
+    gram = parts @ parts.T
+    scale = float(np.trace(gram)) / len(parts)
+    values, vectors = np.linalg.eigh(gram / scale if scale > 0 else gram)
+    root = np.sqrt(np.maximum(values, 1e-10))
+    A = np.vstack([(vectors * root).T, np.full((1, len(parts)), 1e3)])
+    target = (vectors.T @ (parts @ whole)) / (scale if scale > 0 else 1.0) / root
+    shares = np.asarray(nnls(A, np.append(target, 1e3))[0])
+    return shares / shares.sum() if shares.sum() > 0 else np.full(len(parts), 1 / len(parts))
+
+
+def calibrate(P: Any, codes: Any) -> Calibration:
+    """Temperature and one bias per class by maximum likelihood (Alexandari et al., 2020).
+
+    Parameters
+    ----------
+    P : array of shape (n_rows, n_classes)
+        Probabilities of rows by models that have not seen them.
+    codes : array of shape (n_rows,)
+        Their classes, as columns of P.
+
+    Returns
+    -------
+    Calibration
+    """
+    P = check_probabilities(P)
+    codes = np.asarray(codes)
+    n, C = P.shape
+    logs = np.log(np.maximum(P, TINY))
+    Y = np.zeros((n, C))
+    Y[np.arange(n), codes] = 1
+    free = C if C <= MAX_BIASED else 0
+    # One row's worth of belief that P is right keeps separable rows from infinite sharpness.
+    weak, prior = 1.0 / n, np.concatenate([[1.0], np.zeros(free)])
+    theta = prior.copy()
+
+    def loss(theta: Array) -> float:
+        logits = theta[0] * logs + (theta[1:] if free else 0.0)
+        logits -= logits.max(1, keepdims=True)
+        likely = (logits * Y).sum(1) - np.log(np.exp(logits).sum(1))
+        return float(-likely.mean() + weak * ((theta - prior) ** 2).sum())
+
+    value = loss(theta)
+    for _ in range(MAX_NEWTON):  # a convex problem in C + 1 numbers
+        logits = theta[0] * logs + (theta[1:] if free else 0.0)
+        Q = np.exp(logits - logits.max(1, keepdims=True))
+        Q /= Q.sum(1, keepdims=True)
+        about = logs - (Q * logs).sum(1, keepdims=True)
+        wrong = (Q - Y) / n
+        gradient = np.concatenate([[float((wrong * logs).sum())], wrong.sum(0)[:free]])
+        gradient += 2 * weak * (theta - prior)
+        H = 2 * weak * np.eye(1 + free)
+        H[0, 0] += float((Q * about**2).sum()) / n
+        if free:
+            H[0, 1:] += (Q * about).sum(0) / n
+            H[1:, 0] = H[0, 1:]
+            H[1:, 1:] += (np.diag(Q.sum(0)) - Q.T @ Q) / n
+        step, length = np.linalg.solve(H, gradient), 1.0
+        while (tried := loss(theta - length * step)) > value and length > 1e-4:
+            length /= 2
+        if tried >= value:
+            break
+        theta, done, value = theta - length * step, value - tried < 1e-9, tried
+        if done:
+            break
+    return Calibration(float(max(theta[0], 0.01)), theta[1:] if free else np.zeros(C))
+
+
+def estimate_class_prior(
+    P_source: Any, codes: Any, P_target: Any, *, random_state: int = 0
+) -> ClassPrior:
+    """Class prior of the target by EM, checked by the confusion matrix (math.md §16).
+
+    Parameters
+    ----------
+    P_source : array of shape (n_source, n_classes)
+        Probabilities of source rows by models that have not seen them; calibrated here.
+    codes : array of shape (n_source,)
+        Their classes, as columns of P.
+    P_target : array of shape (n_folds, n_target, n_classes)
+        Probabilities of target rows by each of these models. Row i is left to model i modulo
+        their number: a mean over models would be surer than any of them.
+    random_state : int, default=0
+        Draws rows for the standard errors.
+
+    Returns
+    -------
+    ClassPrior
+    """
+    P_source = check_probabilities(P_source)
+    codes = np.asarray(codes)
+    C = P_source.shape[1]
+    by_fold = [check_probabilities(P) for P in P_target]
+    if any(P.shape[1] != C for P in by_fold) or codes.shape != (len(P_source),):
+        raise ValueError(
+            f"P_source {P_source.shape}, codes {codes.shape} and P_target "
+            f"{np.shape(P_target)} must agree in rows and classes."
+        )
+    rho = np.bincount(codes, minlength=C) / len(codes)
+    if len(rho) != C or not rho.all():
+        raise ValueError(
+            f"codes must name each of the {C} classes of P at least once, got "
+            f"{np.unique(codes).tolist()}: leave out classes without source rows."
+        )
+    P_target = mixed_folds(by_fold)
+    calibration = calibrate(P_source, codes)
+    pi = em_prior(calibration(P_target), rho)
+    by_confusion = confusion_prior(P_source, codes, P_target)
+    rng = np.random.default_rng(random_state)
+    draws = np.empty((N_DRAWS, 2, C))
+    for b in range(N_DRAWS):
+        of_source = np.concatenate(
+            [rng.choice(np.flatnonzero(codes == c), int((codes == c).sum())) for c in range(C)]
+        )
+        P_s, c_s = P_source[of_source], codes[of_source]
+        P_t = P_target[rng.integers(len(P_target), size=len(P_target))]
+        once = calibrate(P_s, c_s) if C <= MAX_BIASED else calibration
+        draws[b] = em_prior(once(P_t), rho), confusion_prior(P_s, c_s, P_t)
+    # Shares at the border of the simplex do not move when rows are drawn again: one row is the
+    # least that nobody can know.
+    error = draws[:, 0].std(0)
+    if len(by_fold) > 1:  # what other rows to learn from would have changed: a jackknife over folds
+        each = np.array([em_prior(calibration(P), rho) for P in by_fold])
+        error = np.sqrt(error**2 + (len(each) - 1) * each.var(0))
+    error = np.maximum(error, 1 / len(P_target))
+    between = np.maximum((draws[:, 0] - draws[:, 1]).std(0), error)
+    agree = bool((np.abs(pi - by_confusion) <= DISAGREEMENT * between).all())
+    return ClassPrior(rho, pi, error, by_confusion, agree)
+
+
+def mixed_folds(by_fold: Sequence[Array] | Array) -> Array:
+    """Probabilities in which row i is the one of model i modulo their number.
+
+    Parameters
+    ----------
+    by_fold : sequence of arrays of shape (n_rows, n_classes)
+        Probabilities by each model.
+
+    Returns
+    -------
+    array of shape (n_rows, n_classes)
+    """
+    P = np.array(by_fold[0], dtype=np.float64)
+    for k, other in enumerate(by_fold):
+        P[k :: len(by_fold)] = other[k :: len(by_fold)]
+    return P
+
+
+def _check_prior(name: str, prior: Any, n_classes: int) -> Array:
+    prior = np.asarray(prior, dtype=np.float64)
+    if prior.shape != (n_classes,):
+        raise ValueError(f"{name} must hold {n_classes} shares, got shape {prior.shape}.")
+    if not (prior >= 0).all() or not np.isclose(prior.sum(), 1, atol=1e-6):
+        raise ValueError(
+            f"{name} must hold shares (at least 0, of sum 1), got {prior} of sum {prior.sum():.6g}."
+        )
+    return np.asarray(prior)
+
+
+def _mean(P: Array) -> Array:
+    return np.asarray(P.mean(0)) if len(P) else np.zeros(P.shape[1])

@@ -1,0 +1,534 @@
+"""What differs between source and target, told without a target label (math.md §16)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from marda._order import row_order, seed_of
+from marda.shift.class_prior import ClassPrior, estimate_class_prior
+from marda.shift.distance import Comparison
+from marda.shift.sampling import Sample, draw_sample
+from marda.shift.source_model import SourceModel, fit_source_model
+from marda.shift.stories import STORIES, Alignment, Fit, Story, fit_story, judge_rivals, judge_story
+
+__all__ = ["KINDS", "Move", "Shift", "Tale", "explain_shift"]
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+#: Verdicts. "several": more than one story fits, none simpler than the other.
+KINDS = (
+    "none", "class shares", "moved columns", "class shares and moved columns", "linear map",
+    "features", "unexplained", "several", "too few rows",
+)  # fmt: skip
+
+#: Different rows that either domain must have.
+MIN_ROWS = 20
+#: Rows per column, in either domain, that stories about columns need.
+ROWS_PER_COLUMN = {"": 0, "each": 1, "together": 5}
+#: Classes with fewer source rows are left out of shares.
+MIN_CLASS = 3
+#: Draws for a planted shift.
+N_PLANTED = 99
+#: Draws under each of two stories that are held against each other.
+N_RIVALS = 79
+#: A column has moved where its location or spread differ by more standard errors than this.
+MOVED = 4.0
+#: Columns predict one another in the target as in the source: see `_carried`.
+CARRIED = 0.25
+LEAST_REDUNDANCY = 0.01
+RIDGE = 5.0  # of that prediction, in mean variances
+
+
+@dataclass(frozen=True)
+class Move:
+    """A column of the target, as the source would have it: factor · x + offset.
+
+    Attributes
+    ----------
+    column : int
+        Its place.
+    name : str
+        Its name, "column 3" where none is given.
+    factor, offset : float
+        In units of the column.
+    by : float
+        How far its mean lies from where the source has it, in standard deviations of the source.
+    """
+
+    column: int
+    name: str
+    factor: float
+    offset: float
+    by: float
+
+
+@dataclass(frozen=True)
+class Tale:
+    """One story, undone and held against chance.
+
+    Attributes
+    ----------
+    name : str
+        Which: see `KINDS`.
+    p_value : float
+        Chance of a distance as large as the one left, if the story is true.
+    z : float
+        The distance left, in standard deviations of draws in which the story is true.
+    left : float
+        Share of the distance between the domains that the story leaves.
+    fits : bool
+        Whether it is not rejected, neither by `p_value` nor by `rival_p`.
+    rival_p : float or None
+        Where class shares and moved columns both fit by `p_value`: chance that the other explains
+        this much more, if this one is true. Rejected at half the level.
+    weight : float
+        How likely it makes what was found, against its rival; 1 where it has none.
+    shares : array of shape (n_classes,) or None
+        Class shares of the target in this story, if it changes them.
+    factor, offset : arrays or None
+        Map of target rows to the source: rows · factor + offset, or rows @ factor + offset where
+        factor is a matrix; None where columns stay.
+    """
+
+    name: str
+    p_value: float
+    z: float
+    left: float
+    fits: bool
+    rival_p: float | None = None
+    weight: float = 1.0
+    shares: Array | None = None
+    factor: Array | None = None
+    offset: Array | None = None
+
+    def undo(self, X: Any) -> Any:
+        """Target rows as the source would have them."""
+        if self.factor is None or self.offset is None:
+            return X
+        X = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+        return (X * self.factor if self.factor.ndim == 1 else X @ self.factor) + self.offset
+
+
+@dataclass(frozen=True)
+class Shift:
+    """What differs between source and target.
+
+    Attributes
+    ----------
+    kind : str
+        One of `KINDS`.
+    stories : tuple of str
+        The simplest stories that are not rejected: one, several, or none.
+    tales : tuple of Tale
+        Every story that could be tested.
+    classes : array of shape (n_classes,)
+        Values of the classes.
+    prior : ClassPrior or None
+        Class shares of the source and the target; None where they cannot be estimated. They mean
+        what they say only where a story with shares, or none, fits.
+    moved : tuple of Move
+        Columns that moved or stretched, in the first story that says so; largest first.
+    left : float
+        Share of the distance between the domains that no fitting story explains: 0 where one
+        fits, else that of the best.
+    carried : float
+        How well columns predict one another in the target by what the source has taught, as a
+        share of how well they do in the source: 0 to 1.
+    reason : str
+        Why nothing can be told, where `kind` is "too few rows".
+    level : float
+        Level of the tests.
+    """
+
+    kind: str
+    stories: tuple[str, ...]
+    tales: tuple[Tale, ...]
+    classes: NDArray[Any]
+    prior: ClassPrior | None
+    moved: tuple[Move, ...]
+    left: float
+    carried: float
+    reason: str
+    level: float
+
+    def tale(self, name: str) -> Tale | None:
+        """The story of that name, if it was tested."""
+        return next((tale for tale in self.tales if tale.name == name), None)
+
+    @property
+    def weights(self) -> Array:
+        """How much each of `stories` is to be believed, of sum 1: by their likelihoods."""
+        weights = np.array([tale.weight for tale in self.tales if tale.name in self.stories])
+        return weights / weights.sum() if len(weights) else weights
+
+    @property
+    def shares(self) -> Array | None:
+        """Class shares of the target by the first fitting story: estimated, or the source's."""
+        if self.prior is None or not self.stories:
+            return None
+        return self.prior.target if "class shares" in self.stories[0] else self.prior.source
+
+    def sentence(self) -> str:
+        """The verdict in plain English."""
+        if self.kind == "too few rows":
+            return f"Too few rows to tell what differs: {self.reason}."
+        if not self.stories:
+            best = min(self.tales, key=lambda tale: tale.left)
+            words = (
+                "The target differs from the source by more than class shares, moved columns or a "
+                f"linear map; {_percent(best.left)} of the distance is left"
+            )
+            if self.kind == "features":
+                return f"{words}, but its columns still predict one another as in the source."
+            return f"{words} and nothing explains it."
+        told = [self._words(name) for name in self.stories]
+        if len(told) == 1:
+            return f"The target looks like the source{told[0]}."
+        last = f"{', '.join(told[:-1])} or{told[-1]}"
+        return f"The target looks like the source{last}: both fit, and only labels can tell."
+
+    def _words(self, name: str) -> str:
+        parts = []
+        if name == "none":
+            return ""
+        if "class shares" in name:
+            parts.append(f" with {self._share_words(name)}")
+        if "moved columns" in name:
+            parts.append(f" with {self._move_words(name)}")
+        if name == "linear map":
+            parts.append(" after a linear map of its columns")
+        return " and".join(parts)
+
+    def _share_words(self, name: str) -> str:
+        prior = self.prior
+        assert prior is not None
+        if len(self.classes) == 2:
+            before, now = prior.source[1], prior.target[1]
+            return f"{_percent(now)} instead of {_percent(before)} of class {self.classes[1]}"
+        most = int(np.argmax(np.abs(prior.target - prior.source)))
+        return (
+            f"other class shares (class {self.classes[most]}: {_percent(prior.target[most])} "
+            f"instead of {_percent(prior.source[most])})"
+        )
+
+    def _move_words(self, name: str) -> str:
+        if not self.moved:
+            return "columns moved or stretched a little"
+        names = [move.name for move in self.moved[:3]]
+        more = len(self.moved) - len(names)
+        listed = ", ".join(names) + (f" and {more} more" if more else "")
+        return f"{listed} moved or stretched"
+
+
+def explain_shift(
+    X_source: Any,
+    y_source: Any,
+    X_target: Any,
+    *,
+    columns: Sequence[str] | None = None,
+    level: float = 0.05,
+    n_draws: int = 199,
+    random_state: Any = 0,
+) -> Shift:
+    """Tell what differs between source and target, without target labels.
+
+    Each story (nothing; class shares; columns moved and stretched; both; a linear map) is undone,
+    and the distance that is left is compared with draws in which the story is true. A story that is
+    false is rejected more often the more rows there are; one that is true, with chance `level`.
+
+    Parameters
+    ----------
+    X_source, X_target : arrays or CSR arrays of shape (n_rows, n_features)
+        Finite rows. At most 800 of each are compared.
+    y_source : array of shape (n_source,)
+        Labels.
+    columns : sequence of str, optional
+        Names of the columns, for `moved` and `sentence`.
+    level : float, default=0.05
+        Chance to reject a story that is true.
+    n_draws : int, default=199
+        Draws under each story.
+    random_state : int, RandomState or None, default=0
+        Draws features, folds and rows.
+
+    Returns
+    -------
+    Shift
+    """
+    X_source, X_target = _rows("X_source", X_source), _rows("X_target", X_target)
+    if X_source.shape[1] != X_target.shape[1]:
+        raise ValueError(
+            f"X_source has {X_source.shape[1]} columns and X_target {X_target.shape[1]}: give "
+            "rows with the same columns."
+        )
+    y = np.asarray(y_source)
+    if y.shape != (X_source.shape[0],):
+        raise ValueError(f"y_source must hold {X_source.shape[0]} labels, got shape {y.shape}.")
+    if columns is not None and len(columns) != X_source.shape[1]:
+        raise ValueError(f"columns must hold {X_source.shape[1]} names, got {len(columns)}.")
+    if not 0 < level < 1 or n_draws < 1 / level - 1:
+        raise ValueError(
+            f"level={level!r} and n_draws={n_draws!r}: level lies between 0 and 1, and takes at "
+            "least 1/level − 1 draws."
+        )
+    names = [f"column {j}" for j in range(X_source.shape[1])] if columns is None else list(columns)
+    seed = seed_of(random_state)
+    classes, codes = np.unique(y, return_inverse=True)
+    empty = Shift("too few rows", (), (), classes, None, (), 1.0, 0.0, "", level)
+    for side, X in (("source", X_source), ("target", X_target)):
+        different = _n_different(X)
+        if different < MIN_ROWS:
+            reason = f"the {side} has {different} different row{'s' * (different != 1)}"
+            return replace(empty, reason=f"{reason}, and {MIN_ROWS} are the least")
+    sample = draw_sample(X_source, codes, X_target)
+    seen = np.flatnonzero(np.bincount(sample.codes, minlength=len(classes)) >= MIN_CLASS)
+    known = _without_rare(sample, seen)
+    model = fit_source_model(known.source, known.codes, seed=seed) if len(seen) > 1 else None
+    prior = None if model is None else _prior(model, known, seen, len(classes), seed)
+    fits, found = [], []
+    for story in STORIES:
+        rows = known if story.shares else sample
+        if not _can_test(story, rows, model):
+            continue
+        fit = fit_story(story, rows, len(seen), seed=seed)
+        fits.append(fit)
+        found.append(judge_story(fit, rows, model, n_draws=n_draws, seed=seed))
+    whole = found[0].distance
+    tales = tuple(
+        _tale(fit, result, sample, whole, level, seen, len(classes), X_source.shape[1])
+        for fit, result in zip(fits, found, strict=True)
+    )
+    stories = _simplest(tales)
+    if len(stories) == 2 and stories[1] == "moved columns" and model is not None:
+        tales = _rivals(tales, known, model, level, seed)
+        stories = _simplest(tales)
+    if stories == ("none",) and tales[1].name == "class shares" and tales[1].fits:
+        stories = ("class shares",) if _other_shares(prior, len(known.source), level) else stories
+    shift = replace(empty, tales=tales, prior=prior, stories=stories)
+    if stories == ("none",):
+        if not _would_see(sample, level, seed):
+            reason = "a shift by half the distance of two classes would not be seen"
+            return replace(shift, reason=reason, stories=())
+        return replace(shift, kind="none", left=0.0, carried=1.0)
+    if stories:
+        moved = _moves(fits, stories, sample, prior, names)
+        kind = stories[0] if len(stories) == 1 else "several"
+        return replace(shift, kind=kind, moved=moved, left=0.0, carried=1.0)
+    carried = _carried(sample)
+    return replace(
+        shift,
+        kind="features" if carried >= CARRIED else "unexplained",
+        left=min(tale.left for tale in tales),
+        carried=carried,
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _rows(name: str, X: Any) -> Any:
+    """Finite rows as float64, or as CSR."""
+    X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(f"{name} must be a table with rows and columns, got shape {X.shape}.")
+    if sp.issparse(X):
+        X.sum_duplicates()
+    if not np.isfinite(X.data if sp.issparse(X) else X).all():
+        raise ValueError(f"{name} holds NaN or infinity: fill or drop these values first.")
+    return X
+
+
+def _n_different(X: Any) -> int:
+    """Number of different rows, as far as it matters."""
+    some = X[row_order(X)[: 50 * MIN_ROWS]]
+    return len(np.unique(some.toarray() if sp.issparse(some) else some, axis=0))
+
+
+def _without_rare(sample: Sample, seen: Index) -> Sample:
+    """The sample without source rows of classes that have too few; codes 0 … C − 1."""
+    kept = np.isin(sample.codes, seen)
+    codes = np.searchsorted(seen, sample.codes[kept])
+    return replace(sample, source=sample.source[kept], codes=codes)
+
+
+def _prior(model: SourceModel, sample: Sample, seen: Index, C: int, seed: int) -> ClassPrior:
+    found = estimate_class_prior(
+        model.left_out, sample.codes, model.by_fold(sample.target), random_state=seed
+    )
+
+    def spread(values: Array) -> Array:  # rare classes have no share
+        whole = np.zeros(C)
+        whole[seen] = values
+        return whole
+
+    return ClassPrior(
+        spread(found.source), spread(found.target), spread(found.standard_error),
+        spread(found.by_confusion), found.agree,
+    )  # fmt: skip
+
+
+def _can_test(story: Story, sample: Sample, model: SourceModel | None) -> bool:
+    if story.shares and model is None:
+        return False
+    n, d = min(len(sample.source), len(sample.target)), sample.source.shape[1]
+    return bool(n >= ROWS_PER_COLUMN[story.columns] * d)
+
+
+def _tale(
+    fit: Fit, found: Comparison, sample: Sample, whole: float, level: float, seen: Index,
+    n_classes: int, n_columns: int,
+) -> Tale:  # fmt: skip
+    left = min(1.0, found.distance / whole) if whole > 0 else 0.0
+    shares = None
+    if fit.story.shares:
+        shares = np.zeros(n_classes)
+        shares[seen] = fit.shares
+    factor = offset = None
+    if fit.alignment is not None:
+        factor, offset = _in_units(fit.alignment, sample, n_columns)
+    fits = found.p_value > level
+    return Tale(
+        fit.story.name, found.p_value, found.z, left, fits, None, 1.0, shares, factor, offset
+    )
+
+
+def _in_units(alignment: Alignment, sample: Sample, n_columns: int) -> tuple[Array, Array]:
+    """The map in units of the given columns; those that were left out stay."""
+    kept, centre, unit = sample.columns, sample.centre, sample.unit
+    offset = np.zeros(n_columns)
+    if alignment.factor.ndim == 1:
+        factor = np.ones(n_columns)
+        factor[kept] = alignment.factor
+        offset[kept] = centre + alignment.offset * unit - centre * alignment.factor
+        return factor, offset
+    matrix = np.eye(n_columns)
+    inner = alignment.factor / unit[:, None] * unit
+    matrix[np.ix_(kept, kept)] = inner
+    offset[kept] = centre + alignment.offset * unit - centre @ inner
+    return matrix, offset
+
+
+def _simplest(tales: tuple[Tale, ...]) -> tuple[str, ...]:
+    """Fitting stories that hold no simpler fitting one."""
+    for group in (
+        ("none",),
+        ("class shares", "moved columns"),
+        ("class shares and moved columns", "linear map"),
+    ):
+        fitting = tuple(tale.name for tale in tales if tale.name in group and tale.fits)
+        if fitting:
+            return fitting
+    return ()
+
+
+def _rivals(
+    tales: tuple[Tale, ...], sample: Sample, model: SourceModel, level: float, seed: int
+) -> tuple[Tale, ...]:
+    """The stories, with class shares and moved columns held against each other."""
+    n_draws = max(N_RIVALS, int(np.ceil(2 / level)) - 1)
+    found = judge_rivals(sample, model, n_draws=n_draws, seed=seed)
+    shares = found.odds / (1 + found.odds)
+    against = {
+        "class shares": (found.shares, shares),
+        "moved columns": (found.columns, 1 - shares),
+    }
+
+    def with_rival(tale: Tale) -> Tale:
+        if tale.name not in against:
+            return tale
+        p, weight = against[tale.name]
+        return replace(tale, rival_p=p, weight=weight, fits=p > level / 2)
+
+    return tuple(with_rival(tale) for tale in tales)
+
+
+def _other_shares(prior: ClassPrior | None, n_source: int, level: float) -> bool:
+    """Whether the estimated shares are not the source's by more than chance.
+
+    A test against this one story sees smaller changes than one against all. Standard errors are
+    themselves estimates: three of them at least, and 1.3 times the quantile for all classes.
+    """
+    if prior is None or not prior.agree:
+        return False
+    here = prior.source * (1 - prior.source) / n_source
+    z = np.abs(prior.target - prior.source) / np.sqrt(prior.standard_error**2 + here + 1e-12)
+    return float(z.max()) > max(3.0, 1.3 * float(norm.isf(level / (2 * len(z)))))
+
+
+def _would_see(sample: Sample, level: float, seed: int) -> bool:
+    """Whether a shift that would do harm is seen: rows moved by half the distance of two classes.
+
+    By a standard deviation at least: classes that hardly differ ask for no better.
+    """
+    S = sample.source
+    counts = np.bincount(sample.codes)
+    way, by_chance = S.std(0), 0.0
+    if np.count_nonzero(counts) > 1:
+        first, second = (S[sample.codes == c] for c in np.argsort(-counts, kind="stable")[:2])
+        way = first.mean(0) - second.mean(0)
+        # Means of few rows in many columns are far apart by chance.
+        by_chance = float((first.var(0) / len(first) + second.var(0) / len(second)).sum())
+    length = float(np.linalg.norm(way))
+    along = way / length if length > 0 else np.full(S.shape[1], S.shape[1] ** -0.5)
+    distance = float(np.sqrt(max(length**2 - by_chance, 0.0)))
+    # The spread of the target: rows that had no say in the direction.
+    by = max(distance / 2, float((sample.target @ along).std()))
+    planted = replace(sample, target=sample.target + by * along)
+    fit = fit_story(STORIES[0], planted, 1, seed=seed)
+    found = judge_story(fit, planted, None, n_draws=max(N_PLANTED, int(1 / level)), seed=seed)
+    return found.p_value <= level
+
+
+def _moves(
+    fits: list[Fit], stories: tuple[str, ...], sample: Sample, prior: ClassPrior | None,
+    names: list[str],
+) -> tuple[Move, ...]:  # fmt: skip
+    """Columns whose mean or spread differ by more than chance, in the first story that moves."""
+    fit = next((f for f in fits if f.story.name in stories and f.story.columns == "each"), None)
+    if fit is None or fit.alignment is None:
+        return ()
+    S, T = sample.source, sample.target
+    n = 1 / (1 / len(S) + 1 / len(T))
+    spread = np.maximum((fit.alignment(T)).std(0), 1e-12)
+    by = (T.mean(0) - fit.alignment(T).mean(0)) / spread
+    stretch = np.log(np.maximum(fit.alignment.factor, 1e-12))
+    # Standard errors of a difference of means and of logarithms of spreads (normal rows).
+    size = np.maximum(np.abs(by) * np.sqrt(n), np.abs(stretch) * np.sqrt(2 * n))
+    unit, centre = sample.unit, sample.centre
+    offset = centre + fit.alignment.offset * unit - centre * fit.alignment.factor
+    return tuple(
+        Move(int(sample.columns[j]), names[sample.columns[j]], float(fit.alignment.factor[j]),
+             float(offset[j]), float(by[j]))
+        for j in np.argsort(-size, kind="stable") if size[j] > MOVED
+    )  # fmt: skip
+
+
+def _carried(sample: Sample) -> float:
+    """How much of what columns tell of one another in the source they tell in the target.
+
+    With Ω the inverse of the ridged covariance of half of the source's rows, the error of
+    predicting column j from the others is (x Ω)_j / Ω_jj. R² of it on the other half and on the
+    target, each about its own mean; their ratio, and 0 where columns hardly predict one another.
+    """
+    S, T = sample.source, sample.target
+    half = len(S) // 2
+    first, second = S[:half] - S[:half].mean(0), S[half:] - S[half:].mean(0)
+    cov = first.T @ first / half
+    cov.flat[:: len(cov) + 1] += RIDGE * np.trace(cov) / len(cov)
+    inverse = np.linalg.inv(cov)
+
+    def explained(rows: Array) -> float:
+        error = rows @ inverse / np.diag(inverse)
+        return 1 - float((error**2).mean() / max((rows**2).mean(), 1e-30))
+
+    there, here = explained(second), explained(T - T.mean(0))
+    return float(np.clip(here / there, 0, 1)) if there >= LEAST_REDUNDANCY else 0.0

@@ -1,0 +1,141 @@
+"""Stories keep their level where they are true and are rejected where they are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from marda.shift.sampling import draw_sample
+from marda.shift.stories import STORIES, fit_story, judge_rivals, judge_story
+from shift.drawn import pair
+from shift.test_class_prior import bayes
+
+STORY = {story.name: story for story in STORIES}
+LEVEL = 0.1  # two of 19 draws: few draws make a quick test
+
+
+def known(X, y, T):
+    """A sample, and probabilities that know the source: no class model is tested here."""
+    sample = draw_sample(X, y, T)
+    own = np.bincount(y) / len(y)
+    first = int(np.flatnonzero(sample.columns == 0)[0])
+
+    def posterior(Z):
+        return bayes(Z[:, [first]] * sample.unit[first] + sample.centre[first], own)
+
+    return sample, posterior
+
+
+def p_value(story, rows, seed=0, n_draws=19):
+    sample, posterior = known(*rows)
+    fit = fit_story(STORY[story], sample, 2, seed=seed)
+    return judge_story(fit, sample, posterior, n_draws=n_draws, seed=seed).p_value
+
+
+TRUE = {
+    "none": {},
+    "class shares": {"after": 0.1},
+    "moved columns": {"factor": 2.0, "by": 3.0},
+    "class shares and moved columns": {"after": 0.2, "factor": 2.0, "by": 3.0},
+    "linear map": {"factor": 0.5, "by": -1.0},
+}
+
+
+def rejected(story, shift, n_seeds, n, n_draws=19):
+    return sum(
+        p_value(story, pair(seed, n=n, **shift), seed, n_draws) <= LEVEL for seed in range(n_seeds)
+    )
+
+
+@pytest.mark.parametrize("story", ["none", "class shares", "moved columns"])
+def test_a_true_story_is_rejected_as_often_as_the_level_says(story):
+    # 1.5 times the level, and what chance allows for 100 draws.
+    assert rejected(story, TRUE[story], 100, 60) <= binom.ppf(0.99, 100, LEVEL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [60, 200])
+@pytest.mark.parametrize("story", list(TRUE))
+def test_the_level_holds_over_many_draws(story, n):
+    assert rejected(story, TRUE[story], 300, n) <= 1.5 * LEVEL * 300
+
+
+@pytest.mark.slow
+def test_the_level_holds_where_a_class_is_rare_in_the_source():
+    assert rejected("class shares", {"before": 0.9, "after": 0.1}, 200, 200) <= 1.5 * LEVEL * 200
+
+
+@pytest.mark.parametrize(
+    ("story", "shift"),
+    [
+        ("none", {"after": 0.1}),
+        ("none", {"by": 0.7}),
+        ("none", {"factor": 2.0}),
+        ("class shares", {"by": 0.7}),
+        ("class shares", {"factor": 2.0}),
+        ("class shares", {"after": 0.1, "by": 0.7}),
+    ],
+)
+def test_a_false_story_is_rejected(story, shift):
+    assert rejected(story, shift, 10, 100) >= 9
+
+
+def test_turned_rows_are_seen():
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((4, 4)))[0]
+    for seed in range(3):
+        X, y, T = pair(seed, n=400)
+        for story in ("none", "class shares", "moved columns"):
+            assert p_value(story, (X * [3, 1, 1, 1], y, T * [3, 1, 1, 1] @ turn), seed) <= LEVEL
+
+
+def test_a_map_of_columns_is_found():
+    X, y, T = pair(0, n=2000, factor=4.0, by=7.0)
+    T[:5] *= 1e9  # outliers move neither means nor spreads
+    sample = draw_sample(X, y, T)
+    fit = fit_story(STORY["moved columns"], sample, 2, seed=0)
+    back = fit.alignment((T[5:] - sample.centre[np.argsort(sample.columns)]
+                          )[:, sample.columns] / sample.unit)  # fmt: skip
+    expected = sample.source
+    np.testing.assert_allclose(back.mean(0), expected.mean(0), atol=0.1)
+    np.testing.assert_allclose(back.std(0), expected.std(0), rtol=0.1)
+
+
+def test_a_linear_map_undoes_what_columns_alone_cannot():
+    X, y, T = pair(0, n=600)
+    root = np.random.default_rng(0).standard_normal((4, 4))
+    rows = (X, y, T @ (np.eye(4) + 0.8 * root @ root.T))
+    assert p_value("moved columns", rows) <= LEVEL
+    assert p_value("linear map", rows) > LEVEL
+
+
+def test_shares_and_a_moved_column_are_told_apart():
+    """Both change the mean along the classes by about the same."""
+    told = {}
+    for world, shift, column in (("shares", {"after": 0.1}, 0.0), ("column", {}, -1.0)):
+        found = []
+        for seed in range(8):
+            X, y, T = pair(seed, n=150, **shift)
+            T[:, 0] += column
+            one = judge_rivals(*known(X, y, T), n_draws=19, seed=seed)
+            found.append((one.shares, one.columns, np.log(one.odds)))
+        told[world] = np.mean(found, axis=0)
+    assert told["shares"][0] > told["column"][0] + 0.2
+    assert told["column"][1] > told["shares"][1] + 0.2
+    assert told["shares"][2] > told["column"][2] + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shift", "column"),
+    [({"after": 0.1}, 0.0), ({"before": 0.9, "after": 0.1}, 0.0), ({}, 1.0), ({"by": 0.3}, 0.0)],
+)
+def test_the_level_holds_between_rivals(shift, column):
+    is_shares = "after" in shift
+    rejections = 0
+    for seed in range(200):
+        X, y, T = pair(seed, n=150, d=6, **shift)
+        T[:, 0] += column
+        found = judge_rivals(*known(X, y, T), n_draws=19, seed=seed)
+        rejections += (found.shares if is_shares else found.columns) <= LEVEL
+    assert rejections <= 1.5 * LEVEL * 200
