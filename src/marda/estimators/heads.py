@@ -56,7 +56,7 @@ LANDMARKS = 2000
 #: under- or overflow: they are taken in float64.
 SMALLEST = 1e-15
 #: Products of float32 rows of unit length leave a ridge its digits; those of longer rows, whose
-#: squared lengths exceed this, may not where there are fewer rows than columns: float64 too.
+#: squared lengths exceed this, may not: float64 too.
 UNIT = 2.0
 #: Rows whose variance is within this many roundings of their lengths have lost three digits or more
 #: in their products: differences are taken first.
@@ -115,7 +115,7 @@ class RidgeOnRows:
         largest = float(np.abs(F).max(initial=0))
         if F.dtype == np.float32:
             odd = not SMALLEST < largest < 1 / SMALLEST
-            if odd or (not gaussian and len(F) < F.shape[1] and _squares(F).max() > UNIT):
+            if odd or (not gaussian and _squares(F).max(initial=0) > UNIT):
                 F, inner = F.astype(np.float64), None
         self.F, self.gaussian = F, gaussian
         n, d = F.shape
