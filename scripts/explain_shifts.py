@@ -2,10 +2,11 @@
 
     MARDA_DATA=... python scripts/explain_shifts.py generated skada-bench amt [--seeds 20]
 
-Generated shifts with a known answer are told apart over seeds. Of the data sets of MARDA_DATA the
-development half of the tasks is told, one line per task: tasks whose name has an even CRC32.
-Nothing reads a target label. Where a story with class shares fits, the share of the last class is
-printed as well, with its standard error.
+Generated shifts with a known answer are told apart over seeds (even ones for development). Of the
+data sets of MARDA_DATA one half of the tasks is told, one line per task: the development half, on
+which rules are settled, or with --half report the other. Nothing reads a target label. Where a
+story with class shares fits, the share of the last class is printed as well, with its standard
+error.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 import argparse
 import os
 import time
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import make_moons
 
 from marda import datasets
+from marda.benchmarks.plan import TaskSpec
 from marda.shift import Shift, explain_shift
 
 Array = NDArray[Any]
@@ -37,9 +38,9 @@ class Rows(NamedTuple):
     X_target: Any
 
 
-def in_development(name: str) -> bool:
-    """Whether rules may be settled on this task."""
-    return zlib.crc32(name.encode()) % 2 == 0
+def half_of(benchmark: str, source: str, target: str = "") -> str:
+    """The half of the tasks that this one is of; the split is that of the benchmarks."""
+    return TaskSpec(benchmark, source, target, "US").half
 
 
 # Generated shifts ---------------------------------------------------------------------------------
@@ -136,43 +137,46 @@ GENERATED: dict[str, Callable[[np.random.Generator], Rows]] = {
 }
 
 
-def tell_generated(seeds: int) -> Iterator[str]:
+def tell_generated(seeds: int, half: str) -> Iterator[str]:
     """One line per generated shift: how often each verdict was given."""
+    first = 0 if half == "development" else 1
     for name, draw in GENERATED.items():
-        if in_development(name):
-            told = [
-                explain_shift(*draw(np.random.default_rng(seed)), random_state=seed)
-                for seed in range(seeds)
-            ]
-            kinds = Counter(_kind(shift) for shift in told)
-            counts = ", ".join(f"{kind} {n}" for kind, n in kinds.most_common())
-            yield f"{name:34} {counts}"
+        told = [
+            explain_shift(*draw(np.random.default_rng(seed)), random_state=seed)
+            for seed in range(first, 2 * seeds, 2)
+        ]
+        kinds = Counter(_kind(shift) for shift in told)
+        counts = ", ".join(f"{kind} {n}" for kind, n in kinds.most_common())
+        yield f"{name:34} {counts}"
 
 
 # Data sets ---------------------------------------------------------------------------------------
 
 
-def _skada_bench(folder: Path) -> Iterator[tuple[str, Rows]]:
+def _skada_bench(folder: Path, half: str) -> Iterator[tuple[str, Rows]]:
     with np.load(folder / "skada-bench.npz") as file:
         for name in sorted({key.split("|")[0] for key in file.files}):
-            if in_development(name):
+            if half_of("skada-bench", name) == half:
                 yield name, Rows(*(file[f"{name}|0|{part}"] for part in ("Xs", "ys", "Xu")))
 
 
-def _dataset(name: str, folder: Path | None) -> Iterator[tuple[str, Rows]]:
+def _dataset(name: str, folder: Path | None, half: str) -> Iterator[tuple[str, Rows]]:
     data = datasets.load(name, folder)
     for source, target in data.pairs():
         task = f"{name} {source}>{target}"
-        if in_development(task):
+        if half_of(name, source, target) == half:
             found = datasets.make_task(data, source, target, "US", log_tf=True)
             yield task, Rows(found.X_source, found.y_source, found.X_target)
 
 
-def tell(name: str, folder: Path | None) -> Iterator[str]:
+def tell(name: str, folder: Path | None, half: str) -> Iterator[str]:
     """One line per task of a data set."""
     if name == "skada-bench" and folder is None:
         raise SystemExit("skada-bench is read from the folder that MARDA_DATA names: set it.")
-    tasks = _skada_bench(folder) if name == "skada-bench" and folder else _dataset(name, folder)
+    if name == "skada-bench" and folder:
+        tasks = _skada_bench(folder, half)
+    else:
+        tasks = _dataset(name, folder, half)
     for task, rows in tasks:
         start = time.process_time()
         shift = explain_shift(*rows)
@@ -196,11 +200,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("data", nargs="+", help="generated, skada-bench, or a data set of marda")
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--half", choices=("development", "report"), default="development")
     args = parser.parse_args(argv)
     given = os.environ.get("MARDA_DATA")
     folder = Path(given) if given else None
     for name in args.data:
-        lines = tell_generated(args.seeds) if name == "generated" else tell(name, folder)
+        generated = name == "generated"
+        lines = (
+            tell_generated(args.seeds, args.half) if generated else tell(name, folder, args.half)
+        )
         for line in lines:
             print(line, flush=True)
     return 0
