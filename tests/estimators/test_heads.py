@@ -191,11 +191,22 @@ def test_features_too_large_to_square_are_refused():
 
 @pytest.mark.parametrize("shape", [(40, 6), (6, 40)])
 def test_a_ridge_that_is_lost_in_the_rows_is_refused(shape):
-    F = np.ones(shape) * 1e150
+    """Columns that repeat: what holds them apart is rounding."""
+    F = np.repeat(np.random.default_rng(0).normal(size=(shape[0], 2)), shape[1] // 2, axis=1)
+    F *= 1e130
     rows, weights = np.arange(shape[0]), np.ones(shape[0])
     Y = signs(rows % 2, 2)
     with pytest.raises(ValueError, match="ridge_class is too small"):
-        RidgeOnRows(F, gaussian=False).fit(rows, Y, weights, 1e-3)
+        RidgeOnRows(F, gaussian=False).fit(rows, Y, weights, 1.0)
+
+
+@pytest.mark.parametrize("shape", [(40, 6), (6, 40)])
+def test_long_rows_that_are_all_the_same_tell_nothing(shape):
+    F = np.ones(shape) * 1e150
+    rows, weights = np.arange(shape[0]), np.ones(shape[0])
+    solution, scores = RidgeOnRows(F, gaussian=False).fit(rows, signs(rows % 2, 2), weights, 1.0)
+    np.testing.assert_array_equal(solution.coef, 0)
+    np.testing.assert_allclose(scores, 0, atol=1e-12)
 
 
 def test_a_kernel_from_known_products_is_the_same():
@@ -206,3 +217,43 @@ def test_a_kernel_from_known_products_is_the_same():
         for inner in (None, F @ F.T)
     ]
     np.testing.assert_allclose(*fits, rtol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e5, 1e7, 1e30])
+@pytest.mark.parametrize("n_other", [2, 30], ids=["fewer rows than features", "more"])
+@pytest.mark.parametrize("centred", [False, True])
+def test_a_ridge_of_long_rows_keeps_its_digits(scale, n_other, centred):
+    """Found by torture: three labelled rows about their mean, in large units, were off by 4 %."""
+    rng = np.random.default_rng(0)
+    F = rng.normal(size=(3 + n_other, 7))
+    if centred:
+        F[:3] -= F[:3].mean(0)
+    rows, weights, ridge = np.arange(3), np.array([1.5, 0.75, 0.75]), 0.5
+    Y = np.where(np.array([0, 1, 1])[:, None] == np.arange(2), 1.0, -1.0)
+    small = RidgeOnRows(F, gaussian=False)
+    large = RidgeOnRows(scale * F, gaussian=False)
+    _, expected = small.fit(rows, Y, weights, ridge)
+    _, scores = large.fit(rows, Y, weights, ridge * scale**2)  # the same problem in other units
+    np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-9)
+    share = weights / weights.sum()
+    C = F[:3] - share @ F[:3]
+    solution, scores = large.fit(rows, Y, weights, ridge)
+    # Through an n×n system about the mean, in which a ridge of next to nothing is exact
+    K = C @ C.T + np.diag(ridge / scale**2 / weights)
+    dual = np.linalg.pinv(K, rcond=1e-10, hermitian=True) @ (Y - share @ Y)
+    expected = (F - share @ F[:3]) @ (C.T @ dual) + share @ Y
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5 if scale < 1e4 else 1e-9)
+    np.testing.assert_allclose(scale * F @ solution.coef + solution.intercept, scores)
+
+
+def test_leaving_out_long_rows():
+    rng = np.random.default_rng(1)
+    F, codes = 1e5 * rng.normal(size=(12, 4)), np.arange(12) % 2
+    Y = np.where(codes[:, None] == np.arange(2), 1.0, -1.0)
+    weights, rows = rng.uniform(0.5, 2, 12), np.arange(12)
+    ridge = RidgeOnRows(F, gaussian=False)
+    left_out = ridge.leave_one_out(rows, Y, weights, 1.0)
+    for i in range(12):
+        others = np.delete(rows, i)
+        _, scores = ridge.fit(others, Y[others], weights[others], 1.0)
+        np.testing.assert_allclose(left_out[i], scores[i], rtol=1e-7, atol=1e-9)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh, inv, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh, inv, solve_triangular, svd
 from scipy.linalg.blas import dsyrk, ssyrk
 from scipy.special import softmax
 from sklearn.metrics import pairwise_distances_argmin_min
@@ -58,6 +58,11 @@ SMALLEST = 1e-15
 #: Products of float32 rows of unit length leave a ridge its digits; those of longer rows, whose
 #: squared lengths exceed this, may not: float64 too.
 UNIT = 2.0
+#: Where the longest row has a weighted square of more ridges than this, sums of squares lose
+#: digits, and a linear ridge is solved through singular values instead.
+LONG = 1e6
+#: Of a direction that cannot be told from rounding, the most that a ridge may leave.
+LEFT = 1e-6
 #: Rows whose variance is within this many roundings of their lengths have lost three digits or more
 #: in their products: differences are taken first.
 LOST_DIGITS = 1e3
@@ -126,6 +131,7 @@ class RidgeOnRows:
                 f"features reach {largest:.1e}: their squares are too large for float64. Divide X "
                 "by its largest entry."
             )
+        self._longest = float(_squares(F).max(initial=0))
         self._gram: Matrix | None = None
         self._held: _Held | None = None
         self._explicit: _Explicit | None = None
@@ -152,6 +158,10 @@ class RidgeOnRows:
             # What landmarks do not explain of a row's own similarity acts as noise of that row.
             self._explicit = _Explicit(P, np.maximum(1 - _squares(P), 0), back)
 
+    def _long(self, weights: Vector, ridge: float) -> bool:
+        heaviest = float(np.max(weights, initial=0))
+        return not self.gaussian and self._longest * heaviest > LONG * ridge
+
     # Fits -------------------------------------------------------------------------------------
 
     def hold(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> None:
@@ -167,6 +177,9 @@ class RidgeOnRows:
         self, rows: Index, Y: Matrix, weights: Vector, ridge: float
     ) -> tuple[RidgeSolution, Matrix]:
         """The solution on some rows, and its scores on all rows."""
+        if self._long(weights, ridge):
+            found = _SingularValues(self.F[rows], Y, weights, ridge).solution()
+            return found, self.F @ found.coef + found.intercept
         held = self._held
         if held is not None and not held.starts(rows, Y, weights, ridge):
             held = None
@@ -197,6 +210,8 @@ class RidgeOnRows:
 
     def leave_one_out(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> Matrix:
         """Scores of every fitted row by the solution without it, exactly."""
+        if self._long(weights, ridge):
+            return _SingularValues(self.F[rows], Y, weights, ridge).leave_one_out()
         if self._gram is not None:
             M = _ridged(self._gram, rows, ridge / weights)
             try:
@@ -213,6 +228,39 @@ class RidgeOnRows:
         residual = Y - P @ cho_solve(factor, sums.right, check_finite=False)
         leverage = v * np.einsum("ij,ji->i", P, cho_solve(factor, P.T, check_finite=False))
         return np.asarray(Y - residual / np.maximum(1 - leverage, 1e-6)[:, None])
+
+
+class _SingularValues:
+    """A linear ridge of long rows, from A = diag(w)^½ (F − 1mᵀ) = U S Vᵀ, m their weighted mean.
+
+    h = V (S² + δ)⁻¹ S Uᵀ diag(w)^½ (Y − 1ȳᵀ), and b = ȳ − hᵀm. Directions that are rounding, such
+    as that of the mean, are left out; they are refused where δ would not have hidden them.
+    """
+
+    def __init__(self, F: Matrix, Y: Matrix, weights: Vector, ridge: float):
+        share = weights / weights.sum()
+        self.mean, self.level = share @ F, share @ Y
+        self.root = np.sqrt(weights)[:, None]
+        U, s, Vt = svd(self.root * (F - self.mean), full_matrices=False, check_finite=False)
+        rounding = max(F.shape) * np.finfo(np.float64).eps * s.max(initial=0)
+        kept = s > rounding
+        if kept.sum() < min(len(F) - 1, F.shape[1]) and rounding**2 > LEFT * ridge:
+            raise ValueError(SINGULAR)
+        self.U, self.s, self.Vt = U[:, kept], s[kept], Vt[kept]
+        self.Y, self.share, self.ridge = Y, share, ridge
+        self.along = self.U.T @ (self.root * (Y - self.level))
+
+    def solution(self) -> RidgeSolution:
+        """H and b."""
+        coef = self.Vt.T @ ((self.s / (self.s**2 + self.ridge))[:, None] * self.along)
+        return RidgeSolution(coef, self.level - self.mean @ coef)
+
+    def leave_one_out(self) -> Matrix:
+        """Scores of every row by the solution without it: residuals over 1 − leverage."""
+        kept = self.s**2 / (self.s**2 + self.ridge)
+        fitted = self.level + (self.U @ (kept[:, None] * self.along)) / self.root
+        leverage = self.share + np.einsum("ij,j,ij->i", self.U, kept, self.U)
+        return np.asarray(self.Y - (self.Y - fitted) / np.maximum(1 - leverage, 1e-6)[:, None])
 
 
 @dataclass(frozen=True)
