@@ -181,7 +181,7 @@ class Problem:
         return self._times_relative(weight, Z, products, self.labelled.count)
 
     def _times_relative(self, weight: float, Z: Matrix, products: Matrix, count: float) -> float:
-        """Weight of a prediction term over ‖Z‖² a column; 0 if Z is learned from rounding."""
+        """Weight of a prediction term over ‖Z‖² per column; 0 if Z is learned from rounding."""
         # ‖XᵀY‖ ≤ ‖X‖‖Y‖, and its rounding is that of X
         most = np.sqrt(self._squares.sum() * Z.shape[1] * count)
         if np.linalg.norm(products) <= ROUNDING * most:

@@ -147,13 +147,13 @@ def class_discrepancy(moments: Moments, noise: Noise, marginalization: str) -> D
 class DomainTargets:
     """What the domain predictor learns and what it should then say (math.md §2, §9)."""
 
-    labels: Matrix  # one row a group, one column a predictor: ±1
+    labels: Matrix  # one row per group, one column per predictor: ±1
     wanted: Vector  # the prediction every denoised row should get
     weight: float  # 1, or ½ for several sources, so that one given as several changes nothing
 
 
 def domain_targets(moments: Moments) -> DomainTargets:
-    """One source: −1 on source, +1 on target. Several: one column a domain, targets pooled."""
+    """One source: −1 on source, +1 on target. Several: one column per domain, targets pooled."""
     target = moments.domains < 0
     sources = np.unique(moments.domains[~target])
     if len(sources) == 1:

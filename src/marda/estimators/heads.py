@@ -519,7 +519,7 @@ class Head(ABC):
 
     @abstractmethod
     def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
-        """Fit on some rows with these class codes; scores of all rows, one column a class."""
+        """Fit on some rows with these class codes; scores of all rows, one column per class."""
 
     @property
     @abstractmethod

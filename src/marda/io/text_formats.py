@@ -26,7 +26,7 @@ BATCH_CHARACTERS = 2**23  # and so does this where rows are wide
 #: refused as it grows, not when memory is gone.
 MAX_ROW = 2**25
 MAX_COLUMNS = 2**20
-WHOLE = 2**62  # rows a batch when the caller keeps them all
+WHOLE = 2**62  # rows per batch when the caller keeps them all
 #: Bytes of a field as Python string beside its characters, and of an index and a value of svmlight.
 FIELD_BYTES, PAIR_BYTES = 64, 72
 LABEL = "label"  # name of svmlight's first field

@@ -42,9 +42,9 @@ class Moments:
     domains, labels : integer arrays of shape (n_groups,)
         Domain of a group (≥ 0 source, < 0 target); index into `classes`, or −1 if unlabelled.
     counts : array of shape (n_groups,)
-        Rows a group.
+        Rows per group.
     sums, squares : arrays of shape (n_groups, d)
-        Σ(x − shift) and Σ(x − shift)² a group.
+        Σ(x − shift) and Σ(x − shift)², per group.
     shift : array of shape (d,)
         The reference point.
     gram, gram_labelled : arrays of shape (d, d), or None
@@ -96,7 +96,7 @@ class Moments:
         class_grams : bool, default=False
             Keep a Gram per class as well (needed for `class_weight`).
         batch_size : int, default=None
-            Rows a batch; None bounds the memory of a batch.
+            Rows per batch; None bounds the memory of a batch.
 
         Returns
         -------
@@ -196,7 +196,7 @@ class Moments:
         return np.array([place[pair] for pair in zip(domain, codes, strict=True)], dtype=np.int64)
 
     def group_weights(self, class_weights: Vector) -> Vector:
-        """A weight a group: that of its class, or 0 for unlabelled rows."""
+        """One weight per group: that of its class, or 0 for unlabelled rows."""
         return np.append(class_weights, 0.0)[self.labels]  # UNLABELED = −1 is the last entry
 
     def means(self) -> Matrix:

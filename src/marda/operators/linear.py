@@ -75,7 +75,7 @@ class DenseGram:
 
 @dataclass(frozen=True)
 class RowGram:
-    """A Gram held as its rows, with a weight a row."""
+    """A Gram held as its rows, with one weight per row."""
 
     rows: Rows
     weights: Vector | None = None
