@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marda._linalg import add_gram, mirror_lower
+from marda._linalg import add_gram, mirror_lower, symmetric_eigen
 
 
 @pytest.mark.parametrize("n", [1, 255, 256, 257, 600])
@@ -26,3 +26,12 @@ def test_add_gram(dtype, tol, order):
     np.testing.assert_array_equal(A, held)
     assert total.dtype == np.float64
     np.testing.assert_allclose(mirror_lower(total), 2 * A.astype(float) @ A.T, atol=tol)
+
+
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_eigenvectors_of_a_symmetric_matrix(n):
+    A = np.random.default_rng(n).normal(size=(n, n))
+    A = A + A.T
+    values, vectors = symmetric_eigen(A.copy(), overwrite=True)
+    assert (np.diff(values) >= 0).all()
+    np.testing.assert_allclose((vectors * values) @ vectors.T, A, atol=1e-12)

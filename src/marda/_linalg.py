@@ -1,12 +1,13 @@
-"""Two BLAS-3 helpers on symmetric matrices, and how a system that cannot be solved is refused."""
+"""Three helpers on symmetric matrices, and how a system that cannot be solved is refused."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 from scipy.linalg.blas import dsyrk
 
-__all__ = ["InaccurateError", "SingularError", "add_gram", "mirror_lower"]
+__all__ = ["InaccurateError", "SingularError", "add_gram", "mirror_lower", "symmetric_eigen"]
 
 _BLOCK = 256
 
@@ -41,3 +42,13 @@ def mirror_lower(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
             end = min(n, below + _BLOCK)
             matrix[start:stop, below:end] = matrix[below:end, start:stop].T
     return matrix
+
+
+def symmetric_eigen(
+    matrix: NDArray[np.float64], *, overwrite: bool = False
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Eigenvalues, rising, and eigenvectors of a symmetric matrix, by divide and conquer."""
+    # SciPy 1.12 gives that driver too little room for one number.
+    driver = "evd" if len(matrix) > 1 else "ev"
+    values, vectors = eigh(matrix, overwrite_a=overwrite, check_finite=False, driver=driver)
+    return values, vectors

@@ -289,10 +289,10 @@ def test_fifty_candidates_share_their_factorisations(wide, monkeypatch):
         assert calls["lu_factor"] == 15  # one per noise level and ridge of the class predictor
         assert calls["CholeskyFactor"] == 11  # one per level, S1D's own, the domain predictor's
         return
-    count(eigenbasis, "eigh")
+    count(eigenbasis, "symmetric_eigen")
     count(eigenbasis, "CholeskyFactor")
     list(PathCandidates(data.X, data.labels, data.domain).scores(fifty()))
-    assert calls["eigh"] == 1
+    assert calls["symmetric_eigen"] == 1
     assert calls["CholeskyFactor"] == 16  # one per level and ridge, and the domain predictor's
 
 

@@ -147,13 +147,13 @@ def test_maps_that_are_not_right_to_six_digits_are_refused(wide):
 
 
 def test_the_probe_sees_a_wrong_basis(monkeypatch):
-    real = path.eigh
+    real = path.symmetric_eigen
 
     def off(*arguments, **options):
         values, V = real(*arguments, **options)
         return values * (1 + 1e-4), V
 
-    monkeypatch.setattr(path, "eigh", off)
+    monkeypatch.setattr(path, "symmetric_eigen", off)
     with pytest.raises(InaccurateError, match="relative residual"):
         noise_path(rows(), [0.5])
 

@@ -18,9 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 
-from marda._linalg import SingularError, add_gram, mirror_lower
+from marda._linalg import SingularError, add_gram, mirror_lower, symmetric_eigen
 from marda.noise_paths.levels import FACTORS, Found, Point, Sample, Trial
 from marda.operators.linear import CholeskyFactor
 
@@ -107,7 +106,7 @@ class EigenBasis:
         if len(D) < len(self.kept):
             S = S[np.ix_(self.kept, self.kept)]
         K = S / root / root[:, None]
-        values, V = eigh(K, overwrite_a=True, check_finite=False, driver="evd")
+        values, V = symmetric_eigen(K, overwrite=True)
         self.values = np.maximum(values, 0.0)
         outward = np.zeros((len(self.kept), len(D)))
         outward[self.kept] = V / root[:, None]

@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import eigh
 from sklearn.utils.validation import check_array
 
-from marda._linalg import InaccurateError, SingularError
+from marda._linalg import InaccurateError, SingularError, symmetric_eigen
 from marda._validation import check_number, summed
 from marda.moments import Moments, accumulate
 from marda.noise import Dropout
@@ -100,7 +99,7 @@ def noise_path(
     gram: Callable[[Matrix], Matrix]
     if rows is None:
         K = inverse[:, None] * moments.scatter(center) * inverse
-        values, V = eigh(K, check_finite=False, driver="evd")
+        values, V = symmetric_eigen(K)
         gram = K.__matmul__
     else:
         given = Rows(rows, center) if sp.issparse(rows) else Rows(rows - center)
@@ -119,7 +118,7 @@ def noise_path(
 
 def _thin_basis(rows: Rows, inverse: Vector) -> tuple[Vector, Matrix]:
     """Fewer rows than features: eigenvectors of YᵀY from those of YYᵀ, Y = X D^-½."""
-    values, U = eigh(rows.kernel(inverse**2), check_finite=False, driver="evd")
+    values, U = symmetric_eigen(rows.kernel(inverse**2))
     keep = values > rows.shape[0] * EPS * values[-1]
     values, U = values[keep], U[:, keep]
     return values, inverse[:, None] * rows.tdot(U / np.sqrt(values))

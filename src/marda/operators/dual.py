@@ -206,14 +206,18 @@ class RowSpacePredictor:
 
     def _outside(self, u: Matrix) -> Matrix:
         """Φ u."""
-        inner = solve_triangular(self._lower, u, lower=True, trans="T", check_finite=False)
         weights = np.zeros((self.rows.shape[0], u.shape[1]))
-        weights[self.kept] = inner
+        if u.size:  # the oldest SciPy refuses empty systems
+            weights[self.kept] = solve_triangular(
+                self._lower, u, lower=True, trans="T", check_finite=False
+            )
         return self.rows.tdot(weights)
 
     def _coordinates(self, B: Matrix) -> Matrix:
         """ΦᵀB."""
         scores = self.rows.dot(B)[self.kept]
+        if not scores.size:
+            return scores
         return np.asarray(solve_triangular(self._lower, scores, lower=True, check_finite=False))
 
     def solve_labels(self, Y: Matrix) -> Matrix:

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, solve_triangular
+from scipy.linalg import solve_triangular
 
+from marda._linalg import symmetric_eigen
 from marda.operators.denoiser import ExplicitMap
 from marda.operators.linear import CholeskyFactor, UpdatedFactor
 
@@ -107,7 +108,7 @@ class PrimalDenoiser(ExplicitMap):
         if self.bias:
             M[d:] /= np.sqrt(self.count)
             M[:, d:] /= np.sqrt(self.count)
-        values, B = eigh((M + M.T) / 2, check_finite=False, driver="evd")
+        values, B = symmetric_eigen((M + M.T) / 2)
         if len(s):
             B[:d] -= V.T @ (shrink[:, None] * (V @ B[:d]))
         B[:d] = solve_triangular(L, B[:d], lower=True, trans="T", check_finite=False)
