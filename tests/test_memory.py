@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 
 import pytest
 
 from marda import _memory
-from marda._memory import available_memory, format_bytes, parse_bytes
+from marda._memory import available_memory, claim_blas_memory, format_bytes, parse_bytes
 
 
 @pytest.mark.parametrize(
@@ -101,3 +102,41 @@ def test_systems_without_proc(monkeypatch):
     assert available_memory() == 8 * 10**9
     monkeypatch.setitem(sys.modules, "resource", None)
     assert _memory.peak_mb() is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space are Linux's")
+def test_blas_without_working_memory_is_an_error_and_no_endless_loop():
+    code = """
+import resource
+import numpy, scipy.linalg.blas
+from marda._memory import claim_blas_memory
+claim_blas_memory()  # no limit, nothing to do
+with open("/proc/self/statm") as file:
+    taken = int(file.read().split()[0]) * resource.getpagesize()
+def limit(more):
+    resource.setrlimit(resource.RLIMIT_AS, (taken + more, resource.RLIM_INFINITY))
+limit(2**25)
+try:
+    claim_blas_memory()
+except MemoryError as error:
+    print(error)
+limit(2**28)
+claim_blas_memory()
+limit(2**27)
+numpy.ones((300, 300)) @ numpy.ones((300, 300))  # what was claimed is kept
+"""
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=60,
+        check=True,
+    )
+    assert "no working memory for BLAS: raise it." in done.stdout
+
+
+def test_without_a_limit_nothing_is_claimed(monkeypatch):
+    monkeypatch.setattr("mmap.mmap", None)
+    claim_blas_memory()

@@ -10,6 +10,7 @@ from pathlib import Path
 __all__ = [
     "DEFLATE_RATIO",
     "available_memory",
+    "claim_blas_memory",
     "format_bytes",
     "parse_bytes",
     "peak_mb",
@@ -19,6 +20,8 @@ __all__ = [
 #: Deflate cannot make more bytes of one than this (zlib's own figure): what a compressed file
 #: declares is compared with it before memory is taken.
 DEFLATE_RATIO = 1032
+
+_BLAS_BUFFER = 2**26  # twice what the BLAS of numpy's and scipy's wheels asks for
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
@@ -73,6 +76,36 @@ def _machine_memory() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows: no cheap answer without a dependency
         return 8 * 10**9
+
+
+def claim_blas_memory() -> None:
+    """Where the address space is limited (``ulimit -v``), take BLAS's working memory now.
+
+    OpenBLAS asks for it at its first product, and again and again, for ever, where there is none.
+    Raises MemoryError in its place.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+        return
+    import mmap
+
+    import numpy as np
+    import scipy.linalg.blas  # numpy and scipy bring a BLAS each
+
+    square = np.ones((300, 300), order="F")  # smaller ones need no working memory
+    for product in (lambda: square @ square, lambda: scipy.linalg.blas.dsyrk(1.0, square)):
+        try:
+            mmap.mmap(-1, _BLAS_BUFFER).close()
+        except OSError:
+            limit = format_bytes(resource.getrlimit(resource.RLIMIT_AS)[0])
+            raise MemoryError(
+                f"the limit of {limit} of address space (ulimit -v) leaves no working memory for "
+                "BLAS: raise it."
+            ) from None
+        product()
 
 
 def reset_peak() -> None:

@@ -191,10 +191,24 @@ def test_wrong_call_from_a_shell():
     assert done.stderr.count("\n") == 1
 
 
-def test_ctrl_c_from_a_shell(tmp_path):
+WAIT = "time.sleep(30)"
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        WAIT,
+        f"exec({WAIT!r}, globals())",  # where a plain KeyboardInterrupt ends Python by the signal
+        f"try: {WAIT}\n    except KeyboardInterrupt: raise ImportError from None",
+    ],
+)
+def test_ctrl_c_from_a_shell(tmp_path, wait):
     code = (
         "import sys, time; from marda import cli; from marda.benchmarks import demo\n"
-        "demo.run_demo = lambda: (print('ready', flush=True), time.sleep(30))\n"
+        "def run():\n"
+        "    print('ready', flush=True)\n"
+        f"    {wait}\n"
+        "demo.run_demo = run\n"
         "sys.exit(cli.main(['demo']))"
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
@@ -211,4 +225,4 @@ def test_ctrl_c_from_a_shell(tmp_path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert "Traceback" not in errors
+    assert errors == "\nmarda demo: interrupted.\n"

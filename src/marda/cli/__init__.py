@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NoReturn
 
+from marda._memory import claim_blas_memory
 from marda.cli import adapt, bench, compare, data, demo, moments, predict, report, reproduce
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
@@ -58,20 +62,49 @@ def main(argv: Sequence[str] | None = None) -> int:
         main_parser.print_help()
         return DONE
     called = getattr(args, "called", args.command)  # a command's part names itself as well
+    with _ctrl_c() as pressed:
+        try:
+            claim_blas_memory()
+            return int(args.run(args))
+        except BrokenPipeError:  # `marda … | head`: the reader has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return DONE
+        except BaseException as error:
+            # Some libraries turn an interrupted import into an ImportError.
+            if pressed or isinstance(error, KeyboardInterrupt):
+                print(f"\nmarda {called}: interrupted.", file=sys.stderr)
+                return INTERRUPTED
+            if not isinstance(error, Exception) or os.environ.get("MARDA_DEBUG"):
+                raise
+            code = WRONG_CALL if _is_input_error(error) else FAILED
+            print(f"marda {called}: {_one_line(error, code)}", file=sys.stderr)
+            return code
+
+
+class _Interrupted(KeyboardInterrupt):
+    """Ctrl-C. Python ends by the signal, whatever `main` returns, once a plain KeyboardInterrupt
+    has passed an `exec` (of a dataclass, say); of a subclass it takes no notice.
+    """
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[list[int]]:
+    """Raise `_Interrupted` at SIGINT within; the list says whether it was sent."""
+    pressed: list[int] = []
+
+    def interrupt(number: int, _: object) -> NoReturn:
+        pressed.append(number)
+        raise _Interrupted
+
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield pressed
+        return
+    signal.signal(signal.SIGINT, interrupt)
     try:
-        return int(args.run(args))
-    except KeyboardInterrupt:
-        print(f"\nmarda {called}: interrupted.", file=sys.stderr)
-        return INTERRUPTED
-    except BrokenPipeError:  # `marda … | head`: the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
-    except Exception as error:
-        if os.environ.get("MARDA_DEBUG"):
-            raise
-        code = WRONG_CALL if _is_input_error(error) else FAILED
-        print(f"marda {called}: {_one_line(error, code)}", file=sys.stderr)
-        return code
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _is_input_error(error: Exception) -> bool:

@@ -51,7 +51,7 @@ def pyarrow(path: Any) -> Any:
     try:
         import_module("pyarrow.parquet")
         return import_module("pyarrow")  # without types, so not by a plain import
-    except ImportError:
+    except ModuleNotFoundError:
         raise MissingPyarrow(
             f"{path}: Parquet needs pyarrow: run pip install 'marda[parquet]', or use CSV."
         ) from None
