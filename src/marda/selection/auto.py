@@ -101,17 +101,19 @@ def fit_auto(
     for option in options:
         say(f"adapting on {option}")
         member = fits.member(option, 1 / len(options))
-        kappas.append((member.model.source_skill_, member.model.target_skill_))
+        assert member.adapted is not None
+        kappas.append((member.adapted.source_skill_, member.adapted.target_skill_))
         members.append(fits.unless_neighbours_disagree(member, option, near, say))
     source_kappa, target_kappa = np.mean(kappas, axis=0).tolist()
     say("fitting the source-only model")
     odds = (1 - target_kappa) / max(target_kappa, np.finfo(float).eps)
     members.append(fits.source_only(best.kind, min(MAX_SOURCE_WEIGHT, odds**2)))
-    left_out = [_left_out(m.model) for m in members[:-1]]
+    left_out = [_left_out(m.adapted) for m in members[:-1]]
     return AutoFit(members, left_out, source_kappa, target_kappa)
 
 
-def _left_out(model: MDAClassifier) -> Any:
+def _left_out(model: MDAClassifier | None) -> Any:
+    assert model is not None
     assert model.model_.training is not None
     return model.model_.training.left_out
 

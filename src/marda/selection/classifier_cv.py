@@ -17,6 +17,7 @@ from marda._order import row_order, seed_of
 from marda._validation import check_rows, summed
 from marda.estimators.accuracy_estimation import expected_accuracy
 from marda.estimators.classifier import labelled_accuracy
+from marda.estimators.model import TrainingRows
 from marda.selection.auto import fit_auto
 from marda.selection.calibration import calibrate_ensemble
 from marda.selection.ensemble import Member
@@ -70,7 +71,8 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     classes_ : array of shape (n_classes,)
         Label values.
     best_params_ : dict
-        Of the search's winner; of the ensemble's first member with "auto".
+        Of the search's winner; of the ensemble's first member with "auto" (of a source-only one,
+        "source_only": its kind).
     candidates_ : list of dict
         Every candidate or member: its parameters, its scores by the criteria, and its weight.
     ensemble_ : Ensemble
@@ -191,8 +193,9 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
             members, left_out = [best.member], best.left_out
             self.candidates_ = best.table
             self.best_params_, self.best_index_ = best.parameters, best.index
-        self.setting_ = members[0].model.setting_
-        self.residual_ = max(member.model.residual_ for member in members)
+        self.setting_ = TrainingRows(X, labels, domain).setting
+        adapted = [one.adapted for one in members if one.adapted is not None]
+        self.residual_ = max((one.residual_ for one in adapted), default=0.0)
         known = left_out if self.calibrate else []
         self.ensemble_, self.calibration_ = calibrate_ensemble(
             members, known, X, domain, seed, expected
@@ -266,7 +269,9 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         return np.asarray(self.classes_[best])
 
     def transform(self, X: Any, *, sample_domain: Any = None) -> NDArray[Any]:
-        """Denoised rows of the first member: those that its classifier sees.
+        """Denoised rows of the first member that denoises: those that its classifier sees.
+
+        Where all members know the source alone, there are none, and rows stay as they are.
 
         Parameters
         ----------
@@ -280,9 +285,11 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         H : array of shape (n_rows, n_outputs)
         """
         X = self._check_new(X, [np.float64, np.float32])
-        first = self.ensemble_.members[0]
-        rows = first.inputs.apply(X)
-        return np.asarray(first.model.transform(rows, sample_domain=sample_domain))
+        for member in self.ensemble_.members:
+            if member.adapted is not None:
+                rows = member.inputs.apply(X)
+                return np.asarray(member.adapted.transform(rows, sample_domain=sample_domain))
+        return X.toarray() if sp.issparse(X) else np.asarray(X)
 
     def fit_transform(self, X: Any, y: Any = None, *, sample_domain: Any = None) -> Any:
         """Fit, then denoised rows of all domains, each centred (if so set) at its own mean."""
@@ -290,11 +297,14 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         return fitted.transform(X, sample_domain=sample_domain)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the first member's denoised features: those that they reconstruct."""
-        first = self.members_[0]
+        """Names of the features that `transform` gives: those that they reconstruct."""
+        members = self.members_
         names = _check_feature_names_in(self, input_features)
-        seen = names if first.inputs.columns is None else names[first.inputs.columns]
-        return np.asarray(first.model.get_feature_names_out(seen))
+        for member in members:
+            if member.adapted is not None:
+                seen = member.inputs.names(names)
+                return np.asarray(member.adapted.get_feature_names_out(seen))
+        return np.asarray(names)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the rows that carry a label; marked rows are left out."""

@@ -11,7 +11,7 @@ and its probabilities softmax(τ S(x)), with the sharpness (inverse temperature)
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from scipy.special import softmax
 from marda.estimators import MDAClassifier
 from marda.selection.inputs import Inputs
 
-__all__ = ["Ensemble", "Member", "spread_of"]
+__all__ = ["Ensemble", "Member", "Scorer", "spread_of"]
 
 Matrix = NDArray[np.float64]
 
@@ -29,6 +29,16 @@ def spread_of(scores: Matrix) -> float:
     """Root mean square of scores about their mean over classes; 1 if there is none."""
     centred = scores - scores.mean(1, keepdims=True)
     return float(np.sqrt(np.mean(centred**2))) or 1.0
+
+
+class Scorer(Protocol):
+    """What a member needs of a fitted model."""
+
+    def scores(self, rows: Any) -> Matrix:
+        """Of rows, one column per class."""
+
+    def get_params(self) -> dict[str, Any]:
+        """What it is, for the record of a choice."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +51,8 @@ class Member:
         For people.
     inputs : Inputs
         Applied to rows before the model.
-    model : MDAClassifier
-        Fitted.
+    model : MDAClassifier or Scorer
+        Fitted: an adapted classifier, or a source-only one (source_only.py).
     weight : float
         Of its standardised scores in the sum.
     spread : float
@@ -53,14 +63,19 @@ class Member:
 
     name: str
     inputs: Inputs
-    model: MDAClassifier
+    model: MDAClassifier | Scorer
     weight: float
     spread: float
     on_target: Matrix | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(
-        cls, name: str, inputs: Inputs, model: MDAClassifier, weight: float, scores: Matrix
+        cls,
+        name: str,
+        inputs: Inputs,
+        model: MDAClassifier | Scorer,
+        weight: float,
+        scores: Matrix,
     ) -> Self:
         """A member, given its scores on the target rows of the fit."""
         spread = spread_of(scores)
@@ -71,9 +86,15 @@ class Member:
         """What predictions need of it."""
         return replace(self, on_target=None)
 
+    @property
+    def adapted(self) -> MDAClassifier | None:
+        """The model, if it is one that denoises; None for a source-only one."""
+        return self.model if isinstance(self.model, MDAClassifier) else None
+
     def scores(self, X: Any) -> Matrix:
         """Scores about their mean over classes, in units of their spread."""
-        return _standardised(self.model.model_.scores(self.inputs.apply(X)), self.spread)
+        scorer = self.model.model_ if isinstance(self.model, MDAClassifier) else self.model
+        return _standardised(scorer.scores(self.inputs.apply(X)), self.spread)
 
 
 def _standardised(S: Matrix, spread: float) -> Matrix:

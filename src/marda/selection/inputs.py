@@ -18,19 +18,24 @@ from numpy.typing import NDArray
 
 from marda._validation import UNLABELED, Labels
 from marda.estimators.model import row_lengths
+from marda.selection.forest import Forest
 
 __all__ = [
+    "ALL_KINDS",
     "KINDS",
     "ROOTS",
     "STANDARD",
     "UNIT",
     "InputOption",
     "Inputs",
+    "align",
     "alternative_inputs",
     "choose_inputs",
     "column_energy",
     "draw_rows",
+    "leaf_inputs",
     "make_inputs",
+    "robust_inputs",
     "sample",
     "share_of_zeros",
     "usual_inputs",
@@ -42,12 +47,20 @@ Index = NDArray[np.int64]
 #: What `inputs` of a candidate may be.
 KINDS = ("raw", "unit", "sqrt", "standard")
 
+#: Those that rules alone make: columns whose tails are drawn in, leaves of a forest, rows that were
+#: moved to where others are.
+ALL_KINDS = (*KINDS, "robust", "leaves", "aligned")
+
 #: Above this share of zeros, square roots are used as well.
 MOSTLY_ZERO = 0.5
 #: Above this share, columns are rare events: in units of their spread, one of them would drown all.
 RARE = 0.9
 #: κ must be this much higher for other inputs to be taken; inputs that are as near are as good.
 MARGIN = 0.02
+
+#: A column is heavy-tailed if this share of rows, the farthest, makes its spread so many times that
+#: of the others.
+TRIMMED, HEAVY = 0.05, 4.0
 
 #: A class keeps at least this many rows in a sample.
 KEPT_PER_CLASS = 20
@@ -62,34 +75,118 @@ class Inputs:
 
     Attributes
     ----------
-    kind : {"raw", "unit", "sqrt", "standard"}
+    kind : {"raw", "unit", "sqrt", "standard", "robust", "leaves", "aligned"}
         As they are; of unit length; signed square roots of unit length (for counts, whose spread
-        grows with their size); or columns about their mean, in units of their spread.
+        grows with their size); columns about their mean, in units of their spread; the same about
+        their median, with tails that grow like a logarithm; leaves of a forest, of unit length; or
+        X·factor + offset.
     columns : array of int, default=None
         Columns that are used; None: all.
     middle, spread : arrays, default=None
-        Of the columns, for "standard".
+        Of the columns, for "standard" and "robust".
+    knee : float, default=None
+        For "robust": how many spreads from the middle the tails begin.
+    forest : Forest, default=None
+        For "leaves".
+    factor : array of shape (n_features,) or (n_features, n_outputs), default=None
+        For "aligned": one per column, or a matrix.
+    offset : array of shape (n_outputs,), default=None
+        For "aligned".
     """
 
     kind: str
     columns: Index | None = None
     middle: Vector | None = None
     spread: Vector | None = None
+    knee: float | None = None
+    forest: Forest | None = None
+    factor: Vector | None = None
+    offset: Vector | None = None
 
     def apply(self, X: Any) -> Any:
-        """The rows; sparse rows stay sparse unless columns are standardised."""
+        """The rows; sparse rows stay sparse unless columns are standardised or moved."""
         if self.columns is not None:
             X = X[:, self.columns]
         if self.kind == "raw":
             return X
-        if self.kind == "standard":
-            dense = X.toarray() if sp.issparse(X) else X
-            assert self.middle is not None
-            assert self.spread is not None
-            return (dense - self.middle.astype(X.dtype)) / self.spread.astype(X.dtype)
+        if self.kind == "leaves":
+            assert self.forest is not None
+            return self.forest.leaves(X) * len(self.forest.roots) ** -0.5
+        if self.kind == "aligned":
+            return self._aligned(X)
+        if self.kind in ("standard", "robust"):
+            return self._standardised(X)
         if self.kind == "sqrt":
             X = _signed_root(X)
         return _unit(X)
+
+    def _standardised(self, X: Any) -> Any:
+        dense = X.toarray() if sp.issparse(X) else X
+        assert self.middle is not None
+        assert self.spread is not None
+        if self.kind == "standard":
+            return (dense - self.middle.astype(X.dtype)) / self.spread.astype(X.dtype)
+        assert self.knee is not None
+        Z = (dense - self.middle) / self.spread
+        body = np.clip(Z, -self.knee, self.knee)
+        tail = Z - body
+        return body + np.sign(tail) * np.log1p(np.abs(tail))
+
+    def _aligned(self, X: Any) -> Any:
+        assert self.factor is not None
+        assert self.offset is not None
+        if self.factor.ndim == 2:
+            return np.asarray(X @ self.factor) + self.offset
+        if sp.issparse(X):
+            X = (X @ sp.diags_array(self.factor)).tocsr()
+            return X.toarray() + self.offset if self.offset.any() else X
+        return X * self.factor + self.offset
+
+    def names(self, names: Vector) -> Vector:
+        """Names of the columns that `apply` gives, from those of the rows."""
+        if self.columns is not None:
+            names = names[self.columns]
+        if self.kind == "leaves":
+            return np.array([f"leaf{k}" for k in range(self.width(len(names)))], dtype=object)
+        if self.kind == "aligned" and self.factor is not None and self.factor.ndim == 2:
+            return np.array([f"aligned{k}" for k in range(self.width(len(names)))], dtype=object)
+        return names
+
+    def width(self, n_features: int) -> int:
+        """Columns of what `apply` gives for rows of so many columns."""
+        if self.kind == "leaves":
+            assert self.forest is not None
+            return len(self.forest.values)
+        if self.kind == "aligned":
+            assert self.offset is not None
+            return len(self.offset)
+        return n_features if self.columns is None else len(self.columns)
+
+
+def leaf_inputs(forest: Forest) -> Inputs:
+    """Leaves of a forest, as rows of unit length."""
+    return Inputs("leaves", forest=forest)
+
+
+def align(factor: Vector, offset: Vector) -> Inputs:
+    """Rows X·factor + offset; a factor per column, or a matrix."""
+    return Inputs("aligned", factor=factor, offset=offset)
+
+
+def robust_inputs(X: Any, knee: float) -> Inputs:
+    """Columns about their median, in units of their spread, tails beyond `knee` drawn in.
+
+    The spread is the standard deviation; where a few rows make most of it, that of all others.
+    """
+    dense = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+    middle = np.median(dense, axis=0)
+    largest = np.abs(dense - middle).max(0)
+    safe = np.where(largest > 0, largest, 1.0)  # squares of what is left cannot overflow
+    away = np.sort(np.abs((dense - middle) / safe), axis=0)
+    kept = len(dense) - int(TRIMMED * len(dense))
+    spread, inner = (np.sqrt(np.mean(part**2, axis=0)) for part in (away, away[:kept]))
+    spread = np.where((inner > 0) & (spread > HEAVY * inner), inner, spread) * safe
+    return Inputs("robust", None, middle, np.where(spread > 0, spread, 1.0), knee)
 
 
 def make_inputs(kind: str, X: Any, columns: Index | None = None) -> Inputs:

@@ -1,0 +1,470 @@
+"""Source-only models: linear, Gaussian-kernel and forest, chosen by left-out source rows.
+
+All of them give log-probabilities log P(c | x) = log_softmax(τ S(x) + b), with the scores S of a
+ridge (math.md §10) or the log class shares of a forest (forest.py), the sharpness τ that gives
+left-out source rows the least log-loss (math.md §14), and b = 0 until other class shares are asked
+for: b_c = log(target share of c / source share of c).
+
+Left-out rows cost next to nothing: a ridge knows its leave-one-out scores, a forest the trees that
+have not seen a row. Ridges see columns in units of their spread, with tails that grow like a
+logarithm (inputs.py); a linear one of very weak penalty does not depend on how columns are scaled
+or rotated. Wide rows, of images and words, are given unit length, and the linear model alone.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, eigh, svd
+from scipy.linalg.lapack import dpotri
+from scipy.special import log_softmax
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics.pairwise import rbf_kernel
+
+from marda.estimators.heads import GaussianRidge, signs
+from marda.selection.calibration import calibrate
+from marda.selection.ensemble import spread_of
+from marda.selection.forest import Forest, fit_forest
+from marda.selection.inputs import Inputs, robust_inputs
+
+__all__ = ["VOICES", "Linear", "SourceOnly", "Voice", "Voices", "fit_source_only"]
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+#: The kinds of source-only models, the simplest first.
+VOICES = ("linear", "kernel", "forest")
+#: Rows of more columns have unit length, and a linear model only.
+WIDE = 500
+#: Penalties of ridges, in units of the mean squared feature times the number of rows.
+RIDGES = tuple(10.0**k for k in range(-7, 2))
+KERNEL_RIDGES = tuple(10.0**k for k in range(-5, 1))
+#: Widths of the Gaussian kernel, in units of the variance of rows.
+WIDTHS = (1.0, 0.25)
+#: Rows that others are compared with.
+LANDMARKS = 500
+#: Up to this many, rows or columns, a ridge of wide rows inverts their products.
+INVERTED = 2500
+WIDE_RIDGES = (0.03, 0.3, 3.0)
+#: Inverse penalties of logistic regression on wide rows.
+PENALTIES = (1.0, 10.0, 100.0)
+N_FOLDS = 5
+#: The least share that a class can have, and the least probability that a forest gives it.
+LEAST = 1e-4
+#: Directions below this share of the largest are rounding.
+ROUNDING = 1e-13
+EIGENVALUE_FLOOR = 1e-8
+#: The least that is left of a row's own weight on its own score.
+LEAST_LEFT = 1e-9
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Scores F·coef + intercept, of shapes (n_features, n_classes) and (n_classes,)."""
+
+    coef: Matrix
+    intercept: Vector
+
+    def scores(self, F: Any) -> Matrix:
+        """Of rows, one column per class."""
+        return np.asarray(F @ self.coef + self.intercept, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class SourceOnly:
+    """A calibrated model of the source.
+
+    Attributes
+    ----------
+    inputs : Inputs
+        Applied to rows first.
+    model : Linear, GaussianRidge or Forest
+        Its scores; of a forest, the logarithm of its probabilities.
+    sharpness : float
+        τ.
+    shares : array of shape (n_classes,)
+        Class prior that the probabilities hold under: the class shares of the source, weighted by
+        `class_weight` ("balanced": all the same).
+    bias : array of shape (n_classes,)
+        b.
+    """
+
+    inputs: Inputs
+    model: Linear | GaussianRidge | Forest
+    sharpness: float
+    shares: Vector
+    bias: Vector
+
+    @property
+    def kind(self) -> str:
+        """One of `VOICES`."""
+        kinds = {Linear: "linear", GaussianRidge: "kernel", Forest: "forest"}
+        return kinds[type(self.model)]
+
+    def scores(self, X: Any) -> Matrix:
+        """Log-probabilities of rows, one column per class."""
+        rows = self.inputs.apply(X)
+        if isinstance(self.model, Forest):
+            S = log_shares(self.model.probabilities(rows))
+        else:
+            S = self.model.scores(rows)
+        return np.asarray(log_softmax(self.sharpness * S + self.bias, axis=1))
+
+    def with_prior(self, target_shares: Any) -> SourceOnly:
+        """The same model for rows with other class shares."""
+        wanted = np.asarray(target_shares, dtype=np.float64)
+        if wanted.shape != self.shares.shape or not (wanted >= 0).all() or not wanted.any():
+            raise ValueError(
+                f"target_shares must be {len(self.shares)} numbers of at least 0, not all 0, got "
+                f"{target_shares!r}."
+            )
+        bias = np.log(_floored(wanted)) - np.log(_floored(self.shares))
+        return replace(self, bias=bias)
+
+    def get_params(self) -> dict[str, Any]:
+        """What it is, for the record of a choice."""
+        return {"source_only": self.kind, "sharpness": float(self.sharpness)}
+
+
+def log_shares(P: Matrix) -> Matrix:
+    """Logarithms of probabilities, none below `LEAST`."""
+    return np.asarray(np.log((1 - LEAST) * P + LEAST / P.shape[1]))
+
+
+def _floored(shares: Vector) -> Vector:
+    floored = np.maximum(shares / shares.sum(), LEAST)
+    return np.asarray(floored / floored.sum())
+
+
+@dataclass(frozen=True)
+class Voice:
+    """A fitted source-only model, and what it says of source rows that it has not seen.
+
+    Attributes
+    ----------
+    model : SourceOnly
+        Of all rows.
+    left_out : array of shape (n_rows, n_classes)
+        Log-probabilities of the rows of the fit, each by a model without it.
+    losses : array of shape (n_rows,)
+        −log P of each row's own class.
+    """
+
+    model: SourceOnly
+    left_out: Matrix
+    losses: Vector
+
+
+@dataclass(frozen=True)
+class Voices:
+    """Source-only models of the same rows.
+
+    Attributes
+    ----------
+    chosen : Voice
+        The simplest of those that predict left-out rows about as well as the best.
+    others : tuple of Voice
+        All others, the simplest first.
+    codes : array of shape (n_rows,)
+        Classes of the rows.
+    weights : array of shape (n_rows,)
+        Their weights, by class.
+    """
+
+    chosen: Voice
+    others: tuple[Voice, ...]
+    codes: Index
+    weights: Vector
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Labelled rows of a fit."""
+
+    X: Any
+    codes: Index
+    n_classes: int
+    weights: Vector
+    seed: int
+
+    @property
+    def Y(self) -> Matrix:
+        return signs(self.codes, self.n_classes)
+
+    def voice(self, inputs: Inputs, model: Any, left_out: Matrix) -> Voice:
+        """The calibrated model, given scores of left-out rows."""
+        unit = spread_of(left_out)
+        tau = calibrate(left_out / unit, self.codes, self.weights)["sharpness"] / unit
+        shares = np.bincount(self.codes, self.weights, minlength=self.n_classes)
+        log_p = log_softmax(tau * left_out, axis=1)
+        found = SourceOnly(inputs, model, tau, shares / shares.sum(), np.zeros(self.n_classes))
+        return Voice(found, log_p, -log_p[np.arange(len(log_p)), self.codes])
+
+    def loss(self, voice: Voice) -> float:
+        """Mean log-loss of left-out rows."""
+        return float(np.average(voice.losses, weights=self.weights))
+
+
+def fit_source_only(
+    X: Any,
+    codes: Index,
+    n_classes: int,
+    *,
+    class_weight: Any = None,
+    classes: Any = None,
+    seed: int,
+    kinds: tuple[str, ...] = VOICES,
+) -> Voices:
+    """Fit source-only models of every kind that suits the rows, and choose one.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n_rows, n_features)
+        Labelled rows.
+    codes : array of int of shape (n_rows,)
+        Their classes, 0 … n_classes − 1.
+    n_classes : int
+        Columns of the scores.
+    class_weight : None, "balanced" or mapping, default=None
+        Weights of classes; the keys of a mapping are entries of `classes`.
+    classes : array of shape (n_classes,), default=None
+        Label values; None: the codes.
+    seed : int
+        Draws landmarks, folds and trees.
+    kinds : tuple of str, default=VOICES
+        Which ones to fit.
+
+    Returns
+    -------
+    Voices
+    """
+    weights = _class_weights(class_weight, codes, n_classes, classes)[codes]
+    if (weights == 0).all():
+        raise ValueError("class_weight leaves no row any weight.")
+    rows = _Rows(X, codes, n_classes, weights / weights.mean(), seed)
+    fits: dict[str, Callable[[_Rows], Voice]] = {
+        "linear": _fit_linear,
+        "kernel": _fit_kernel,
+        "forest": _fit_forest,
+    }
+    if X.shape[1] > WIDE:
+        fits = {"linear": _fit_wide}
+    voices = [fits[kind](rows) for kind in VOICES if kind in kinds and kind in fits]
+    chosen = 0
+    for k, voice in enumerate(voices):
+        if _is_better(voice, voices[chosen], rows.weights):
+            chosen = k
+    others = tuple(voice for k, voice in enumerate(voices) if k != chosen)
+    return Voices(voices[chosen], others, codes, rows.weights)
+
+
+def _is_better(new: Voice, old: Voice, weights: Vector) -> bool:
+    """Whether left-out rows are predicted better by more than a standard error."""
+    w = weights / weights.sum()
+    gain = old.losses - new.losses
+    mean = float(w @ gain)
+    return mean > float(np.sqrt(w**2 @ (gain - mean) ** 2))
+
+
+def _class_weights(weight: Any, codes: Index, n_classes: int, classes: Any) -> Vector:
+    sizes = np.bincount(codes, minlength=n_classes)
+    if weight is None:
+        return np.ones(n_classes)
+    if isinstance(weight, str):
+        return np.divide(len(codes), n_classes * sizes, out=np.zeros(n_classes), where=sizes > 0)
+    if isinstance(weight, Mapping):
+        names = list(range(n_classes)) if classes is None else np.asarray(classes).tolist()
+        return np.array([float(weight.get(name, 1.0)) for name in names])
+    return np.asarray(weight, dtype=np.float64)
+
+
+# Ridges -------------------------------------------------------------------------------------------
+
+
+class _Ridge:
+    """A weighted ridge on features P for any penalty, with leave-one-out scores.
+
+    With A = diag(w)^½ (P − 1mᵀ) = U S Vᵀ: coef = V (S² + δ)⁻¹ S Uᵀ diag(w)^½ (Y − ȳ), and row i
+    has the leverage w_i/Σw + Σ_j U_ij² s_j²/(s_j² + δ).
+    """
+
+    def __init__(self, P: Matrix, Y: Matrix, weights: Vector):
+        kept = weights > 0
+        self._all, self._kept, self.Y = P, kept, Y
+        w = weights[kept]
+        self.share, self.root = w / w.sum(), np.sqrt(w)[:, None]
+        self.mean, self.level = self.share @ P[kept], self.share @ Y[kept]
+        A = self.root * (P[kept] - self.mean)
+        if P.shape[1] <= 200:
+            U, s, Vt = svd(A, full_matrices=False, check_finite=False)
+            squares, V = s**2, Vt.T
+        else:
+            squares, V = eigh(A.T @ A, check_finite=False)
+            squares = np.maximum(squares, 0)
+            U = (A @ V) / np.sqrt(np.where(squares > 0, squares, 1))
+        good = squares > ROUNDING * squares.max(initial=0)
+        self.U, self.squares, self.V = U[:, good], squares[good], V[:, good]
+        self.unit = float(squares.sum()) / max(1, P.shape[1]) or 1.0
+        self.along = self.U.T @ (self.root * (Y[kept] - self.level))
+
+    def solve(self, ridge: float) -> tuple[Matrix, Vector, Matrix]:
+        """Coefficients, intercept, and leave-one-out scores."""
+        shrink = self.squares / (self.squares + ridge * self.unit)
+        coef = self.V @ ((shrink / np.sqrt(self.squares))[:, None] * self.along)
+        intercept = self.level - self.mean @ coef
+        left_out = np.asarray(self._all @ coef + intercept)
+        fitted = left_out[self._kept]
+        leverage = self.share + np.einsum("ij,j,ij->i", self.U, shrink, self.U)
+        residual = (self.Y[self._kept] - fitted) / np.maximum(1 - leverage, LEAST_LEFT)[:, None]
+        left_out[self._kept] = self.Y[self._kept] - residual
+        return coef, intercept, left_out
+
+
+def _fit_linear(rows: _Rows) -> Voice:
+    """A ridge on columns, as they are or with their tails drawn in: the best on left-out rows."""
+    found = []
+    for knee in (5.0, 1.0):
+        inputs = robust_inputs(rows.X, knee)
+        ridge = _Ridge(inputs.apply(rows.X), rows.Y, rows.weights)
+        for penalty in RIDGES:
+            coef, intercept, left_out = ridge.solve(penalty)
+            found.append(rows.voice(inputs, Linear(coef, intercept), left_out))
+    return min(found, key=rows.loss)
+
+
+def _fit_kernel(rows: _Rows) -> Voice:
+    """A Gaussian ridge on similarities to landmarks."""
+    inputs = robust_inputs(rows.X, knee=1.0)
+    F = inputs.apply(rows.X)
+    n = len(F)
+    chosen = np.arange(n)
+    if n > LANDMARKS:
+        chosen = np.sort(np.random.default_rng(rows.seed).choice(n, LANDMARKS, replace=False))
+    basis, classes = F[chosen], np.arange(rows.n_classes)
+    total = float(F.var(0).sum()) or 1.0
+    found = []
+    for width in WIDTHS:
+        variance = width * total
+        values, V = eigh(_similarity(basis, basis, variance), check_finite=False)
+        good = values > EIGENVALUE_FLOOR * values.max()
+        back = V[:, good] / np.sqrt(values[good])
+        ridge = _Ridge(_similarity(F, basis, variance) @ back, rows.Y, rows.weights)
+        for penalty in KERNEL_RIDGES:
+            coef, intercept, left_out = ridge.solve(penalty)
+            model = GaussianRidge(classes, basis, back @ coef, intercept, variance)
+            found.append(rows.voice(inputs, model, left_out))
+    return min(found, key=rows.loss)
+
+
+def _similarity(A: Matrix, B: Matrix, variance: float) -> Matrix:
+    return np.asarray(rbf_kernel(A, B, gamma=0.5 / variance))
+
+
+def _fit_forest(rows: _Rows) -> Voice:
+    """A forest; rows are left out of the trees that were not grown on them."""
+    grown = fit_forest(rows.X, rows.codes, rows.n_classes, weights=rows.weights, seed=rows.seed)
+    return rows.voice(Inputs("raw"), grown.forest, log_shares(grown.out_of_bag))
+
+
+# Wide rows ----------------------------------------------------------------------------------------
+
+
+def _fit_wide(rows: _Rows) -> Voice:
+    """A linear model of unit rows."""
+    inputs = Inputs("unit")
+    F = inputs.apply(rows.X)
+    if sp.issparse(F) or min(F.shape) > INVERTED:
+        return _fit_logistic(rows, inputs, F)
+    return _fit_inverted(rows, inputs, F)
+
+
+def _fit_inverted(rows: _Rows, inputs: Inputs, F: Matrix) -> Voice:
+    """A ridge by the inverse of the products of rows, or of columns where these are fewer."""
+    Y, w = rows.Y, rows.weights
+    share, root = w / w.sum(), np.sqrt(w)[:, None]
+    mean, level = share @ F, share @ Y
+    A = np.asarray(root * (F - mean), dtype=np.float64)
+    right = root * (Y - level)
+    dual = A.shape[0] <= A.shape[1]
+    products = A @ A.T if dual else A.T @ A
+    unit = float(np.trace(products)) / len(F) or 1.0
+    found = []
+    for penalty in WIDE_RIDGES:
+        inverse = _inverse(products, penalty * unit)
+        if dual:
+            along = inverse @ right
+            coef, leverage = A.T @ along, 1 - penalty * unit * np.diag(inverse)
+        else:
+            along = A @ inverse
+            coef, leverage = along.T @ right, np.einsum("ij,ij->i", along, A)
+        intercept = level - mean @ coef
+        left = np.maximum(1 - leverage - share, LEAST_LEFT)[:, None]
+        left_out = Y - (Y - (F @ coef + intercept)) / left
+        found.append(rows.voice(inputs, Linear(coef, intercept), left_out))
+    return min(found, key=rows.loss)
+
+
+def _inverse(M: Matrix, ridge: float) -> Matrix:
+    """(M + ridge·I)⁻¹ of a symmetric matrix without negative eigenvalues."""
+    M = M.copy()
+    M.flat[:: len(M) + 1] += ridge
+    factor, lower = cho_factor(M, overwrite_a=True, check_finite=False)
+    inverse, info = dpotri(factor, lower=lower)
+    assert info == 0
+    upper = np.tril(inverse) if lower else np.triu(inverse)
+    return np.asarray(upper + upper.T - np.diag(np.diag(upper)))
+
+
+def _fit_logistic(rows: _Rows, inputs: Inputs, F: Any) -> Voice:
+    """Logistic regression, whose steps are products with the rows alone."""
+    folds = _folds(rows.codes, rows.seed)
+    best: tuple[float, float, Matrix] | None = None
+    for penalty in PENALTIES:
+        left_out = np.zeros((len(rows.codes), rows.n_classes))
+        for fold in range(N_FOLDS):
+            held = folds == fold
+            if held.any() and not held.all():
+                left_out[held] = _logistic(rows, F, ~held, penalty).scores(F[held])
+        voice = rows.voice(inputs, Linear(np.zeros((0, 0)), np.zeros(0)), left_out)
+        loss = rows.loss(voice)
+        if best is None or loss < best[0]:
+            best = loss, penalty, left_out
+    assert best is not None
+    model = _logistic(rows, F, np.ones(len(folds), dtype=bool), best[1])
+    return rows.voice(inputs, model, best[2])
+
+
+def _logistic(rows: _Rows, F: Any, seen: NDArray[np.bool_], penalty: float) -> Linear:
+    """Fitted on some rows; a class without a row among them is the least likely of all."""
+    codes = rows.codes[seen]
+    there = np.unique(codes)
+    coef, intercept = np.zeros((F.shape[1], rows.n_classes)), np.full(rows.n_classes, np.log(LEAST))
+    if len(there) == 1:
+        intercept[there] = 0.0
+        return Linear(coef, intercept)
+    model = LogisticRegression(C=penalty, max_iter=200, tol=1e-3)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        model.fit(F[np.flatnonzero(seen)], codes, sample_weight=rows.weights[seen])
+    if len(there) == 2:
+        both = np.array([-0.5, 0.5])
+        coef[:, there], intercept[there] = model.coef_.T * both, model.intercept_ * both
+    else:
+        coef[:, there], intercept[there] = model.coef_.T, model.intercept_
+    return Linear(coef, intercept)
+
+
+def _folds(codes: Index, seed: int) -> Index:
+    """A fold of every row; rows of a class are spread over all folds."""
+    order = np.random.default_rng(seed).permutation(len(codes))
+    order = order[np.argsort(codes[order], kind="stable")]
+    folds = np.empty(len(codes), dtype=np.int64)
+    folds[order] = np.arange(len(codes)) % N_FOLDS
+    return folds
