@@ -22,7 +22,8 @@ from marda.io.container import (
 __all__ = ["FORMAT", "ModelFileError", "read_file", "write_file"]
 
 #: 2: models that centre, normalise and refine, kernel classifiers, `MDAClassifierCV`.
-FORMAT = 2
+#: 3: source-only members, inputs that are forest leaves or aligned rows.
+FORMAT = 3
 MODEL = Kind("marda-model", FORMAT, readable=tuple(map(str, range(1, FORMAT + 1))))
 
 

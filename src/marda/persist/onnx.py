@@ -25,7 +25,9 @@ from marda.io.columns import Matrix, Number
 from marda.operators.maps import DenoisingMap, IdentityMap, RowMap
 from marda.selection import MDAClassifierCV
 from marda.selection.ensemble import Ensemble, Member
+from marda.selection.forest import Forest
 from marda.selection.inputs import Inputs
+from marda.selection.source_only import LEAST, SourceOnly
 
 __all__ = ["Graph", "OnnxError", "export"]
 
@@ -98,6 +100,11 @@ class Graph:
         self._onnx, self._bytes = onnx, 0
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
+
+    @property
+    def types(self) -> Any:
+        """ONNX's names of types."""
+        return self._onnx.TensorProto
 
     def reserve(self, shape: tuple[int, ...], dtype: Any, what: str) -> None:
         """Refuse an array that the file cannot hold, before it is made."""
@@ -361,7 +368,12 @@ def add_ensemble_scores(graph: Graph, ensemble: Ensemble, X: str) -> str:
 
 
 def _member(graph: Graph, member: Member, X: str) -> str:
-    S = add_class_scores(graph, member.model, _inputs(graph, member.inputs, X))
+    rows = _inputs(graph, member.inputs, X)
+    if isinstance(member.model, SourceOnly):
+        S = _source_only(graph, member.model, rows)
+    else:
+        assert member.adapted is not None
+        S = add_class_scores(graph, member.adapted, rows)
     centred = graph.add("Sub", S, graph.add("ReduceMean", S, axes=[1], keepdims=1))
     return graph.add("Mul", centred, np.array([[member.weight / member.spread]]))
 
@@ -371,10 +383,97 @@ def _inputs(graph: Graph, inputs: Inputs, X: str) -> str:
         X = graph.add("Gather", X, np.asarray(inputs.columns, dtype=np.int64), axis=1)
     if inputs.kind == "raw":
         return X
-    if inputs.kind == "standard":
-        assert inputs.middle is not None
-        assert inputs.spread is not None
-        return graph.add("Div", graph.add("Sub", X, inputs.middle[None]), inputs.spread[None])
+    if inputs.kind in ("standard", "robust"):
+        return _standardised(graph, inputs, X)
+    if inputs.kind == "leaves":
+        assert inputs.forest is not None
+        return _leaf_rows(graph, inputs.forest, X)
+    if inputs.kind == "aligned":
+        assert inputs.factor is not None
+        assert inputs.offset is not None
+        matrix = inputs.factor.ndim == 2
+        moved = (
+            graph.add("MatMul", X, inputs.factor)
+            if matrix
+            else graph.add("Mul", X, inputs.factor[None])
+        )
+        return graph.add("Add", moved, inputs.offset[None])
     if inputs.kind == "sqrt":
         X = graph.add("Mul", graph.add("Sign", X), graph.add("Sqrt", graph.add("Abs", X)))
     return graph.unit_rows(X)
+
+
+def _standardised(graph: Graph, inputs: Inputs, X: str) -> str:
+    """Columns in units of their spread; "robust" ones draw in what lies beyond the knee."""
+    assert inputs.middle is not None
+    assert inputs.spread is not None
+    Z = graph.add("Div", graph.add("Sub", X, inputs.middle[None]), inputs.spread[None])
+    if inputs.kind == "standard":
+        return Z
+    assert inputs.knee is not None
+    body = graph.add("Clip", Z, np.array(-inputs.knee), np.array(inputs.knee))
+    tail = graph.add("Sub", Z, body)
+    size = graph.add("Log", graph.add("Add", graph.add("Abs", tail), np.ones((1, 1))))
+    return graph.add("Add", body, graph.add("Mul", graph.add("Sign", tail), size))
+
+
+# Source-only models -------------------------------------------------------------------------------
+
+
+def _source_only(graph: Graph, found: SourceOnly, X: str) -> str:
+    """Log-probabilities of all classes."""
+    rows, model = _inputs(graph, found.inputs, X), found.model
+    if isinstance(model, Forest):
+        P = _forest(graph, model, rows)
+        mixed = graph.add("Mul", P, np.array([[1 - LEAST]]))
+        least = np.array([[LEAST / model.values.shape[1]]])
+        S = graph.add("Log", graph.add("Add", mixed, least))
+    elif isinstance(model, GaussianRidge):
+        S = _kernel(graph, model, rows)
+    else:
+        S = graph.add("Add", graph.add("MatMul", rows, model.coef), model.intercept[None])
+    sharp = graph.add("Mul", S, np.array([[found.sharpness]]))
+    return graph.add("LogSoftmax", graph.add("Add", sharp, found.bias[None]), axis=1)
+
+
+def _forest(graph: Graph, forest: Forest, X: str) -> str:
+    """Class shares of the leaves, mean over trees."""
+    shares = graph.add("Gather", forest.values, _leaf_numbers(graph, forest, X))
+    return graph.add("ReduceMean", shares, axes=[1], keepdims=0)
+
+
+def _leaf_rows(graph: Graph, forest: Forest, X: str) -> str:
+    """Rows of zeros, with the same number in the column of every leaf that a row falls into."""
+    leaves = _leaf_numbers(graph, forest, X)
+    n = graph.add("Shape", X, start=0, end=1)
+    shape = graph.add("Concat", n, np.array([len(forest.values)]), axis=0)
+    zeros = graph.add("Expand", np.zeros((1, 1)), shape)
+    height = np.full((1, 1), len(forest.roots) ** -0.5)
+    ones = graph.add("Expand", height, graph.add("Shape", leaves))
+    return graph.add("ScatterElements", zeros, leaves, ones, axis=1)
+
+
+def _leaf_numbers(graph: Graph, forest: Forest, X: str) -> str:
+    """Numbers of the leaves, (n_rows, n_trees): all trees are walked down a level at a time."""
+    types = graph.types
+    bound = float(np.finfo(np.float32).max)
+    X = graph.add(
+        "Clip", graph.add("Sub", X, forest.middle[None]), np.array(-bound), np.array(bound)
+    )
+    X = graph.add("Cast", graph.add("Cast", X, to=types.FLOAT), to=types.DOUBLE)
+    leaf = forest.feature < 0
+    # Here leaves lead to themselves, so that all walks are of the same length.
+    own = np.arange(len(leaf))[:, None]
+    children = graph.constant(np.where(leaf[:, None], own, forest.children).ravel())
+    feature = graph.constant(np.where(leaf, 0, forest.feature))
+    threshold = graph.constant(forest.threshold)
+    n = graph.add("Shape", X, start=0, end=1)
+    shape = graph.add("Concat", n, np.array([len(forest.roots)]), axis=0)
+    at = graph.add("Expand", forest.roots[None], shape)
+    for _ in range(forest.depth):
+        value = graph.add("GatherElements", X, graph.add("Gather", feature, at), axis=1)
+        right = graph.add("Greater", value, graph.add("Gather", threshold, at))
+        place = graph.add("Add", graph.add("Add", at, at), graph.add("Cast", right, to=types.INT64))
+        at = graph.add("Gather", children, place)
+    number = np.where(leaf, forest.children[:, 0], 0)
+    return graph.add("Gather", number, at)

@@ -112,6 +112,10 @@ class Reader:
             raise ValueError(f"array {ref['array']!r} has an unexpected shape or type")
         return array
 
+    def shape(self, ref: Any) -> tuple[int, ...]:
+        """Of an array."""
+        return self._array(ref).shape
+
     def _array(self, ref: Any) -> NDArray[Any]:
         array = self.arrays[ref["array"]]
         return array.T if ref.get("transposed") else array

@@ -95,6 +95,14 @@ class Forest:
         """Columns of the rows."""
         return len(self.middle)
 
+    @property
+    def depth(self) -> int:
+        """Most steps from a root to a leaf."""
+        steps, at = 0, self.roots
+        while len(at := at[self.feature[at] >= 0]):
+            steps, at = steps + 1, np.unique(self.children[at])
+        return steps
+
     def probabilities(self, X: Any) -> Matrix:
         """Class shares of the leaves, mean over trees, of shape (n_rows, n_classes)."""
         out = np.zeros((X.shape[0], self.values.shape[1]))

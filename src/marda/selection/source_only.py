@@ -34,7 +34,7 @@ from marda.selection.ensemble import spread_of
 from marda.selection.forest import Forest, fit_forest
 from marda.selection.inputs import Inputs, robust_inputs
 
-__all__ = ["VOICES", "Linear", "SourceOnly", "Voice", "Voices", "fit_source_only"]
+__all__ = ["LEAST", "VOICES", "Linear", "SourceOnly", "Voice", "Voices", "fit_source_only"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]

@@ -1,0 +1,226 @@
+"""`MDAClassifierCV` as JSON and arrays, and back: members, their inputs, source-only models.
+
+The rules are those of models.py: only what is named here is built, and every array is checked
+against the shapes of the others. A forest checks its own nodes (selection/forest.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marda.estimators import MDAClassifier
+from marda.estimators.heads import GaussianRidge
+from marda.persist.models import (
+    SETTINGS,
+    decode_kernel,
+    decode_model,
+    encode_kernel,
+    encode_model,
+    encode_shell,
+    make_shell,
+)
+from marda.persist.values import Reader, Writer, count, indices, number, one_of
+from marda.selection import MDAClassifierCV
+from marda.selection.ensemble import Ensemble, Member
+from marda.selection.forest import Forest
+from marda.selection.inputs import ALL_KINDS, Inputs
+from marda.selection.source_only import VOICES, Linear, SourceOnly
+
+__all__ = ["decode_search", "encode_search"]
+
+#: Fitted attributes of plain values: the record of the choice, which predictions do not read.
+RECORD = (
+    *("best_params_", "best_index_", "candidates_", "calibration_", "fit_seconds_"),
+    *("source_skill_", "target_skill_", "residual_"),
+)
+INPUT_ARRAYS = ("columns", "middle", "spread", "factor", "offset")
+#: Arrays of a forest, and their kinds.
+FOREST_ARRAYS = {
+    "roots": "i",
+    "feature": "i",
+    "threshold": "f",
+    "children": "i",
+    "values": "f",
+    "middle": "f",
+}
+#: The kind of a member's model that knows the source alone.
+SOURCE_ONLY = "SourceOnly"
+TINY = np.finfo(np.float64).tiny
+
+
+def encode_search(estimator: MDAClassifierCV, out: Writer) -> dict[str, Any]:
+    """A fitted `MDAClassifierCV` as JSON; its arrays go to `out`."""
+    ensemble = estimator.ensemble_
+    return {
+        **encode_shell(estimator, out),
+        "classes": out.labels("classes", estimator.classes_),
+        "domains": out.put("domains", estimator.domains_),
+        "setting": estimator.setting_,
+        "sharpness": float(ensemble.sharpness),
+        "record": {
+            name: out.value(name, getattr(estimator, name))
+            for name in RECORD
+            if hasattr(estimator, name)
+        },
+        "members": [
+            _encode_member(member, out.within(f"member{k}"))
+            for k, member in enumerate(ensemble.members)
+        ],
+    }
+
+
+def decode_search(state: dict[str, Any], reader: Reader) -> MDAClassifierCV:
+    """The estimator that `encode_search` described."""
+    estimator: MDAClassifierCV = make_shell(MDAClassifierCV, state, reader)
+    estimator.classes_ = reader.labels(state["classes"])
+    estimator.domains_ = reader.get(state["domains"], None, kind="i")
+    estimator.setting_ = one_of(state["setting"], SETTINGS)
+    for name, value in state["record"].items():
+        setattr(estimator, one_of(name, RECORD), reader.value(value))
+    if "source_skill" in state:  # files of before it was part of the record
+        estimator.source_skill_ = number(state["source_skill"], 0, 1)
+    members = tuple(_decode_member(one, reader, estimator) for one in state["members"])
+    if not members:
+        raise ValueError("an ensemble has no members")
+    estimator.ensemble_ = Ensemble(members, number(state["sharpness"], 0))
+    return estimator
+
+
+# Members ------------------------------------------------------------------------------------------
+
+
+def _encode_member(member: Member, out: Writer) -> dict[str, Any]:
+    source_only = isinstance(member.model, SourceOnly)
+    encode: Any = _encode_source_only if source_only else encode_model
+    return {
+        "name": member.name,
+        "weight": float(member.weight),
+        "spread": float(member.spread),
+        "view": _encode_inputs(member.inputs, out.within("view")),
+        "model": encode(member.model, out),
+    }
+
+
+def _decode_member(state: dict[str, Any], reader: Reader, estimator: MDAClassifierCV) -> Member:
+    if not isinstance(state["name"], str):
+        raise TypeError("the name of a member is not text")
+    inputs = _decode_inputs(state["view"], reader, estimator.n_features_in_)
+    width = inputs.width(estimator.n_features_in_)
+    model: MDAClassifier | SourceOnly
+    if state["model"]["kind"] == SOURCE_ONLY:
+        model = _decode_source_only(state["model"], reader, estimator.classes_, width)
+    else:
+        model = decode_model(state["model"], reader)
+        if not isinstance(model, MDAClassifier):
+            raise TypeError("a member is no classifier")
+        if model.n_features_in_ != width or not np.array_equal(model.classes_, estimator.classes_):
+            raise ValueError("a member does not fit the ensemble")
+    spread = number(state["spread"], low=TINY)
+    return Member(state["name"], inputs, model, number(state["weight"]), spread)
+
+
+# Inputs -------------------------------------------------------------------------------------------
+
+
+def _encode_inputs(inputs: Inputs, out: Writer) -> dict[str, Any]:
+    state: dict[str, Any] = {"kind": inputs.kind}
+    for name in INPUT_ARRAYS:
+        if getattr(inputs, name) is not None:
+            state[name] = out.put(name, getattr(inputs, name))
+    if inputs.knee is not None:
+        state["knee"] = float(inputs.knee)
+    if inputs.forest is not None:
+        state["forest"] = _encode_forest(inputs.forest, out)
+    return state
+
+
+def _decode_inputs(state: dict[str, Any], reader: Reader, d: int) -> Inputs:
+    kind = one_of(state["kind"], ALL_KINDS)
+    columns = None
+    if "columns" in state:
+        columns = indices(reader.get(state["columns"], None, kind="i"), d)
+    width = count(d if columns is None else len(columns))
+    if kind in ("standard", "robust"):
+        knee = number(state["knee"], 0) if kind == "robust" else None
+        middle, spread = (reader.get(state[name], width) for name in ("middle", "spread"))
+        if not (spread > 0).all():
+            raise ValueError("a column has no spread")
+        return Inputs(kind, columns, middle, spread, knee)
+    if kind == "leaves":
+        return Inputs(kind, columns, forest=_decode_forest(state["forest"], reader, width))
+    if kind == "aligned":
+        offset = reader.get(state["offset"], None)
+        matrix = len(reader.shape(state["factor"])) == 2
+        factor = reader.get(state["factor"], *((width, len(offset)) if matrix else (width,)))
+        if not matrix and len(offset) != width:
+            raise ValueError("aligned columns do not fit the rows")
+        return Inputs(kind, columns, factor=factor, offset=offset)
+    return Inputs(kind, columns)
+
+
+# Source-only models -------------------------------------------------------------------------------
+
+
+def _encode_source_only(found: SourceOnly, out: Writer) -> dict[str, Any]:
+    state: dict[str, Any] = {
+        "kind": SOURCE_ONLY,
+        "voice": found.kind,
+        "inputs": _encode_inputs(found.inputs, out.within("inputs")),
+        "sharpness": float(found.sharpness),
+        "shares": out.put("shares", found.shares),
+        "bias": out.put("bias", found.bias),
+    }
+    model = found.model
+    if isinstance(model, Forest):
+        return {**state, "forest": _encode_forest(model, out)}
+    if isinstance(model, GaussianRidge):
+        return {**state, "kernel": encode_kernel(model, out)}
+    return {
+        **state,
+        "coef": out.put("coef", model.coef),
+        "intercept": out.put("intercept", model.intercept),
+    }
+
+
+def _decode_source_only(
+    state: dict[str, Any], reader: Reader, classes: NDArray[Any], d: int
+) -> SourceOnly:
+    voice, n = one_of(state["voice"], VOICES), len(classes)
+    inputs = _decode_inputs(state["inputs"], reader, d)
+    width = inputs.width(d)
+    model: Linear | GaussianRidge | Forest
+    if voice == "forest":
+        model = _decode_forest(state["forest"], reader, width)
+        if model.values.shape[1] != n:
+            raise ValueError("a forest does not fit the classes")
+    elif voice == "kernel":
+        model = decode_kernel(state["kernel"], reader, np.arange(n), width)
+    else:
+        model = Linear(reader.get(state["coef"], width, n), reader.get(state["intercept"], n))
+    return SourceOnly(
+        inputs,
+        model,
+        number(state["sharpness"], low=TINY),
+        reader.get(state["shares"], n),
+        reader.get(state["bias"], n),
+    )
+
+
+def _encode_forest(forest: Forest, out: Writer) -> dict[str, Any]:
+    return {name: out.put(f"forest.{name}", getattr(forest, name)) for name in FOREST_ARRAYS}
+
+
+def _decode_forest(state: dict[str, Any], reader: Reader, d: int) -> Forest:
+    shapes: dict[str, tuple[int | None, ...]] = {
+        "children": (None, 2),
+        "values": (None, None),
+        "middle": (d,),
+    }
+    arrays: dict[str, Any] = {
+        name: reader.get(state[name], *shapes.get(name, (None,)), kind=kind).astype(f"{kind}8")
+        for name, kind in FOREST_ARRAYS.items()
+    }
+    return Forest(**arrays)
