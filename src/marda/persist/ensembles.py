@@ -45,6 +45,7 @@ FOREST_ARRAYS = {
     "children": "i",
     "values": "f",
     "middle": "f",
+    "unit": "f",
 }
 #: The kind of a member's model that knows the source alone.
 SOURCE_ONLY = "SourceOnly"
@@ -218,6 +219,7 @@ def _decode_forest(state: dict[str, Any], reader: Reader, d: int) -> Forest:
         "children": (None, 2),
         "values": (None, None),
         "middle": (d,),
+        "unit": (d,),
     }
     arrays: dict[str, Any] = {
         name: reader.get(state[name], *shapes.get(name, (None,)), kind=kind).astype(f"{kind}8")

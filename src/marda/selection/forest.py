@@ -4,29 +4,35 @@ scikit-learn grows the trees; what is kept of them is nodes that say "column j a
 and class shares per leaf. Leaves are numbered over all trees, so that a row becomes a sparse row of
 as many ones as there are trees, just what marginalised dropout is made for.
 
-Trees compare in float32. Columns whose values lie far from zero for their spread (years, numbers of
-customers) would lose digits, and are centred first; no other change of units makes a difference.
+Trees compare in float32, and scikit-learn takes values closer than 1e-7 for the same. So columns
+are divided by a power of two of the size of their values, and those that lie far from zero for
+their spread (seconds since 1970) are centred: units make no difference then.
+
+Every tree learns from rows that are drawn with replacement, all with the same chance; weights count
+inside the trees. (Rows drawn by their weight would leave rare classes without left-out rows.)
 """
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
 
-__all__ = ["Forest", "GrownForest", "fit_forest"]
+__all__ = ["Forest", "GrownForest", "fit_forest", "from_trees"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-#: Columns further from zero than this many ranges are centred: float32 has seven digits.
-FAR = 100.0
+#: Columns further from zero than this many deviations are centred: float32 has seven digits.
+FAR = 1000.0
+#: Values have about this size: a power of two, so that their digits stay.
+SIZE = 64.0
 #: Pairs of a row and a tree that walk down together: their arrays stay in the cache.
 PAIRS = 2**16
 #: Rows that are made dense at once.
@@ -50,8 +56,8 @@ class Forest:
         twice.
     values : array of shape (n_leaves, n_classes)
         Class shares per leaf.
-    middle : array of shape (n_features,)
-        Subtracted from rows before they are rounded to float32.
+    middle, unit : arrays of shape (n_features,)
+        (X − middle) / unit is what is rounded to float32 and compared.
     """
 
     roots: Index
@@ -60,6 +66,7 @@ class Forest:
     children: Index
     values: Matrix
     middle: Vector
+    unit: Vector
 
     def __post_init__(self) -> None:
         """Refuse nodes that a walk could not end at, or that lead out of the arrays."""
@@ -78,6 +85,9 @@ class Forest:
             and (self.feature < len(self.middle)).all()
             and np.isfinite(self.threshold).all()
             and np.isfinite(self.middle).all()
+            and self.unit.shape == self.middle.shape
+            and np.isfinite(self.unit).all()
+            and (self.unit > 0).all()
             and np.isfinite(self.values).all()
             and (self.values >= 0).all()
         )
@@ -132,7 +142,8 @@ class Forest:
         for start in range(0, X.shape[0], BLOCK):
             rows = slice(start, start + BLOCK)
             part = X[rows][:, used]
-            part = _single(part.toarray() if sp.issparse(part) else part, self.middle[used])
+            dense = part.toarray() if sp.issparse(part) else part
+            part = _single(dense, self.middle[used], self.unit[used])
             step = max(1, PAIRS // len(part))
             for first in range(0, len(self.roots), step):
                 yield rows, self._walk(part, place, self.roots[first : first + step])
@@ -206,56 +217,102 @@ def fit_forest(
     -------
     GrownForest
     """
-    middle = np.zeros(X.shape[1])
+    middle, unit = _units(X)
     if sp.issparse(X):
-        rows = sp.csc_array(X).astype(np.float32)
-        bound = np.finfo(np.float32).max
-        np.clip(rows.data, -bound, bound, out=rows.data)
+        rows = sp.csc_array(X, dtype=np.float64, copy=True)
+        rows.data = _single(rows.data, 0.0, np.repeat(unit, np.diff(rows.indptr)))
     else:
-        low, high = X.min(0).astype(np.float64), X.max(0).astype(np.float64)
-        centre = low / 2 + high / 2
-        middle = np.where(np.abs(centre) > FAR * (high - low), centre, 0.0)
-        rows = _single(X, middle)
+        rows = _single(X, middle, unit)
     seen, known = np.unique(codes, return_inverse=True)
-    grown = RandomForestClassifier(
-        n_trees, min_samples_leaf=min_leaf, oob_score=True, random_state=seed, n_jobs=1
-    )
-    with warnings.catch_warnings():  # rows that every tree has seen
-        warnings.filterwarnings("ignore", "Some inputs do not have OOB scores", UserWarning)
-        warnings.filterwarnings("ignore", "invalid value", RuntimeWarning)
-        grown.fit(rows, known.ravel(), sample_weight=weights)
-    out_of_bag = np.zeros((len(codes), n_classes))
-    out_of_bag[:, seen] = grown.oob_decision_function_
-    unseen = ~(out_of_bag.sum(1) > 0)
-    out_of_bag[unseen] = np.bincount(codes, weights, minlength=n_classes)
+    known = known.ravel()
+    rng = np.random.default_rng(seed)
+    n, weights = len(codes), np.ones(len(codes)) if weights is None else weights
+    trees, unseen = [], np.empty((n, n_trees), dtype=bool)
+    for k in range(n_trees):
+        drawn = np.bincount(rng.integers(n, size=n), minlength=n)
+        if not (drawn * weights).any():
+            drawn = np.ones(n, dtype=np.int64)
+        unseen[:, k] = drawn == 0
+        tree = DecisionTreeClassifier(
+            max_features="sqrt",
+            min_samples_leaf=min_leaf,
+            random_state=int(rng.integers(2**31)),
+        )
+        trees.append(tree.fit(rows, known, sample_weight=drawn * weights))
+    forest = from_trees(trees, seen, n_classes, middle, unit)
+    leaves = forest.leaves(X).indices.reshape(n, n_trees)
+    out_of_bag = np.zeros((n, n_classes))
+    for k in range(n_trees):
+        out_of_bag[unseen[:, k]] += forest.values[leaves[unseen[:, k], k]]
+    out_of_bag[~unseen.any(1)] = np.bincount(codes, weights, minlength=n_classes)
     out_of_bag /= out_of_bag.sum(1, keepdims=True)
-    return GrownForest(_frozen(grown, seen, n_classes, middle), out_of_bag)
+    return GrownForest(forest, out_of_bag)
 
 
-def _single(X: Any, middle: Vector) -> NDArray[np.float32]:
+def _units(X: Any) -> tuple[Vector, Vector]:
+    """Middles and units of columns; middles of sparse ones are 0."""
+    if sp.issparse(X):
+        size, middle = abs(X).max(axis=0).toarray().ravel().astype(np.float64), np.zeros(X.shape[1])
+    else:
+        median = np.median(X, axis=0).astype(np.float64)
+        with np.errstate(over="ignore"):
+            away = np.abs(X - median)
+        size = np.median(away, axis=0).astype(np.float64)
+        size = np.where(size > 0, size, away.max(0))
+        middle = np.where(np.abs(median) > FAR * size, median, 0.0)
+        size = np.where(middle == 0, np.maximum(size, np.abs(median)), size)
+    size = np.clip(size, np.finfo(np.float64).tiny, np.finfo(np.float64).max)
+    exponent = np.clip(np.round(np.log2(size)) - np.log2(SIZE), -1022, 1023)
+    return middle, np.where(size > np.finfo(np.float64).tiny, 2.0**exponent, 1.0)
+
+
+def _single(X: Any, middle: Any, unit: Any) -> NDArray[np.float32]:
     """Rows in the precision that trees compare in; what float32 cannot hold is cut."""
     bound = np.finfo(np.float32).max
-    centred = X - middle if middle.any() else X
-    return np.ascontiguousarray(np.clip(centred, -bound, bound), dtype=np.float32)
+    with np.errstate(over="ignore"):
+        values = np.clip((X - middle) / unit, -bound, bound)
+    return np.ascontiguousarray(values, dtype=np.float32)
 
 
-def _frozen(grown: RandomForestClassifier, seen: Index, n_classes: int, middle: Vector) -> Forest:
-    """The arrays of scikit-learn's trees, one after the other."""
-    trees = [one.tree_ for one in grown.estimators_]
-    sizes = np.array([tree.node_count for tree in trees], dtype=np.int64)
+def from_trees(
+    trees: Sequence[DecisionTreeClassifier],
+    seen: Index,
+    n_classes: int,
+    middle: Vector,
+    unit: Vector,
+) -> Forest:
+    """The arrays of scikit-learn's trees, one after the other.
+
+    Parameters
+    ----------
+    trees : sequence of DecisionTreeClassifier
+        Fitted, on rows (X − middle) / unit.
+    seen : array of int
+        Classes of their columns of probabilities.
+    n_classes : int
+        Columns that `values` shall have.
+    middle, unit : arrays of shape (n_features,)
+        See `Forest`.
+
+    Returns
+    -------
+    Forest
+    """
+    nodes = [tree.tree_ for tree in trees]
+    sizes = np.array([one.node_count for one in nodes], dtype=np.int64)
     roots = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     offset = np.repeat(roots, sizes)
     left, right, feature = (
-        np.concatenate([getattr(tree, name) for tree in trees]).astype(np.int64)
+        np.concatenate([getattr(one, name) for one in nodes]).astype(np.int64)
         for name in ("children_left", "children_right", "feature")
     )
     leaf = left < 0
     children = np.column_stack([left + offset, right + offset])
     children[leaf] = np.arange(leaf.sum())[:, None]
-    shares = np.concatenate([tree.value[:, 0] for tree in trees])[leaf]
+    shares = np.concatenate([one.value[:, 0] for one in nodes])[leaf]
     values = np.zeros((len(shares), n_classes))
     values[:, seen] = shares / shares.sum(1, keepdims=True)
-    threshold = np.concatenate([tree.threshold for tree in trees])
+    threshold = np.concatenate([one.threshold for one in nodes])
     return Forest(
         roots,
         np.where(leaf, -1, feature),
@@ -263,4 +320,5 @@ def _frozen(grown: RandomForestClassifier, seen: Index, n_classes: int, middle: 
         children,
         values,
         middle,
+        unit,
     )

@@ -1,0 +1,191 @@
+"""A forest as arrays: what scikit-learn's says, leaves, and nodes that cannot be walked."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.ensemble import RandomForestClassifier
+
+from marda.selection.forest import Forest, fit_forest, from_trees
+
+RNG = np.random.default_rng(0)
+X = np.round(RNG.normal(size=(300, 6)), 1)  # many values lie on thresholds
+CODES = (X[:, 0] * X[:, 1] > 0.1).astype(np.int64) + (X[:, 2] > 1)
+NEW = np.round(RNG.normal(size=(5000, 6)), 1)
+
+
+def grow(X=X, codes=CODES, n_classes=3, **options):
+    return fit_forest(X, codes, n_classes, **{"seed": 3, "n_trees": 20, **options})
+
+
+@pytest.fixture(scope="module")
+def peer():
+    return RandomForestClassifier(20, min_samples_leaf=2, random_state=3, n_jobs=1).fit(X, CODES)
+
+
+def test_probabilities_are_those_of_scikit_learn(peer):
+    forest = from_trees(peer.estimators_, np.arange(3), 3, np.zeros(6), np.ones(6))
+    np.testing.assert_allclose(forest.probabilities(NEW), peer.predict_proba(NEW), atol=1e-12)
+    assert forest.depth == max(tree.get_depth() for tree in peer.estimators_)
+    # It compares rows in float32 with thresholds in float64.
+    rows = np.repeat(NEW[:1], len(forest.threshold), axis=0)
+    inner = np.flatnonzero(forest.feature >= 0)
+    rows[inner, forest.feature[inner]] = forest.threshold[inner]
+    for step in (-1e-7, -1e-9, 0, 1e-9, 1e-7):
+        np.testing.assert_allclose(
+            forest.probabilities(rows + step), peer.predict_proba(rows + step), atol=1e-12
+        )
+
+
+def test_it_is_as_good_as_scikit_learns(peer):
+    truth = (NEW[:, 0] * NEW[:, 1] > 0.1).astype(np.int64) + (NEW[:, 2] > 1)
+    found = grow(min_leaf=2, n_trees=100).forest.probabilities(NEW).argmax(1)
+    assert (found == truth).mean() > (peer.predict(NEW) == truth).mean() - 0.01
+
+
+def test_out_of_bag_rows_are_as_hard_as_new_ones():
+    truth = (NEW[:, 0] * NEW[:, 1] > 0.1).astype(np.int64) + (NEW[:, 2] > 1)
+    found = grow(n_trees=100)
+    new = (found.forest.probabilities(NEW).argmax(1) == truth).mean()
+    left_out = (found.out_of_bag.argmax(1) == CODES).mean()
+    seen = (found.forest.probabilities(X).argmax(1) == CODES).mean()
+    assert abs(left_out - new) < 0.05
+    assert seen > left_out + 0.05
+
+
+def test_weights_move_the_shares_of_leaves():
+    heavy = grow(weights=np.where(CODES == 2, 20.0, 1.0))
+    assert heavy.out_of_bag[:, 2].mean() > 2 * grow().out_of_bag[:, 2].mean()
+    without = grow(weights=np.where(CODES == 2, 0.0, 1.0))
+    np.testing.assert_array_equal(without.out_of_bag[:, 2], 0)
+
+
+def test_sparse_rows_are_dense_rows():
+    counts = np.maximum(np.round(X), 0)
+    dense, sparse = grow(counts), grow(sp.csr_array(counts))
+    new = np.maximum(np.round(NEW), 0)
+    expected = dense.forest.probabilities(new)
+    np.testing.assert_array_equal(sparse.forest.probabilities(sp.csr_array(new)), expected)
+    np.testing.assert_array_equal(sparse.out_of_bag, dense.out_of_bag)
+    a, b = dense.forest.leaves(new), sparse.forest.leaves(sp.csr_array(new))
+    assert (a != b).nnz == 0
+
+
+def test_leaves_hold_one_of_each_tree_and_give_the_probabilities():
+    forest = grow().forest
+    L = forest.leaves(NEW)
+    assert L.format == "csr"
+    assert L.shape == (len(NEW), len(forest.values))
+    L.check_format(full_check=True)
+    assert L.has_sorted_indices
+    np.testing.assert_array_equal(L.data, 1.0)
+    np.testing.assert_array_equal(np.diff(L.indptr), 20)
+    np.testing.assert_allclose(L @ forest.values / 20, forest.probabilities(NEW), atol=1e-12)
+    one = forest.leaves(NEW[:1])
+    assert (one != L[:1]).nnz == 0
+    assert forest.leaves(NEW[:0]).shape == (0, len(forest.values))
+    assert forest.probabilities(NEW[:0]).shape == (0, 3)
+
+
+def test_columns_far_from_zero_keep_their_digits():
+    """Seconds since 1970 in float32 are two minutes apart."""
+    near, moved = grow(8 * X), grow(8 * X + 1.6e9)
+    expected = near.forest.probabilities(8 * X)
+    found = moved.forest.probabilities(8 * X + 1.6e9)
+    assert (found.argmax(1) == expected.argmax(1)).mean() > 0.97
+    accuracy = (moved.out_of_bag.argmax(1) == CODES).mean()
+    assert accuracy > (near.out_of_bag.argmax(1) == CODES).mean() - 0.02
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_values_beyond_float32_and_constant_columns(sparse):
+    odd = np.column_stack([X[:, :3] * 1e300, np.full(len(X), 5.0)])
+    given = sp.csr_array(odd) if sparse else odd
+    P = grow(given).forest.probabilities(given)
+    assert np.isfinite(P).all()
+    np.testing.assert_allclose(P.sum(1), 1)
+
+
+def test_units_make_no_difference():
+    """scikit-learn itself takes values that are closer than 1e-7 for the same."""
+    scaled = X * 2.0 ** np.array([-40, -3, 0, 5, 30, 60])
+    a, b = grow(), grow(scaled)
+    np.testing.assert_array_equal(a.out_of_bag, b.out_of_bag)
+    outliers = np.where(np.arange(len(X))[:, None] % 50 == 0, X * 1e6, X)
+    c = grow(outliers)
+    right = [(one.out_of_bag.argmax(1) == CODES).mean() for one in (a, c)]
+    assert right[1] > right[0] - 0.04
+
+
+def test_one_row_per_class_and_a_class_without_rows():
+    found = grow(X[:2], np.array([0, 2]), n_classes=4, min_leaf=1)
+    assert found.out_of_bag.shape == (2, 4)
+    np.testing.assert_allclose(found.out_of_bag.sum(1), 1)
+    P = found.forest.probabilities(X)
+    np.testing.assert_array_equal(P[:, [1, 3]], 0)
+    np.testing.assert_allclose(P.sum(1), 1)
+
+
+def test_rows_that_every_tree_has_seen_get_the_class_shares():
+    found = grow(X[:50], CODES[:50], n_trees=1)
+    shares = np.bincount(CODES[:50], minlength=3) / 50
+    seen = (found.out_of_bag == shares).all(1)
+    assert 15 < seen.sum() < 45
+    assert np.isfinite(found.out_of_bag).all()
+
+
+def test_the_seed_draws():
+    again = grow()
+    for one in fields(Forest):
+        same = getattr(again.forest, one.name), getattr(grow().forest, one.name)
+        np.testing.assert_array_equal(*same)
+    assert not np.array_equal(grow(seed=4).out_of_bag, again.out_of_bag)
+
+
+SMALL = Forest(
+    np.array([0, 3]),
+    np.array([1, -1, -1, -1]),
+    np.array([0.5, 0, 0, 0]),
+    np.array([[1, 2], [0, 0], [1, 1], [2, 2]]),
+    np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]),
+    np.zeros(2),
+    np.ones(2),
+)
+
+
+def test_a_forest_by_hand():
+    np.testing.assert_array_equal(
+        SMALL.probabilities(np.array([[9.0, 0.5], [9.0, 0.6]])), [[0.75, 0.25], [0.25, 0.75]]
+    )
+    assert SMALL.depth == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"children": np.array([[0, 2], [0, 0], [1, 1], [2, 2]])},  # to itself: never ends
+        {"children": np.array([[1, 3], [0, 0], [1, 1], [2, 2]])},  # into another tree
+        {"children": np.array([[1, 9], [0, 0], [1, 1], [2, 2]])},
+        {"children": np.array([[1, 2], [0, 0], [1, 1], [3, 3]])},  # a leaf that is not there
+        {"children": np.array([[1, 2], [0, 0], [1, 1]])},
+        {"feature": np.array([2, -1, -1, -1])},
+        {"feature": np.array([1, 0, -1, -1])},
+        {"roots": np.array([0, 4])},
+        {"roots": np.array([1, 3])},
+        {"roots": np.array([], dtype=np.int64)},
+        {"roots": np.array([0, 0])},
+        {"threshold": np.array([np.nan, 0, 0, 0])},
+        {"threshold": np.zeros(3)},
+        {"values": np.array([[1.0, 0.0], [0.0, 1.0]])},
+        {"values": np.array([[1.0, 0.0], [0.0, 1.0], [-0.5, 1.5]])},
+        {"middle": np.zeros(1)},
+        {"unit": np.zeros(2)},
+        {"middle": np.array([0, np.inf])},
+    ],
+)
+def test_nodes_that_lead_nowhere_are_refused(change):
+    with pytest.raises(ValueError, match="forest"):
+        replace(SMALL, **change)
