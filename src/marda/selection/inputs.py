@@ -38,6 +38,7 @@ __all__ = [
     "robust_inputs",
     "sample",
     "share_of_zeros",
+    "telling_columns",
     "usual_inputs",
 ]
 
@@ -61,6 +62,9 @@ MARGIN = 0.02
 #: A column is heavy-tailed if this share of rows, the farthest, makes its spread so many times that
 #: of the others.
 TRIMMED, HEAVY = 0.05, 4.0
+
+#: Equal pairs that whole numbers would have by chance, where a column without any numbers the rows.
+EQUAL_PAIRS = 10.0
 
 #: A class keeps at least this many rows in a sample.
 KEPT_PER_CLASS = 20
@@ -173,11 +177,12 @@ def align(factor: Vector, offset: Vector) -> Inputs:
     return Inputs("aligned", factor=factor, offset=offset)
 
 
-def robust_inputs(X: Any, knee: float) -> Inputs:
+def robust_inputs(X: Any, knee: float, columns: Index | None = None) -> Inputs:
     """Columns about their median, in units of their spread, tails beyond `knee` drawn in.
 
     The spread is the standard deviation; where a few rows make most of it, that of all others.
     """
+    X = Inputs("raw", columns).apply(X)
     dense = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
     middle = np.median(dense, axis=0)
     largest = np.abs(dense - middle).max(0)
@@ -186,7 +191,25 @@ def robust_inputs(X: Any, knee: float) -> Inputs:
     kept = len(dense) - int(TRIMMED * len(dense))
     spread, inner = (np.sqrt(np.mean(part**2, axis=0)) for part in (away, away[:kept]))
     spread = np.where((inner > 0) & (spread > HEAVY * inner), inner, spread) * safe
-    return Inputs("robust", None, middle, np.where(spread > 0, spread, 1.0), knee)
+    return Inputs("robust", columns, middle, np.where(spread > 0, spread, 1.0), knee)
+
+
+def telling_columns(X: Any) -> Index | None:
+    """Columns but those that number the rows or are constant; None: all of them.
+
+    A number of rows has whole values that are all different and close together. Other whole values
+    are hardly ever: n of them, drawn from a range of r, have n²/2r equal pairs on average.
+    """
+    n = X.shape[0]
+    telling = np.ones(X.shape[1], dtype=bool)
+    for j in range(X.shape[1]):
+        column = X[:, [j]].toarray().ravel() if sp.issparse(X) else X[:, j]
+        low, high = float(column.min()), float(column.max())
+        if low == high:
+            telling[j] = False
+        elif n * (n - 1) / 2 >= EQUAL_PAIRS * (high - low) and (column == np.floor(column)).all():
+            telling[j] = len(np.unique(column)) < n
+    return None if telling.all() or not telling.any() else np.flatnonzero(telling)
 
 
 def make_inputs(kind: str, X: Any, columns: Index | None = None) -> Inputs:

@@ -1,14 +1,20 @@
 """Source-only models: linear, Gaussian-kernel and forest, chosen by left-out source rows.
 
 All of them give log-probabilities log P(c | x) = log_softmax(τ S(x) + b), with the scores S of a
-ridge (math.md §10) or the log class shares of a forest (forest.py), the sharpness τ that gives
-left-out source rows the least log-loss (math.md §14), and b = 0 until other class shares are asked
-for: b_c = log(target share of c / source share of c).
+regression or the log class shares of a forest (forest.py), the sharpness τ that gives left-out
+source rows the least log-loss (math.md §14), and b = 0 until other class shares are asked for:
+b_c = log(target share of c / source share of c).
 
-Left-out rows cost next to nothing: a ridge knows its leave-one-out scores, a forest the trees that
-have not seen a row. Ridges see columns in units of their spread, with tails that grow like a
-logarithm (inputs.py); a linear one of very weak penalty does not depend on how columns are scaled
-or rotated. Wide rows, of images and words, are given unit length, and the linear model alone.
+- The linear model is a logistic regression on columns in units of their spread, with tails that
+  grow like a logarithm (inputs.py), or on the principal directions of these in units of theirs,
+  which no rotation of the columns changes; whichever predicts left-out folds better.
+- The kernel model is a ridge on similarities to some rows, which knows its leave-one-out scores.
+- The forest leaves rows out of the trees that have not drawn them.
+
+Columns that number the rows are left out. Wide rows, of images and words, are given unit length,
+and the linear model alone. The simplest model is chosen unless another has a lower log-loss on
+left-out rows by more than a standard error: log-loss tells models apart with fewer rows than
+accuracy does, and what is sure and wrong on the source is worse on the target.
 """
 
 from __future__ import annotations
@@ -32,7 +38,7 @@ from marda.estimators.heads import GaussianRidge, signs
 from marda.selection.calibration import calibrate
 from marda.selection.ensemble import spread_of
 from marda.selection.forest import Forest, fit_forest
-from marda.selection.inputs import Inputs, robust_inputs
+from marda.selection.inputs import Inputs, robust_inputs, telling_columns
 
 __all__ = ["LEAST", "VOICES", "Linear", "SourceOnly", "Voice", "Voices", "fit_source_only"]
 
@@ -44,8 +50,7 @@ Index = NDArray[np.int64]
 VOICES = ("linear", "kernel", "forest")
 #: Rows of more columns have unit length, and a linear model only.
 WIDE = 500
-#: Penalties of ridges, in units of the mean squared feature times the number of rows.
-RIDGES = tuple(10.0**k for k in range(-7, 2))
+#: Penalties of kernel ridges, in units of the mean squared feature times the number of rows.
 KERNEL_RIDGES = tuple(10.0**k for k in range(-5, 1))
 #: Widths of the Gaussian kernel, in units of the variance of rows.
 WIDTHS = (1.0, 0.25)
@@ -54,8 +59,13 @@ LANDMARKS = 500
 #: Up to this many, rows or columns, a ridge of wide rows inverts their products.
 INVERTED = 2500
 WIDE_RIDGES = (0.03, 0.3, 3.0)
-#: Inverse penalties of logistic regression on wide rows.
-PENALTIES = (1.0, 10.0, 100.0)
+#: Inverse penalties of logistic regression on columns, and on wide rows.
+PENALTIES = (0.01, 0.1, 1.0)
+WIDE_PENALTIES = (1.0, 10.0, 100.0)
+#: Tails of columns begin so many spreads from their middle, for the linear models and the kernel.
+KNEES, KERNEL_KNEE = (5.0, 1.0), 1.0
+#: Penalties are compared on at most this many rows.
+COMPARED_ROWS = 2000
 N_FOLDS = 5
 #: The least share that a class can have, and the least probability that a forest gives it.
 LEAST = 1e-4
@@ -64,6 +74,8 @@ ROUNDING = 1e-13
 EIGENVALUE_FLOOR = 1e-8
 #: The least that is left of a row's own weight on its own score.
 LEAST_LEFT = 1e-9
+#: Fewer rows than this per principal direction do not tell its spread.
+ROWS_PER_DIRECTION = 3
 
 
 @dataclass(frozen=True)
@@ -194,6 +206,8 @@ class _Rows:
     n_classes: int
     weights: Vector
     seed: int
+    #: Columns that tell anything; None: all.
+    columns: Index | None = None
 
     @property
     def Y(self) -> Matrix:
@@ -249,13 +263,15 @@ def fit_source_only(
     weights = _class_weights(class_weight, codes, n_classes, classes)[codes]
     if (weights == 0).all():
         raise ValueError("class_weight leaves no row any weight.")
-    rows = _Rows(X, codes, n_classes, weights / weights.mean(), seed)
+    wide = X.shape[1] > WIDE
+    columns = None if wide else telling_columns(X)
+    rows = _Rows(X, codes, n_classes, weights / weights.mean(), seed, columns)
     fits: dict[str, Callable[[_Rows], Voice]] = {
         "linear": _fit_linear,
         "kernel": _fit_kernel,
         "forest": _fit_forest,
     }
-    if X.shape[1] > WIDE:
+    if wide:
         fits = {"linear": _fit_wide}
     voices = [fits[kind](rows) for kind in VOICES if kind in kinds and kind in fits]
     chosen = 0
@@ -328,21 +344,9 @@ class _Ridge:
         return coef, intercept, left_out
 
 
-def _fit_linear(rows: _Rows) -> Voice:
-    """A ridge on columns, as they are or with their tails drawn in: the best on left-out rows."""
-    found = []
-    for knee in (5.0, 1.0):
-        inputs = robust_inputs(rows.X, knee)
-        ridge = _Ridge(inputs.apply(rows.X), rows.Y, rows.weights)
-        for penalty in RIDGES:
-            coef, intercept, left_out = ridge.solve(penalty)
-            found.append(rows.voice(inputs, Linear(coef, intercept), left_out))
-    return min(found, key=rows.loss)
-
-
 def _fit_kernel(rows: _Rows) -> Voice:
     """A Gaussian ridge on similarities to landmarks."""
-    inputs = robust_inputs(rows.X, knee=1.0)
+    inputs = robust_inputs(rows.X, KERNEL_KNEE, rows.columns)
     F = inputs.apply(rows.X)
     n = len(F)
     chosen = np.arange(n)
@@ -370,8 +374,10 @@ def _similarity(A: Matrix, B: Matrix, variance: float) -> Matrix:
 
 def _fit_forest(rows: _Rows) -> Voice:
     """A forest; rows are left out of the trees that were not grown on them."""
-    grown = fit_forest(rows.X, rows.codes, rows.n_classes, weights=rows.weights, seed=rows.seed)
-    return rows.voice(Inputs("raw"), grown.forest, log_shares(grown.out_of_bag))
+    inputs = Inputs("raw", rows.columns)
+    X = inputs.apply(rows.X)
+    grown = fit_forest(X, rows.codes, rows.n_classes, weights=rows.weights, seed=rows.seed)
+    return rows.voice(inputs, grown.forest, log_shares(grown.out_of_bag))
 
 
 # Wide rows ----------------------------------------------------------------------------------------
@@ -382,7 +388,7 @@ def _fit_wide(rows: _Rows) -> Voice:
     inputs = Inputs("unit")
     F = inputs.apply(rows.X)
     if sp.issparse(F) or min(F.shape) > INVERTED:
-        return _fit_logistic(rows, inputs, F)
+        return _fit_logistic(rows, [_View(inputs, F)], WIDE_PENALTIES)
     return _fit_inverted(rows, inputs, F)
 
 
@@ -423,31 +429,88 @@ def _inverse(M: Matrix, ridge: float) -> Matrix:
     return np.asarray(upper + upper.T - np.diag(np.diag(upper)))
 
 
-def _fit_logistic(rows: _Rows, inputs: Inputs, F: Any) -> Voice:
-    """Logistic regression, whose steps are products with the rows alone."""
-    folds = _folds(rows.codes, rows.seed)
-    best: tuple[float, float, Matrix] | None = None
-    for penalty in PENALTIES:
-        left_out = np.zeros((len(rows.codes), rows.n_classes))
-        for fold in range(N_FOLDS):
-            held = folds == fold
-            if held.any() and not held.all():
-                left_out[held] = _logistic(rows, F, ~held, penalty).scores(F[held])
-        voice = rows.voice(inputs, Linear(np.zeros((0, 0)), np.zeros(0)), left_out)
-        loss = rows.loss(voice)
-        if best is None or loss < best[0]:
-            best = loss, penalty, left_out
+# Logistic regression ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _View:
+    """Features F = (inputs.apply(X) − mean)·back of rows X; without a mean, inputs.apply(X)."""
+
+    inputs: Inputs
+    F: Any
+    mean: Vector | None = None
+    back: Matrix | None = None
+
+    def linear(self, found: Linear) -> Linear:
+        """A linear model of F as one of inputs.apply(X)."""
+        if self.mean is None or self.back is None:
+            return found
+        coef = self.back @ found.coef
+        return Linear(coef, found.intercept - self.mean @ coef)
+
+    def whitened(self) -> _View | None:
+        """Principal directions in units of their spread; None if there are few rows for them."""
+        n, mean = len(self.F), self.F.mean(0)
+        _, s, Vt = svd(self.F - mean, full_matrices=False, check_finite=False)
+        good = s**2 > ROUNDING * float(s.max(initial=0)) ** 2
+        if not good.any() or good.sum() > n / ROWS_PER_DIRECTION:
+            return None
+        back = Vt[good].T / s[good] * np.sqrt(n)
+        return _View(self.inputs, (self.F - mean) @ back, mean, back)
+
+
+def _fit_linear(rows: _Rows) -> Voice:
+    """Logistic regression on columns, on their principal directions, or with tails drawn in."""
+    views = []
+    for knee in KNEES:
+        inputs = robust_inputs(rows.X, knee, rows.columns)
+        views.append(_View(inputs, inputs.apply(rows.X)))
+    views += [white for view in views[:1] if (white := view.whitened()) is not None]
+    return _fit_logistic(rows, views, PENALTIES)
+
+
+def _fit_logistic(rows: _Rows, views: list[_View], penalties: tuple[float, ...]) -> Voice:
+    """The best of views and penalties on left-out folds."""
+    n = len(rows.codes)
+    some = np.arange(n)
+    if n > COMPARED_ROWS:
+        drawn = np.random.default_rng(rows.seed).choice(n, COMPARED_ROWS, replace=False)
+        some = np.sort(drawn)
+    best: tuple[float, _View, float, Matrix] | None = None
+    few = replace(rows, X=None, codes=rows.codes[some], weights=rows.weights[some])
+    for view in views:
+        F = view.F if len(some) == n else view.F[some]
+        for penalty in penalties:
+            left_out = _left_out(few, F, penalty)
+            loss = few.loss(few.voice(view.inputs, Linear(left_out, left_out), left_out))
+            if best is None or loss < best[0]:
+                best = loss, view, penalty, left_out
     assert best is not None
-    model = _logistic(rows, F, np.ones(len(folds), dtype=bool), best[1])
-    return rows.voice(inputs, model, best[2])
+    _, view, penalty, left_out = best
+    if len(some) < n:
+        left_out = _left_out(rows, view.F, penalty)
+    model = _logistic(rows, view.F, np.ones(n, dtype=bool), penalty)
+    return rows.voice(view.inputs, view.linear(model), left_out)
+
+
+def _left_out(rows: _Rows, F: Any, penalty: float) -> Matrix:
+    """Scores of every row by the model of the other folds."""
+    folds = _folds(rows.codes, rows.seed)
+    scores = np.zeros((len(folds), rows.n_classes))
+    for fold in range(N_FOLDS):
+        held = folds == fold
+        if held.any() and not held.all():
+            scores[held] = _logistic(rows, F, ~held, penalty).scores(F[held])
+    return scores
 
 
 def _logistic(rows: _Rows, F: Any, seen: NDArray[np.bool_], penalty: float) -> Linear:
     """Fitted on some rows; a class without a row among them is the least likely of all."""
+    seen = seen & (rows.weights > 0)
     codes = rows.codes[seen]
     there = np.unique(codes)
     coef, intercept = np.zeros((F.shape[1], rows.n_classes)), np.full(rows.n_classes, np.log(LEAST))
-    if len(there) == 1:
+    if len(there) < 2:
         intercept[there] = 0.0
         return Linear(coef, intercept)
     model = LogisticRegression(C=penalty, max_iter=200, tol=1e-3)
