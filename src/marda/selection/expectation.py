@@ -53,15 +53,16 @@ __all__ = [
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-#: Half a 90 % interval, in standard errors.
-NORMAL = 1.645
+#: Half a 90 % interval, in standard errors; and by what errors of calibration and of the maps of
+#: columns, which are not in them, widen it.
+NORMAL, STRETCH = 1.645, 1.25
 #: Stories that may still be true though they are rejected: these, by fewer deviations than that.
 RIVALS, RIVAL_Z = ("none", "class shares", "moved columns"), 5.0
 #: Above this width of the interval only labels can tell.
 TELLING = 0.4
 #: Half-width where no story fits: BASE + SPREAD · range of the kinds of evidence + AWAY · share of
-#: the target outside the source's support.
-BASE, SPREAD, AWAY = 0.05, 0.5, 0.2
+#: the target outside the source's support, and the error of as many rows.
+BASE, SPREAD, AWAY = 0.11, 0.1, 0.25
 #: The source's support is lost where nothing explains the shift and a larger share is outside it.
 LOST = 0.25
 #: One source row in so many is outside by definition.
@@ -239,7 +240,7 @@ def _by_stories(made: _Made, shift: Shift, told: Mapping[str, Array]) -> Expecta
         error = made.error(parts[name])
         if "class shares" in name and shift.prior is not None:
             error = float(np.hypot(error, _error_of_shares(made, told[name], shift)))
-        ends += [parts[name] - NORMAL * error, parts[name] + NORMAL * error]
+        ends += [parts[name] - STRETCH * NORMAL * error, parts[name] + STRETCH * NORMAL * error]
     interval = _within(min(ends), max(ends))
     rivals = [name for name in judged if name not in shift.stories]
     wide = interval[1] - interval[0] > TELLING
@@ -313,7 +314,7 @@ def _by_kinds(
         weight = n / (n + MIN_ROWS)
         accuracy = weight * accuracy + (1 - weight) * made.source_accuracy
     away = 0.0 if outside is None else max(0.0, (outside - 1 / OUTSIDE) / (1 - 1 / OUTSIDE))
-    half = BASE + SPREAD * spread + AWAY * away + NORMAL * made.error(accuracy)
+    half = np.hypot(BASE + SPREAD * spread + AWAY * away, NORMAL * made.error(accuracy))
     low, high = accuracy - half, accuracy + half
     lost = kind == "unexplained" and away > LOST
     if lost:
@@ -329,6 +330,8 @@ def _by_kinds(
     else:
         reason = "no story of the shift fits, so this rests on models of the source that agree"
     interval = _within(low, high)
+    if lost:  # nothing in it is more likely than the rest: the middle is never far off
+        accuracy = (interval[0] + interval[1]) / 2
     can_tell = not lost and interval[1] - interval[0] <= TELLING
     return Expectation(accuracy, interval, can_tell, parts, reason)
 
