@@ -53,9 +53,12 @@ __all__ = [
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-#: Half a 90 % interval, in standard errors; and by what errors of calibration and of the maps of
-#: columns, which are not in them, widen it.
-NORMAL, STRETCH = 1.645, 1.25
+#: Half a 90 % interval, in standard errors.
+NORMAL = 1.645
+#: Half-width that no number of rows takes away: a story that is not rejected is not quite true.
+FLOOR = 0.03
+#: Stories so flexible that they may fit and take classes for each other: half-width BASE at least.
+FLEXIBLE = ("class shares and moved columns", "linear map")
 #: Stories that may still be true though they are rejected: these, by fewer deviations than that.
 RIVALS, RIVAL_Z = ("none", "class shares", "moved columns"), 5.0
 #: Above this width of the interval only labels can tell.
@@ -232,15 +235,20 @@ def _by_stories(made: _Made, shift: Shift, told: Mapping[str, Array]) -> Expecta
         )
     judged = [name for name in stories_to_judge(shift) if name in told]
     parts = {name: made.right(told[name]) for name in judged}
-    accuracy = float(
-        sum(w * parts[name] for w, name in zip(shift.weights, shift.stories, strict=True))
-    )
+    # Likelihoods do not jump where a test rejects: a story that lost to its rival still counts.
+    weights = {
+        tale.name: tale.weight
+        for tale in shift.tales
+        if tale.name in judged and (tale.name in shift.stories or tale.rival_p is not None)
+    }
+    accuracy = sum(w * parts[name] for name, w in weights.items()) / sum(weights.values())
     ends = []
     for name in judged:
         error = made.error(parts[name])
         if "class shares" in name and shift.prior is not None:
             error = float(np.hypot(error, _error_of_shares(made, told[name], shift)))
-        ends += [parts[name] - STRETCH * NORMAL * error, parts[name] + STRETCH * NORMAL * error]
+        half = np.hypot(BASE if name in FLEXIBLE else FLOOR, NORMAL * error)
+        ends += [parts[name] - half, parts[name] + half]
     interval = _within(min(ends), max(ends))
     rivals = [name for name in judged if name not in shift.stories]
     wide = interval[1] - interval[0] > TELLING
@@ -309,7 +317,8 @@ def _by_kinds(
     spread = max(parts.values()) - min(parts.values())
     if outside is not None:
         parts["outside"] = outside
-    if kind == "too few rows":
+    few = kind == "too few rows"
+    if few:
         # Few rows say little of themselves: the source's left-out rows speak as MIN_ROWS of them.
         weight = n / (n + MIN_ROWS)
         accuracy = weight * accuracy + (1 - weight) * made.source_accuracy
@@ -323,7 +332,7 @@ def _by_kinds(
             f"{100 * parts['outside']:.0f} % of the target rows lie where no source row does, and "
             "nothing explains why"
         )
-    elif kind == "too few rows":
+    elif few:
         reason = "there are too few rows to tell what differs"
     elif spread > TELLING / 2:
         reason = "models of the source disagree about the predictions"
@@ -332,7 +341,7 @@ def _by_kinds(
     interval = _within(low, high)
     if lost:  # nothing in it is more likely than the rest: the middle is never far off
         accuracy = (interval[0] + interval[1]) / 2
-    can_tell = not lost and interval[1] - interval[0] <= TELLING
+    can_tell = not lost and not few and interval[1] - interval[0] <= TELLING
     return Expectation(accuracy, interval, can_tell, parts, reason)
 
 
