@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from marda.estimators.heads import Head
 
-__all__ = ["agreement", "expected_accuracy", "recall_above_chance", "target_skill"]
+__all__ = ["agreement", "expected_accuracy", "recall_above_chance", "target_skill", "thirds"]
 
 Index = NDArray[np.int64]
 PARTS = 3
@@ -78,7 +78,7 @@ def target_skill(
     rng = np.random.default_rng(seed)
     on_source, on_target = [], []
     for _ in range(_draws(len(rows))):
-        part = _parts(codes, rng)
+        part = thirds(codes, rng)
         if min(np.bincount(part, minlength=PARTS)) < 2:
             return skill
         said = []
@@ -107,8 +107,8 @@ def _draws(n_rows: int) -> int:
     return max(1, min(MAX_DRAWS, ENOUGH_ROWS // max(1, n_rows)))
 
 
-def _parts(codes: Index, rng: np.random.Generator) -> Index:
-    """Thirds of the rows, each with its share of every class."""
+def thirds(codes: Index, rng: np.random.Generator) -> Index:
+    """Thirds of the rows, each with its share of every class: 0, 1 or 2 per row."""
     part = np.empty(len(codes), dtype=np.int64)
     for c in np.unique(codes):
         mine = np.flatnonzero(codes == c)

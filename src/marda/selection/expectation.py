@@ -1,0 +1,568 @@
+"""How many predictions of the target are right, told without a target label.
+
+Where an account of the shift fits (`marda.shift.explain_shift`), the probabilities of a calibrated
+source model, brought to the target as the account says, are those of the target: their mean at
+the predicted classes is the accuracy. Every account that is not clearly refuted gives such a
+mean, and the interval holds them all.
+
+Where none fits, no probability is known to be right. Several kinds of evidence then speak, each of
+which fails elsewhere: what source-only models think of the predicted classes, how sure the model is
+itself, how much less models of thirds of the source agree on the target (Baek et al., 2022). The
+interval is wide where they disagree, and wide downwards where target rows lie where no source row
+does and nothing explains why: models agree there on what none of them can know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import entr
+from sklearn.base import clone
+from sklearn.decomposition import TruncatedSVD
+from sklearn.neighbors import NearestNeighbors
+from sklearn.preprocessing import StandardScaler
+
+from marda._order import row_order
+from marda.criteria import check_probabilities
+from marda.estimators.accuracy_estimation import (
+    PARTS,
+    expected_accuracy,
+    recall_above_chance,
+    thirds,
+)
+from marda.estimators.accuracy_estimation import agreement as agreement_of
+from marda.shift import Shift, adjust_probabilities
+from marda.shift.explain import MIN_ROWS
+
+__all__ = [
+    "Expectation",
+    "accuracy_above_threshold",
+    "accuracy_by_agreement",
+    "accuracy_by_difference",
+    "expect",
+    "outside_support",
+    "rows_to_label",
+    "stories_to_judge",
+]
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+#: Half a 90 % interval, in standard errors.
+NORMAL = 1.645
+#: Half-width that no number of rows takes away: a story that is not rejected is not quite true.
+FLOOR = 0.03
+#: Stories so flexible that they may fit and take classes for each other: half-width BASE at least.
+FLEXIBLE = ("class shares and moved columns", "linear map")
+#: Stories that may still be true though they are rejected: these, by fewer deviations than that.
+RIVALS, RIVAL_Z = ("none", "class shares", "moved columns"), 5.0
+#: Above this width of the interval only labels can tell.
+TELLING = 0.4
+#: Half-width where no story fits: BASE + SPREAD · range of the kinds of evidence + AWAY · share of
+#: the target outside the source's support, and the error of as many rows.
+BASE, SPREAD, AWAY = 0.11, 0.1, 0.25
+#: The source's support is lost where nothing explains the shift and a larger share is outside it.
+LOST = 0.25
+#: One source row in so many is outside by definition.
+OUTSIDE = 20
+MAX_ROWS, MAX_DIRECTIONS = 1000, 50
+#: Explanations that differ by less than this about every row (in nats) do not tell rows apart.
+DIVERGENCE = 0.01
+#: Weight of uncertainty beside the differences of explanations; rows are chosen among FEW times
+#: as many of most worth.
+SMALL, FEW = 0.1, 5
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What to expect of predictions of the target.
+
+    Attributes
+    ----------
+    accuracy : float
+        Share of the predictions that are expected to be right.
+    interval : tuple of float
+        Bounds of a 90 % interval.
+    can_tell : bool
+        False where only labels can tell: then the interval, not the accuracy, is the answer.
+    parts : dict of str to float
+        The accuracy by each kind of evidence alone, and "outside", the share of the target rows
+        outside the source's support, where it is known.
+    reason : str
+        What the interval rests on, or why nothing can be told.
+    """
+
+    accuracy: float
+    interval: tuple[float, float]
+    can_tell: bool
+    parts: dict[str, float]
+    reason: str
+
+    def sentence(self) -> str:
+        """The expectation in plain English."""
+        low, high = (f"{100 * bound:.0f}" for bound in self.interval)
+        between = f"between {low} and {high} % (90 % interval): {self.reason}."
+        if not self.can_tell:
+            return f"Cannot tell without labels; accuracy is {between}"
+        return f"Expected accuracy {100 * self.accuracy:.0f} %, {between}"
+
+
+def expect(
+    probabilities: Any,
+    left_out: tuple[Any, Any],
+    source_only: Any,
+    *,
+    shift: Shift | None = None,
+    explanations: Mapping[str, Any] | None = None,
+    voices: Sequence[Any] = (),
+    agreement: float | None = None,
+    outside: Any = None,
+) -> Expectation:
+    """The accuracy to expect of predictions of the target, with a 90 % interval.
+
+    No argument needs a target label. Columns of all probabilities are the same classes in the same
+    order; rows are those of the target that the model was fitted with, or a sample of them, in the
+    same order everywhere.
+
+    Parameters
+    ----------
+    probabilities : array of shape (n_target, n_classes)
+        Of the final predictions; the most likely classes are what is judged.
+    left_out : tuple of arrays of shape (n_source,) and (n_source, n_classes)
+        Classes of source rows (codes 0 … n_classes − 1), and probabilities of these rows by
+        source-only models that had not seen them (by folds), calibrated
+        (`marda.shift.class_prior.calibrate`).
+    source_only : array of shape (n_target, n_classes)
+        Probabilities of the target rows as they are by the source-only model of `left_out`, with
+        the same calibration and the source's class prior.
+    shift : Shift, optional
+        `explain_shift` of the rows; None: no account fits.
+    explanations : mapping of str to array of shape (n_target, n_classes)
+        By name of a tale of `shift`: probabilities of the target rows if it is true, i.e. those of
+        the source-only model for ``tale.undo(rows)``, adjusted to the class shares of the tale
+        (`adjust_probabilities`) if it changes them. Every one of ``shift.stories`` is needed; of
+        the others those of `stories_to_judge` are read; each costs one prediction.
+    voices : sequence of arrays of shape (n_target, n_classes)
+        Calibrated probabilities of the target rows by other source-only models (linear, kernel,
+        forest: those that were compared with the chosen one). Read where no account fits.
+    agreement : float, optional
+        Accuracy by the agreement of models of thirds of the source: `expected_accuracy` of
+        `target_skill` (`marda.estimators.accuracy_estimation`), i.e. of ``target_skill_``; or
+        `accuracy_by_agreement`. Read where no account fits.
+    outside : array of bool of shape (n_target,), or float, optional
+        `outside_support` of the rows, or its mean. Read where no account fits.
+
+    Returns
+    -------
+    Expectation
+    """
+    P, source_only = check_probabilities(probabilities), check_probabilities(source_only)
+    codes, known = np.asarray(left_out[0]), check_probabilities(left_out[1])
+    voices = [check_probabilities(V) for V in voices]
+    told = {name: check_probabilities(Q) for name, Q in (explanations or {}).items()}
+    _check_shapes(P, source_only, codes, known, voices, told)
+    made = _Made(P.argmax(1), P, codes, known, source_only)
+    if shift is not None and shift.stories:
+        return _by_stories(made, shift, told)
+    share = None if outside is None else float(np.mean(outside))
+    return _by_kinds(made, voices, agreement, share, "" if shift is None else shift.kind)
+
+
+def stories_to_judge(shift: Shift) -> tuple[str, ...]:
+    """Stories of which `expect` reads probabilities: those that fit, and those not clearly refuted.
+
+    Parameters
+    ----------
+    shift : Shift
+        What differs.
+
+    Returns
+    -------
+    tuple of str
+        Names of tales; empty where no story fits.
+    """
+    if not shift.stories:
+        return ()
+    return tuple(
+        tale.name
+        for tale in shift.tales
+        if tale.name in shift.stories or (tale.name in RIVALS and tale.z <= RIVAL_Z)
+    )
+
+
+@dataclass(frozen=True)
+class _Made:
+    """The predictions to judge, and the source-only model."""
+
+    labels: Index
+    P: Array
+    codes: Index
+    left_out: Array
+    source_only: Array
+
+    def right(self, P: Array) -> float:
+        """Share of the predictions that are right, if P is."""
+        return float(P[np.arange(len(self.labels)), self.labels].mean())
+
+    @property
+    def source_accuracy(self) -> float:
+        return float(np.mean(self.left_out.argmax(1) == self.codes))
+
+    def error(self, accuracy: float) -> float:
+        """Standard error of an accuracy by calibrated probabilities: of target and source rows."""
+        here = self.source_accuracy
+        # Of few rows all may be right: half a row more and less is the least that can be known.
+        smoothed = [
+            (a * n + 0.5) / (n + 1)
+            for a, n in ((accuracy, len(self.labels)), (here, len(self.codes)))
+        ]
+        of_target, of_source = (a * (1 - a) for a in smoothed)
+        return float(np.sqrt(of_target / len(self.labels) + of_source / len(self.codes)))
+
+
+def _by_stories(made: _Made, shift: Shift, told: Mapping[str, Array]) -> Expectation:
+    """Each story's mean at the predicted classes; the interval holds those of all."""
+    lacking = [name for name in shift.stories if name not in told]
+    if lacking:
+        raise ValueError(
+            f"explanations lacks {lacking[0]!r}, which shift names as a story that fits: give "
+            f"probabilities for each of {list(shift.stories)}."
+        )
+    judged = [name for name in stories_to_judge(shift) if name in told]
+    parts = {name: made.right(told[name]) for name in judged}
+    # Likelihoods do not jump where a test rejects: a story that lost to its rival still counts.
+    weights = {
+        tale.name: tale.weight
+        for tale in shift.tales
+        if tale.name in judged and (tale.name in shift.stories or tale.rival_p is not None)
+    }
+    accuracy = sum(w * parts[name] for name, w in weights.items()) / sum(weights.values())
+    ends = []
+    for name in judged:
+        error = made.error(parts[name])
+        if "class shares" in name and shift.prior is not None:
+            error = float(np.hypot(error, _error_of_shares(made, told[name], shift)))
+        half = np.hypot(BASE if name in FLEXIBLE else FLOOR, NORMAL * error)
+        ends += [parts[name] - half, parts[name] + half]
+    interval = _within(min(ends), max(ends))
+    rivals = [name for name in judged if name not in shift.stories]
+    wide = interval[1] - interval[0] > TELLING
+    if len(judged) > 1 and wide:
+        reason = f"{_listed(judged)} may each be what differs, and they disagree"
+    elif len(shift.stories) == 1:
+        reason = _REASONS.get(shift.stories[0], "a story of the shift fits")
+        if rivals and max(parts.values()) - min(parts.values()) > NORMAL * made.error(accuracy):
+            reason += f", though {_listed(rivals)} cannot be ruled out"
+    else:
+        reason = f"{_listed(list(shift.stories))} fit equally well"
+    return Expectation(accuracy, interval, not wide, parts, reason)
+
+
+_REASONS = {
+    "none": "the target looks like the source",
+    "class shares": "only class shares seem to differ",
+    "moved columns": "columns seem to have moved or been stretched, and nothing else",
+    "class shares and moved columns": "class shares and moved columns explain the target",
+    "linear map": "a linear map of the columns explains the target",
+}
+
+
+def _listed(names: Sequence[str]) -> str:
+    words = [{"none": "no shift"}.get(name, name) for name in names]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _error_of_shares(made: _Made, P: Array, shift: Shift) -> float:
+    """How far the mean moves where the shares are a standard error off."""
+    assert shift.prior is not None
+    pi, error = shift.prior.target, shift.prior.standard_error
+    moved = [0.0]
+    for c in range(len(pi)):
+        for sign in (-1, 1):
+            other = pi.copy()
+            other[c] = np.clip(pi[c] + sign * error[c], 0, 1)
+            rest = np.delete(np.arange(len(pi)), c)
+            total = other[rest].sum()
+            other[rest] *= (1 - other[c]) / total if total > 0 else 0
+            other = np.where(pi > 0, other, 0)  # P says nothing of classes without a share
+            if other.sum() > 0:
+                other /= other.sum()
+                moved.append(made.right(adjust_probabilities(P, pi, other)) - made.right(P))
+    return float(np.max(np.abs(moved)))
+
+
+def _by_kinds(
+    made: _Made,
+    voices: Sequence[Array],
+    agreement: float | None,
+    outside: float | None,
+    kind: str,
+) -> Expectation:
+    """The median of the kinds of evidence; the interval grows with their disagreement."""
+    n = len(made.P)
+    opinions = [made.right(made.source_only), *(made.right(V) for V in voices)]
+    parts = {
+        "confidence": float(made.P.max(1).mean()),
+        "source-only": opinions[0],
+        "voices": float(np.median(opinions)),
+    }
+    if agreement is not None:
+        parts["agreement"] = float(agreement)
+    accuracy = float(np.median(list(parts.values())))
+    spread = max(parts.values()) - min(parts.values())
+    if outside is not None:
+        parts["outside"] = outside
+    few = kind == "too few rows"
+    if few:
+        # Few rows say little of themselves: the source's left-out rows speak as MIN_ROWS of them.
+        weight = n / (n + MIN_ROWS)
+        accuracy = weight * accuracy + (1 - weight) * made.source_accuracy
+    away = 0.0 if outside is None else max(0.0, (outside - 1 / OUTSIDE) / (1 - 1 / OUTSIDE))
+    half = np.hypot(BASE + SPREAD * spread + AWAY * away, NORMAL * made.error(accuracy))
+    low, high = accuracy - half, accuracy + half
+    lost = kind == "unexplained" and away > LOST
+    if lost:
+        low = 0.0
+        reason = (
+            f"{100 * parts['outside']:.0f} % of the target rows lie where no source row does, and "
+            "nothing explains why"
+        )
+    elif few:
+        reason = "there are too few rows to tell what differs"
+    elif spread > TELLING / 2:
+        reason = "models of the source disagree about the predictions"
+    else:
+        reason = "no story of the shift fits, so this rests on models of the source that agree"
+    interval = _within(low, high)
+    if lost:  # nothing in it is more likely than the rest: the middle is never far off
+        accuracy = (interval[0] + interval[1]) / 2
+    can_tell = not lost and not few and interval[1] - interval[0] <= TELLING
+    return Expectation(accuracy, interval, can_tell, parts, reason)
+
+
+def _within(low: float, high: float) -> tuple[float, float]:
+    return float(max(0.0, low)), float(min(1.0, high))
+
+
+def _check_shapes(
+    P: Array,
+    source_only: Array,
+    codes: Index,
+    known: Array,
+    voices: Sequence[Array],
+    told: Mapping[str, Array],
+) -> None:
+    wrong = {
+        name: Q.shape
+        for name, Q in [
+            ("source_only", source_only),
+            *((f"voices[{k}]", V) for k, V in enumerate(voices)),
+            *((f"explanations[{name!r}]", Q) for name, Q in told.items()),
+        ]
+        if Q.shape != P.shape
+    }
+    for name, shape in wrong.items():
+        raise ValueError(
+            f"{name} must have the shape of probabilities, {P.shape}, got {shape}: give the same "
+            "rows and classes."
+        )
+    if codes.shape != (len(known),) or known.shape[1] != P.shape[1]:
+        raise ValueError(
+            f"left_out must be classes of shape (n,) and probabilities of shape (n, {P.shape[1]}), "
+            f"got {codes.shape} and {known.shape}."
+        )
+    if len(codes) and not (codes.min() >= 0 and codes.max() < P.shape[1]):
+        raise ValueError(
+            f"classes of left_out must be codes 0 … {P.shape[1] - 1}, got {codes.min()} … "
+            f"{codes.max()}."
+        )
+
+
+# Single kinds of evidence -------------------------------------------------------------------------
+
+
+def accuracy_above_threshold(left_out: tuple[Any, Any], probabilities: Any) -> float:
+    """Share of rows as sure as the source's right ones (ATC, Garg et al., 2022).
+
+    The threshold is the confidence that as large a share of left-out source rows reaches as is
+    right among them.
+
+    Parameters
+    ----------
+    left_out : tuple of arrays
+        Classes and probabilities of left-out source rows, as in `expect`.
+    probabilities : array of shape (n_target, n_classes)
+        By the same model.
+
+    Returns
+    -------
+    float
+    """
+    codes, P = np.asarray(left_out[0]), check_probabilities(left_out[1])
+    sure = P.max(1)
+    accuracy = float(np.mean(P.argmax(1) == codes))
+    threshold = np.quantile(sure, 1 - accuracy)
+    return float(np.mean(check_probabilities(probabilities).max(1) >= threshold))
+
+
+def accuracy_by_difference(left_out: tuple[Any, Any], probabilities: Any) -> float:
+    """Left-out accuracy less what confidence has lost on the target (DoC, Guillory et al., 2021).
+
+    Parameters
+    ----------
+    left_out : tuple of arrays
+        Classes and probabilities of left-out source rows, as in `expect`.
+    probabilities : array of shape (n_target, n_classes)
+        By the same model.
+
+    Returns
+    -------
+    float
+    """
+    codes, P = np.asarray(left_out[0]), check_probabilities(left_out[1])
+    lost = float(P.max(1).mean()) - float(check_probabilities(probabilities).max(1).mean())
+    return float(np.clip(np.mean(P.argmax(1) == codes) - lost, 0, 1))
+
+
+def accuracy_by_agreement(
+    model: Any, X_source: Any, left_out: tuple[Any, Any], X_target: Any, *, random_state: int = 0
+) -> float:
+    """Accuracy on the target by how much less models of thirds of the source agree there.
+
+    `target_skill` for a scikit-learn classifier: three fits, of a third of the source each.
+
+    Parameters
+    ----------
+    model : classifier
+        The source-only model; clones of it are fitted.
+    X_source, X_target : arrays or CSR arrays
+        Rows.
+    left_out : tuple of arrays
+        Classes of the source rows and left-out probabilities, as in `expect`.
+    random_state : int, default=0
+        Draws the thirds.
+
+    Returns
+    -------
+    float
+        Where agreement on the source shows nothing, what left-out rows say.
+    """
+    codes, P = np.asarray(left_out[0]), check_probabilities(left_out[1])
+    skill = recall_above_chance(codes, P.argmax(1))
+    order = row_order(X_source, codes)
+    part = np.empty(len(codes), dtype=np.int64)
+    part[order] = thirds(codes[order], np.random.default_rng(random_state))
+    if all(len(np.unique(codes[part == k])) > 1 for k in range(PARTS)):
+        fits = [clone(model).fit(X_source[part == k], codes[part == k]) for k in range(PARTS)]
+        here, there = [], []
+        for left, (i, j) in enumerate(((1, 2), (0, 2), (0, 1))):
+            unseen = X_source[part == left]
+            here.append(agreement_of(fits[i].predict(unseen), fits[j].predict(unseen)))
+            there.append(agreement_of(fits[i].predict(X_target), fits[j].predict(X_target)))
+        if np.mean(here) > 0:
+            skill = float(np.clip(skill * np.mean(there) / np.mean(here), 0, 1))
+    return expected_accuracy(skill, P.shape[1])
+
+
+def outside_support(X_source: Any, X_target: Any, *, random_state: int = 0) -> NDArray[np.bool_]:
+    """Which target rows lie where no source row does.
+
+    Outside is a row further from the nearest of (at most 1,000) source rows than 19 in 20 of these
+    are from their own nearest; columns in units of their spread over the source, wide rows in its
+    50 leading directions.
+
+    Parameters
+    ----------
+    X_source, X_target : arrays or CSR arrays of shape (n_rows, n_features)
+        Finite rows.
+    random_state : int, default=0
+        Draws source rows and directions.
+
+    Returns
+    -------
+    array of bool of shape (n_target,)
+        About one in 20 where there is no shift.
+    """
+    rng = np.random.default_rng(random_state)
+    order = row_order(X_source)
+    if len(order) < 3:
+        raise ValueError(
+            f"X_source must hold at least 3 rows to tell its support, got {len(order)}."
+        )
+    kept = order[np.sort(rng.permutation(len(order))[:MAX_ROWS])]
+    scale = StandardScaler(with_mean=not sp.issparse(X_source)).fit(X_source[kept])
+    S, T = scale.transform(X_source[kept]), scale.transform(X_target)
+    if S.shape[1] > MAX_DIRECTIONS:
+        n = min(MAX_DIRECTIONS, min(S.shape) - 1)
+        leading = TruncatedSVD(n, random_state=random_state).fit(S)
+        S, T = leading.transform(S), leading.transform(T)
+    elif sp.issparse(S):
+        S, T = S.toarray(), T.toarray()
+    nearest = NearestNeighbors(n_neighbors=1).fit(S)
+    limit = np.quantile(nearest.kneighbors()[0][:, 0], 1 - 1 / OUTSIDE)
+    # Rows that are the same up to rounding are no further than one another.
+    return np.asarray(nearest.kneighbors(T)[0][:, 0] > limit * (1 + 1e-9) + 1e-9)
+
+
+# Labels that would decide -------------------------------------------------------------------------
+
+
+def rows_to_label(
+    probabilities: Any,
+    explanations: Mapping[str, Any] | Sequence[Any] = (),
+    *,
+    rows: Any = None,
+    n_rows: int = 10,
+) -> Index:
+    """Target rows whose labels would tell most: between explanations, uncertain, spread out.
+
+    A row's worth is how much the explanations differ about it (their Jensen–Shannon divergence),
+    plus its uncertainty (entropy of `probabilities`, by its largest value) where they do not.
+    Among the rows of most worth, each next one is the furthest from those chosen.
+
+    Parameters
+    ----------
+    probabilities : array of shape (n_target, n_classes)
+        Of the final predictions.
+    explanations : mapping or sequence of arrays of shape (n_target, n_classes), optional
+        Probabilities by each story that may be true, or by models that disagree.
+    rows : array or CSR array of shape (n_target, n_features), optional
+        The target rows, for their distances; None: distances of probabilities.
+    n_rows : int, default=10
+        How many to name; at most as many as there are.
+
+    Returns
+    -------
+    array of int
+        Places of rows, the most telling one first.
+    """
+    P = check_probabilities(probabilities)
+    if n_rows < 1:
+        raise ValueError(f"n_rows must be at least 1, got {n_rows!r}.")
+    if rows is not None and rows.shape[0] != len(P):
+        raise ValueError(f"rows must hold {len(P)} rows, as probabilities do, got {rows.shape[0]}.")
+    given = explanations.values() if isinstance(explanations, Mapping) else explanations
+    told = [check_probabilities(Q) for Q in given]
+    worth = entr(P).sum(1) / np.log(P.shape[1]) if P.shape[1] > 1 else np.zeros(len(P))
+    if len(told) > 1:
+        apart = entr(np.mean(told, axis=0)).sum(1) - np.mean([entr(Q).sum(1) for Q in told], axis=0)
+        if apart.max() > DIVERGENCE:
+            worth = apart / apart.max() + SMALL * worth
+    n = min(n_rows, len(P))
+    best = np.argsort(-worth, kind="stable")[: FEW * n]
+    F: Any = P[best] if rows is None else rows[best]
+    F = F.toarray() if sp.issparse(F) else np.asarray(F, dtype=np.float64)
+    unit = F.std(0)
+    F = F / np.where(unit > 0, unit, 1)
+    chosen = [0]
+    distance = np.linalg.norm(F - F[0], axis=1)
+    while len(chosen) < n:
+        distance[chosen] = -1
+        chosen.append(int(np.argmax(distance)))
+        distance = np.minimum(distance, np.linalg.norm(F - F[chosen[-1]], axis=1))
+    return np.asarray(best[chosen])
