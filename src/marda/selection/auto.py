@@ -1,237 +1,349 @@
-"""The default: an ensemble whose every number is a rule that reads the user's own rows.
+"""The default: explain the shift, then do what it asks for (math.md §15 and §16).
 
-The rules, with their formulas in math.md §15:
+- Nothing differs, or there are too few rows to tell: a model of the source alone, the one of
+  source_only.py that left-out source rows prefer.
+- Only class shares differ: the same with the target's class prior, neither centred nor
+  self-trained.
+- Columns moved, were stretched or mixed: the same, on rows that are moved back.
+- Several of these fit: their models together, each as far as it makes the rows likely.
+- None fits. In tables (up to `WIDE` columns) in which a forest predicts left-out source rows about
+  as well as anything, models of the source lead as far as they agree on the target as they do on
+  the source, and beside them stands one that denoises leaves of the forest and labels the
+  target itself. In all other rows, images and words above all, the adapted models of adapted.py.
 
-- Inputs are rows of unit length; where most entries are zero (counts, tf-idf), a second member
-  sees their signed square roots, whose spread does not grow with their size. Where other inputs
-  (roots, standardised columns, rows that keep their length) predict left-out source rows clearly
-  better, which κ (math.md §12) shows, these are taken instead (`inputs.choose_inputs`).
-- Noise is the share of zeros, between 0.5 and 0.9: data that lose entries by themselves can
-  lose more.
-- Every member denoises (S1), centres each domain (math.md §13), normalises rows, classifies with a
-  Gaussian kernel (math.md §10) and labels the target itself (math.md §12). Its ridge is 1 − κ, its
-  number of rounds grows with κ_t, the κ that the target seems to have.
-- Where the domains seem to differ in class shares rather than in position, which neighbours with
-  different labels show, neither centring nor self-training is safe, and a member does without.
-- A plain source-only model has the weight ((1 − κ_t)/κ_t)²: it leads where the target is
-  understood less than half, and has next to no weight where it is understood well.
+Target rows with a label say more than any story: the adapted models learn from them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from marda._validation import UNLABELED, Labels
-from marda.criteria import Neighbours, label_agreement, nearest_neighbours
-from marda.estimators import MDAClassifier
-from marda.estimators.classifier import fit_rows, fit_scored_rows
-from marda.estimators.fitting import Shared
-from marda.estimators.model import TrainingRows
-from marda.selection.ensemble import Member
-from marda.selection.inputs import (
-    UNIT,
-    InputOption,
-    Inputs,
-    alternative_inputs,
-    choose_inputs,
-    column_energy,
-    make_inputs,
-    sample,
-    share_of_zeros,
-    usual_inputs,
-)
+from marda.estimators.accuracy_estimation import agreement, expected_accuracy, recall_above_chance
+from marda.selection.adapted import AdaptedFit, MemberFits, fit_adapted
+from marda.selection.calibration import calibrate
+from marda.selection.ensemble import Ensemble, Member
+from marda.selection.expectation import Expectation, expect, outside_support, stories_to_judge
+from marda.selection.forest import fit_forest
+from marda.selection.inputs import Inputs, align, leaf_inputs
+from marda.selection.source_only import WIDE, SourceOnly, Voice, Voices, fit_source_only
+from marda.shift import Shift, Tale, explain_shift
 
-__all__ = ["AutoFit", "MemberFits", "fit_auto", "member_parameters", "noise_rule"]
+__all__ = ["AutoFit", "Evidence", "fit_auto"]
 
-NOISE_BOUNDS = 0.5, 0.9
-MAX_FEATURES = 5000
-#: Inputs are compared on at most this many rows per domain.
-COMPARED_ROWS = 1000
-NEIGHBOURS = 10
-#: Weight of the source-only model where κ_t is 0, the largest it can have.
-MAX_SOURCE_WEIGHT = 10.0
-#: Neighbours must agree more by this many standard errors for a plainer model to be taken.
-TOLERANCE = 2.0
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+#: Rows per domain that the shift is explained by, and target rows that expectations rest on.
+EXPLAINED_ROWS = 5000
+EXPECTED_ROWS = 2000
+#: Leaves of the forest that is denoised.
+N_LEAVES = 5000
+#: The forest is left where others predict left-out source rows better by so many standard errors.
+CLEARLY = 2.0
+#: Weight of the source-only model where all of them agree, the largest it can have beside leaves:
+#: more, and leaves change nothing.
+MAX_WEIGHT = 10.0
+#: Stories that change class shares for sure have classes with fewer rows than this left out.
+RARE = 3
 
 
-def noise_rule(X: Any) -> float:
-    """Dropout probability: the share of zeros, within bounds."""
-    return float(np.clip(share_of_zeros(X), *NOISE_BOUNDS))
+@dataclass(frozen=True)
+class Evidence:
+    """What `expect` reads of a fit, for a sample of target rows."""
 
+    rows: Any
+    left_out: tuple[Index, Matrix]
+    source_only: Matrix
+    shift: Shift
+    explanations: dict[str, Matrix]
+    voices: tuple[Matrix, ...]
+    agreement: float | None
+    outside: NDArray[np.bool_] | None
 
-def member_parameters(noise: float, *, normalize: bool = True) -> dict[str, Any]:
-    """Parameters of the adapted members."""
-    return {
-        "method": "S1",
-        "noise": noise,
-        "ridge": 1e-2,
-        "ridge_class": "auto",
-        "scaling": "relative",
-        "classifier": "kernel",
-        "center": True,
-        "normalize": normalize,
-        "refine": "auto",
-    }
+    def expectation(self, ensemble: Ensemble) -> Expectation:
+        """What to expect of the ensemble's predictions."""
+        return expect(
+            ensemble.probabilities(self.rows),
+            self.left_out,
+            self.source_only,
+            shift=self.shift,
+            explanations=self.explanations,
+            voices=self.voices,
+            agreement=self.agreement,
+            outside=self.outside,
+        )
 
 
 @dataclass(frozen=True)
 class AutoFit:
-    """The members, and how well they know the domains: κ, from 0 (chance) to 1."""
+    """The members, and what is known of them.
+
+    Attributes
+    ----------
+    members : list of Member
+        Adapted ones, whose sharpness is to be found by `left_out`; or source-only ones, whose
+        scores are logarithms of calibrated probabilities.
+    left_out : list
+        Places, classes and scores of source rows that adapted models had not seen.
+    source_skill, target_skill : float
+        How well models know the domains: κ, from 0 (chance) to 1.
+    shift : Shift or None
+        What differs; None where nothing was asked, since there is no target or it has labels.
+    evidence : Evidence or None
+        What to expect rests on.
+    calibration : dict
+        Of source-only members, how well they are calibrated; empty for adapted ones.
+    """
 
     members: list[Member]
-    #: Places, classes and scores of source rows that models had not seen: calibration reads them.
     left_out: list[Any]
     source_skill: float
     target_skill: float
+    shift: Shift | None = None
+    evidence: Evidence | None = None
+    calibration: dict[str, float] | None = None
 
 
 def fit_auto(
-    X: Any, labels: Labels, domain: NDArray[np.int64], class_weight: Any, seed: int, say: Any
+    X: Any,
+    labels: Labels,
+    domain: Index,
+    class_weight: Any,
+    seed: int,
+    say: Any,
+    columns: Any = None,
 ) -> AutoFit:
-    """Fit the members and weigh them: κ and κ_t of math.md §12 are their means over the inputs."""
-    fits = MemberFits(X, labels, domain, class_weight, seed, noise_rule(X), _columns(X))
-    options, best = fits.choose(say)
-    near = fits.neighbours(fits.inputs(UNIT))
-    members, kappas = [], []
-    for option in options:
-        say(f"adapting on {option}")
-        member = fits.member(option, 1 / len(options))
-        assert member.adapted is not None
-        kappas.append((member.adapted.source_skill_, member.adapted.target_skill_))
-        members.append(fits.unless_neighbours_disagree(member, option, near, say))
-    source_kappa, target_kappa = np.mean(kappas, axis=0).tolist()
-    say("fitting the source-only model")
-    odds = (1 - target_kappa) / max(target_kappa, np.finfo(float).eps)
-    members.append(fits.source_only(best.kind, min(MAX_SOURCE_WEIGHT, odds**2)))
-    left_out = [_left_out(m.adapted) for m in members[:-1]]
-    return AutoFit(members, left_out, source_kappa, target_kappa)
+    """Explain the shift, fit the members, and weigh them."""
+    known, target = labels.codes != UNLABELED, domain < 0
+    fits = MemberFits.of(X, labels, domain, class_weight, seed)
+    if not target.any() or not known[~target].any() or (known & target).any():
+        return _adapted(fit_adapted(fits, say))
+    say("asking what differs")
+    action = _Action.of(fits, columns)
+    say(action.shift.sentence())
+    if action.shift.kind in ("none", "too few rows"):
+        return action.source_only()
+    if action.shift.stories:
+        return action.stories()
+    if action.leaves_help():
+        return action.leaves(say)
+    # Class shares alone were ruled out: no need to try models that do without centring.
+    return action.judged(fit_adapted(fits, say, shares=False))
 
 
-def _left_out(model: MDAClassifier | None) -> Any:
-    assert model is not None
-    assert model.model_.training is not None
-    return model.model_.training.left_out
-
-
-def _columns(X: Any) -> NDArray[np.int64] | None:
-    """The columns of highest energy, where there are very many."""
-    if X.shape[1] <= MAX_FEATURES:
-        return None
-    return np.sort(np.argsort(-column_energy(X), kind="stable")[:MAX_FEATURES])
+def _adapted(fit: AdaptedFit) -> AutoFit:
+    return AutoFit(fit.members, fit.left_out, fit.source_skill, fit.target_skill)
 
 
 @dataclass(frozen=True)
-class MemberFits:
-    """The rows of a fit, and members fitted on inputs made of them."""
+class _Action:
+    """What can be done about a shift: source-only models of the rows, and its explanation."""
 
-    X: Any
-    labels: Labels
-    domain: NDArray[np.int64]
-    class_weight: Any
-    seed: int
-    noise: float
-    #: Columns that adapted members see; None: all.
-    columns: NDArray[np.int64] | None
-    #: Factorisations and denoised rows per kind of inputs, which its models share.
-    shared: dict[str, Shared] = field(default_factory=dict)
+    fits: MemberFits
+    shift: Shift
+    voices: Voices
+    #: Labelled source rows, and a sample of target rows.
+    source: Any
+    target: Any
 
-    def choose(self, say: Any) -> tuple[list[InputOption], InputOption]:
-        """Inputs of the members, and those that predict left-out source rows best."""
-        zeros = share_of_zeros(self.X)
-        usual, others = usual_inputs(zeros), alternative_inputs(zeros)
-        if not others:
-            return usual, UNIT
-        say("comparing inputs")
-        some = self._some()
-        kappas = {option: some.kappa(option) for option in (*usual, *others)}
-        chosen = choose_inputs(kappas, usual)
-        return chosen, max(chosen, key=lambda option: kappas[option])
+    @classmethod
+    def of(cls, fits: MemberFits, columns: Any) -> _Action:
+        """Fit the source-only models, and explain the shift."""
+        labels, domain, seed = fits.labels, fits.domain, fits.seed
+        ours = np.flatnonzero((labels.codes != UNLABELED) & (domain >= 0))
+        theirs = np.flatnonzero(domain < 0)
+        voices = fit_source_only(
+            fits.X[ours],
+            labels.codes[ours],
+            len(labels.classes),
+            class_weight=fits.class_weight,
+            classes=labels.classes,
+            seed=seed,
+        )
+        some, others = (_some(rows, EXPLAINED_ROWS, seed) for rows in (ours, theirs))
+        shift = explain_shift(
+            fits.X[some],
+            labels.classes[labels.codes[some]],
+            fits.X[others],
+            columns=columns,
+            random_state=seed,
+        )
+        target = fits.X[_some(theirs, EXPECTED_ROWS, seed)]
+        return cls(fits, shift, voices, fits.X[_some(ours, EXPECTED_ROWS, seed)], target)
 
-    def _some(self) -> MemberFits:
-        """Few enough rows for a comparison."""
-        X, labels, domain = sample(self.X, self.labels, self.domain, COMPARED_ROWS, self.seed)
-        if X is self.X:
-            return self
-        return replace(self, X=X, labels=labels, domain=domain, shared={})
+    # What is done ---------------------------------------------------------------------------------
 
-    def inputs(self, option: InputOption) -> Inputs:
-        """Inputs of this kind, with the statistics of these rows that they need."""
-        return make_inputs(option.kind, self.X, self.columns)
+    def source_only(self) -> AutoFit:
+        """The model of the source, as it is."""
+        model = self.voices.chosen.model
+        return self._plain([(f"source only, {model.kind}", Inputs("raw"), model, 1.0)])
 
-    def kappa(self, option: InputOption) -> float:
-        """κ: how well left-out source rows are predicted, 0 (chance) to 1."""
-        return float(self._fitted(self.inputs(option), option, refine=0)[0].source_skill_)
+    def stories(self) -> AutoFit:
+        """The model of the source, brought to the target as each fitting story says."""
+        # A story that lost to its rival is not refuted: it is believed as far as its weight says.
+        tales = [
+            tale
+            for tale in self.shift.tales
+            if tale.name in self.shift.stories or tale.rival_p is not None
+        ]
+        total, model = sum(tale.weight for tale in tales), self.voices.chosen.model
+        return self._plain(
+            [
+                (
+                    f"source only, {model.kind}, {tale.name}",
+                    _undone(tale),
+                    self._told(tale),
+                    tale.weight / total,
+                )
+                for tale in tales
+            ]
+        )
 
-    def member(self, option: InputOption, weight: float, **changed: Any) -> Member:
-        """A fitted model of all rows; its scores are in units of their spread on the target."""
-        inputs = self.inputs(option)
-        model, scores = self._fitted(inputs, option, **changed)
-        return Member.of(f"adapted, {option}", inputs, model, weight, scores)
+    def leaves_help(self) -> bool:
+        """Whether the rows are a table: no other model predicts the source clearly better."""
+        by_kind = {voice.model.kind: voice for voice in self._voices}
+        forest = by_kind.pop("forest", None)
+        if forest is None:
+            return False
+        codes, w = self.voices.codes, self.voices.weights / self.voices.weights.sum()
+        mine = forest.left_out.argmax(1) == codes
+        for voice in by_kind.values():
+            gain = (voice.left_out.argmax(1) == codes).astype(float) - mine
+            mean = float(w @ gain)
+            if mean > CLEARLY * float(np.sqrt(w**2 @ (gain - mean) ** 2)):
+                return False
+        return True
 
-    def _fitted(
-        self, inputs: Inputs, option: InputOption, **changed: Any
-    ) -> tuple[MDAClassifier, Any]:
-        """A model, and its scores of the target rows."""
-        parameters = member_parameters(self.noise, normalize=option.normalize) | changed
-        model = MDAClassifier(**parameters, class_weight=self.class_weight, random_state=self.seed)
-        rows = TrainingRows(inputs.apply(self.X), self.labels, self.domain)
-        shared = self.shared.setdefault(option.kind, Shared(denoised={}))
-        return fit_scored_rows(model, rows, shared)
+    def leaves(self, say: Any) -> AutoFit:
+        """The model of the source, beside one that denoises leaves and labels the target itself."""
+        fits = self.fits
+        weight = self._odds()
+        model = self.voices.chosen.model
+        if weight >= MAX_WEIGHT:
+            return self._plain([(f"source only, {model.kind}", Inputs("raw"), model, 1.0)])
+        say("adapting on leaves of a forest")
+        known = fits.labels.codes != UNLABELED
+        grown = fit_forest(
+            fits.X[known],
+            fits.labels.codes[known],
+            len(fits.labels.classes),
+            weights=self.voices.weights,
+            seed=fits.seed,
+            max_leaves=N_LEAVES,
+        )
+        member = fits.leaf_member(leaf_inputs(grown.forest), 1.0)
+        assert member.adapted is not None
+        raw = Inputs("raw")
+        scores = model.scores(self.fits.target)
+        plain = Member.of(f"source only, {model.kind}", raw, model, weight, scores)
+        fit = AdaptedFit(
+            [member, plain],
+            [fits.left_out(member)],
+            float(member.adapted.source_skill_),
+            float(member.adapted.target_skill_),
+        )
+        return self.judged(fit)
 
-    def source_only(self, kind: str, weight: float) -> Member:
-        """The plain ridge of labelled rows, on all columns: some only the source may need."""
-        inputs = make_inputs("standard" if kind == "standard" else "unit", self.X)
-        known = self.labels.codes != UNLABELED
-        labels = self.labels._replace(codes=self.labels.codes[known])
-        # Other routes would factorise a matrix of all rows.
-        solver = "cg" if sp.issparse(self.X) else "auto"
-        model = MDAClassifier("BL", class_weight=self.class_weight, solver=solver)
-        fit_rows(model, TrainingRows(inputs.apply(self.X[known]), labels, self.domain[known]))
-        scores = model.model_.scores(inputs.apply(self._target))
-        return Member.of("source only", inputs, model, weight, scores)
+    def judged(self, fit: AdaptedFit) -> AutoFit:
+        """An adapted fit, with what it can be judged by."""
+        n = len(self.fits.labels.classes)
+        agreed = expected_accuracy(fit.target_skill, n)
+        outside = outside_support(self.source, self.target, random_state=self.fits.seed)
+        return replace(
+            _adapted(fit), shift=self.shift, evidence=self._evidence(agreed, outside)
+        )
 
-    def neighbours(self, inputs: Inputs) -> Neighbours | None:
-        """Target rows that lie next to each other; None if there are too few.
-
-        An empty row (a text without a known word) is nearer to most rows of unit length than any
-        other is: without being like them, a few of these would be the neighbours of all.
-        """
-        F = inputs.apply(self._target)
-        filled = np.flatnonzero(column_energy(F.T) > 0)
-        if len(filled) <= 2 * NEIGHBOURS:
-            return None
-        found = nearest_neighbours(F[filled], NEIGHBOURS, random_state=self.seed)
-        return found._replace(rows=filled[found.rows])
-
-    def unless_neighbours_disagree(
-        self, member: Member, option: InputOption, near: Neighbours | None, say: Any
-    ) -> Member:
-        """The member; the same without centring and self-training if neighbours agree more then.
-
-        Centring takes a difference of class shares for one of position: the target's larger class
-        is then cut in two, and neighbours get different labels. A model that is not centred does
-        not cut it.
-        """
-        if near is None:
-            return member
-        plain = self.member(option, member.weight, center=False, refine=0)
-        assert member.on_target is not None
-        assert plain.on_target is not None
-        adapted = label_agreement(near, member.on_target.argmax(1))
-        unadapted = label_agreement(near, plain.on_target.argmax(1))
-        error = max(adapted.standard_error, unadapted.standard_error)
-        if unadapted.value <= adapted.value + TOLERANCE * error:
-            return member
-        say("not centring: the domains seem to differ in class shares, not in position")
-        return plain
+    # Parts of it ----------------------------------------------------------------------------------
 
     @property
-    def _target(self) -> Any:
-        """Target rows; all rows if there is no target."""
-        target = self.domain < 0
-        return self.X[target] if target.any() else self.X
+    def _voices(self) -> tuple[Voice, ...]:
+        return (self.voices.chosen, *self.voices.others)
+
+    @property
+    def _shares(self) -> Vector:
+        """Class shares of the source."""
+        n = len(self.fits.labels.classes)
+        return np.bincount(self.voices.codes, minlength=n) / len(self.voices.codes)
+
+    def _told(self, tale: Tale) -> SourceOnly:
+        """The model, with the class prior that a story tells of; rare classes keep their share."""
+        model = self.voices.chosen.model
+        if tale.shares is None:
+            return model
+        counts = np.bincount(self.voices.codes, minlength=len(tale.shares))
+        rare = counts < RARE
+        rest = 1 - self._shares[rare].sum()
+        return model.with_prior(np.where(rare, self._shares, rest * tale.shares))
+
+    def _odds(self) -> float:
+        """Weight of source-only models: the squared odds of how well they agree on the target.
+
+        In units of how well they agree on source rows that they have not seen.
+        """
+        here, there = [], []
+        on_target = [voice.model.scores(self.target).argmax(1) for voice in self._voices]
+        on_source = [voice.left_out.argmax(1) for voice in self._voices]
+        for i, j in combinations(range(len(on_target)), 2):
+            here.append(agreement(on_source[i], on_source[j]))
+            there.append(agreement(on_target[i], on_target[j]))
+        ratio = float(np.clip(np.mean(there) / max(float(np.mean(here)), 1e-3), 0, 1))
+        return min(MAX_WEIGHT, (ratio / max(1 - ratio, 1e-3)) ** 2)
+
+    def _plain(self, parts: list[tuple[str, Inputs, SourceOnly, float]]) -> AutoFit:
+        """Source-only models: their scores are logarithms of probabilities, summed as they are."""
+        members = [Member(name, inputs, model, w, 1.0) for name, inputs, model, w in parts]
+        chosen, codes = self.voices.chosen, self.voices.codes
+        found = calibrate(chosen.left_out, codes, self.voices.weights)
+        outside = None
+        if not self.shift.stories:
+            outside = outside_support(self.source, self.target, random_state=self.fits.seed)
+        skill = recall_above_chance(codes, chosen.left_out.argmax(1))
+        return AutoFit(
+            members, [], skill, skill, self.shift, self._evidence(None, outside), found
+        )
+
+    def _evidence(self, agreed: float | None, outside: Any) -> Evidence:
+        """What source-only models say of the target, under the class prior of the source."""
+        shares = self._shares
+        model = self.voices.chosen.model.with_prior(shares)
+        bias = np.log(np.maximum(shares, 1e-12)) - np.log(
+            np.maximum(self.voices.chosen.model.shares, 1e-12)
+        )
+        left_out = softmax(self.voices.chosen.left_out + bias, axis=1)
+        told = {}
+        for name in stories_to_judge(self.shift):
+            tale = self.shift.tale(name)
+            assert tale is not None
+            rows = _undone(tale).apply(self.target)
+            one = model if tale.shares is None else self._told(tale)
+            told[name] = np.exp(one.scores(rows))
+        others = tuple(
+            np.exp(voice.model.with_prior(shares).scores(self.target))
+            for voice in self.voices.others
+        )
+        known = self.voices.codes, left_out
+        alone = np.exp(model.scores(self.target))
+        return Evidence(self.target, known, alone, self.shift, told, others, agreed, outside)
+
+
+def _undone(tale: Tale) -> Inputs:
+    """Inputs that move target rows back to the source."""
+    if tale.factor is None or tale.offset is None:
+        return Inputs("raw")
+    return align(tale.factor, tale.offset)
+
+
+def _some(rows: Index, n: int, seed: int) -> Index:
+    """At most n of them, drawn."""
+    if len(rows) <= n:
+        return rows
+    return np.sort(np.random.default_rng(seed).choice(rows, n, replace=False))

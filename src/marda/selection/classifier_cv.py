@@ -18,9 +18,9 @@ from marda._validation import check_rows, summed
 from marda.estimators.accuracy_estimation import expected_accuracy
 from marda.estimators.classifier import labelled_accuracy
 from marda.estimators.model import TrainingRows
-from marda.selection.auto import fit_auto
+from marda.selection.auto import AutoFit, fit_auto
 from marda.selection.calibration import calibrate_ensemble
-from marda.selection.ensemble import Member
+from marda.selection.ensemble import Ensemble, Member
 from marda.selection.inputs import draw_rows
 from marda.selection.scorers import get_criterion
 from marda.selection.search import TARGET_CRITERIA, Candidate, expand, search
@@ -30,6 +30,10 @@ __all__ = ["MDAClassifierCV"]
 #: Above this many values single precision halves time, memory and the model file, and moves scores
 #: by less than any rule here can see.
 SINGLE_PRECISION = 2**20
+
+
+#: Fitted attributes that only the default sets.
+FOUND_BY_AUTO = ("source_skill_", "target_skill_", "shift_")
 
 
 class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
@@ -160,7 +164,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         if not _rows_differ(X):
             raise ValueError("all rows of X are the same: there is nothing to learn from.")
         # Another fit may have left them: of another search, and of the files of `marda adapt`.
-        for name in ("best_index_", "source_skill_", "target_skill_", "preprocessing_"):
+        for name in (*FOUND_BY_AUTO, "best_index_", "preprocessing_"):
             self.__dict__.pop(name, None)
         self.classes_, self.domains_ = labels.classes, np.unique(domain)
         seed = seed_of(self.random_state)
@@ -170,15 +174,10 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         if X.shape[0] * X.shape[1] > SINGLE_PRECISION:
             X = X.astype(np.float32)
         began = time.perf_counter()
-        expected = None
         if candidates is None:
-            found = fit_auto(X, labels, domain, self.class_weight, seed, self._say)
-            members, left_out = found.members, found.left_out
-            self.source_skill_, self.target_skill_ = found.source_skill, found.target_skill
-            self.candidates_ = _described(members)
-            self.best_params_ = members[0].model.get_params()
-            if (domain < 0).any():
-                expected = expected_accuracy(self.target_skill_, len(labels.classes))
+            names = getattr(self, "feature_names_in_", None)
+            found = fit_auto(X, labels, domain, self.class_weight, seed, self._say, names)
+            self._keep(found, X, domain, seed)
         else:
             best = search(
                 candidates,
@@ -190,18 +189,45 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
                 self._say,
                 folds=bool(self.calibrate),
             )
-            members, left_out = [best.member], best.left_out
             self.candidates_ = best.table
             self.best_params_, self.best_index_ = best.parameters, best.index
+            known = best.left_out if self.calibrate else []
+            self.ensemble_, self.calibration_ = calibrate_ensemble(
+                [best.member], known, X, domain, seed
+            )
         self.setting_ = TrainingRows(X, labels, domain).setting
-        adapted = [one.adapted for one in members if one.adapted is not None]
+        adapted = [one.adapted for one in self.members_ if one.adapted is not None]
         self.residual_ = max((one.residual_ for one in adapted), default=0.0)
-        known = left_out if self.calibrate else []
-        self.ensemble_, self.calibration_ = calibrate_ensemble(
-            members, known, X, domain, seed, expected
-        )
         self.fit_seconds_ = time.perf_counter() - began
         return self
+
+    def _keep(self, found: AutoFit, X: Any, domain: NDArray[np.int64], seed: int) -> None:
+        """The ensemble of `fit_auto`, calibrated, and what to expect of it."""
+        self.source_skill_, self.target_skill_ = found.source_skill, found.target_skill
+        self.shift_ = found.shift
+        self.candidates_ = _described(found.members)
+        self.best_params_ = found.members[0].model.get_params()
+        n = len(self.classes_)
+        if found.calibration is not None:  # source-only: scores are logarithms of probabilities
+            frozen = tuple(member.frozen for member in found.members)
+            self.ensemble_, self.calibration_ = Ensemble(frozen), found.calibration
+        else:
+            agreed = expected_accuracy(self.target_skill_, n) if (domain < 0).any() else None
+            self.ensemble_, self.calibration_ = calibrate_ensemble(
+                found.members, found.left_out if self.calibrate else [], X, domain, seed, agreed
+            )
+        if not self.calibrate:
+            self.calibration_ = {}
+        elif found.evidence is not None:
+            expectation = found.evidence.expectation(self.ensemble_)
+            if found.calibration is not None:
+                self.target_skill_ = max(0.0, (expectation.accuracy - 1 / n) / (1 - 1 / n))
+            self.calibration_ |= {
+                "expected_accuracy": expectation.accuracy,
+                "expected_interval": list(expectation.interval),
+                "can_tell": expectation.can_tell,
+                "reason": expectation.reason,
+            }
 
     def _check_parameters(self) -> list[Candidate] | None:
         """The candidates of a search, or None for the ensemble."""

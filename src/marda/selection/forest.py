@@ -195,6 +195,7 @@ def fit_forest(
     seed: int,
     n_trees: int = 200,
     min_leaf: int = 5,
+    max_leaves: int | None = None,
 ) -> GrownForest:
     """Grow a forest on rows that are drawn with replacement.
 
@@ -212,6 +213,8 @@ def fit_forest(
         Draws rows and columns.
     n_trees, min_leaf : int
         Trees, and rows that every leaf has at least.
+    max_leaves : int, default=None
+        Leaves of all trees together; None: as many as there are.
 
     Returns
     -------
@@ -236,6 +239,7 @@ def fit_forest(
         tree = DecisionTreeClassifier(
             max_features="sqrt",
             min_samples_leaf=min_leaf,
+            max_leaf_nodes=None if max_leaves is None else max(2, max_leaves // n_trees),
             random_state=int(rng.integers(2**31)),
         )
         trees.append(tree.fit(rows, known, sample_weight=drawn * weights))

@@ -41,6 +41,9 @@ N_PLANTED = 99
 N_RIVALS = 79
 #: A column has moved where its location or spread differ by more standard errors than this.
 MOVED = 4.0
+#: What a further moved column takes of the belief in a story, and the share of its former share at
+#: which a class begins to be believed in less.
+PER_COLUMN, VANISHED = 0.25, 0.2
 #: Columns predict one another in the target as in the source: see `_carried`.
 CARRIED = 0.25
 LEAST_REDUNDANCY = 0.01
@@ -90,7 +93,7 @@ class Tale:
         Where class shares and moved columns both fit by `p_value`: chance that the other explains
         this much more, if this one is true. Rejected at half the level.
     weight : float
-        How likely it makes what was found, against its rival; 1 where it has none.
+        How much it is to be believed, against its rival (math.md §16); 1 where it has none.
     shares : array of shape (n_classes,) or None
         Class shares of the target in this story, if it changes them.
     factor, offset : arrays or None
@@ -165,7 +168,7 @@ class Shift:
 
     @property
     def weights(self) -> Array:
-        """How much each of `stories` is to be believed, of sum 1: by their likelihoods."""
+        """How much each of `stories` is to be believed, of sum 1."""
         weights = np.array([tale.weight for tale in self.tales if tale.name in self.stories])
         return weights / weights.sum() if len(weights) else weights
 
@@ -308,7 +311,8 @@ def explain_shift(
     )
     stories = _simplest(tales)
     if len(stories) == 2 and stories[1] == "moved columns" and model is not None:
-        tales = _rivals(tales, known, model, level, seed)
+        moved = len(_moves(fits, ("moved columns",), sample, names))
+        tales = _rivals(tales, known, model, level, seed, prior, moved)
         stories = _simplest(tales)
     if stories == ("none",) and tales[1].name == "class shares" and tales[1].fits:
         stories = ("class shares",) if _other_shares(prior, len(known.source), level) else stories
@@ -319,9 +323,9 @@ def explain_shift(
             return replace(shift, reason=reason, stories=())
         return replace(shift, kind="none", left=0.0, carried=1.0)
     if stories:
-        moved = _moves(fits, stories, sample, prior, names)
+        moves = _moves(fits, stories, sample, names)
         kind = stories[0] if len(stories) == 1 else "several"
-        return replace(shift, kind=kind, moved=moved, left=0.0, carried=1.0)
+        return replace(shift, kind=kind, moved=moves, left=0.0, carried=1.0)
     carried = _carried(sample)
     return replace(
         shift,
@@ -431,12 +435,21 @@ def _simplest(tales: tuple[Tale, ...]) -> tuple[str, ...]:
 
 
 def _rivals(
-    tales: tuple[Tale, ...], sample: Sample, model: SourceModel, level: float, seed: int
-) -> tuple[Tale, ...]:
-    """The stories, with class shares and moved columns held against each other."""
+    tales: tuple[Tale, ...], sample: Sample, model: SourceModel, level: float, seed: int,
+    prior: ClassPrior | None, n_moved: int,
+) -> tuple[Tale, ...]:  # fmt: skip
+    """The stories, with class shares and moved columns held against each other.
+
+    Before the rows are seen, every further column that must have moved makes a story less likely,
+    and so does a class that all but vanished.
+    """
     n_draws = max(N_RIVALS, int(np.ceil(2 / level)) - 1)
     found = judge_rivals(sample, model, n_draws=n_draws, seed=seed)
-    shares = found.odds / (1 + found.odds)
+    odds = found.odds / PER_COLUMN ** max(0, n_moved - int(sample.codes.max()) - 1)
+    if prior is not None:
+        there = prior.source > 0
+        odds *= min(1.0, float((prior.target[there] / prior.source[there]).min()) / VANISHED)
+    shares = odds / (1 + odds)
     against = {
         "class shares": (found.shares, shares),
         "moved columns": (found.columns, 1 - shares),
@@ -489,8 +502,7 @@ def _would_see(sample: Sample, level: float, seed: int) -> bool:
 
 
 def _moves(
-    fits: list[Fit], stories: tuple[str, ...], sample: Sample, prior: ClassPrior | None,
-    names: list[str],
+    fits: list[Fit], stories: tuple[str, ...], sample: Sample, names: list[str]
 ) -> tuple[Move, ...]:  # fmt: skip
     """Columns whose mean or spread differ by more than chance, in the first story that moves."""
     fit = next((f for f in fits if f.story.name in stories and f.story.columns == "each"), None)
