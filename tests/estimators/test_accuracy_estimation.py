@@ -8,11 +8,11 @@ from sklearn.metrics import cohen_kappa_score
 
 from marda import MDAClassifier, pack
 from marda.estimators.accuracy_estimation import (
+    _parts,
     agreement,
     expected_accuracy,
     recall_above_chance,
     target_skill,
-    thirds,
 )
 from marda.estimators.heads import RidgeHead
 from marda.estimators.pseudo_labels import balanced_weights
@@ -90,7 +90,7 @@ def test_agreement_is_cohens_kappa():
 
 def test_every_part_has_its_share_of_classes():
     codes = np.array([0] * 30 + [1] * 9)
-    part = thirds(codes, np.random.default_rng(0))
+    part = _parts(codes, np.random.default_rng(0))
     for c in (0, 1):
         assert np.ptp(np.bincount(part[codes == c], minlength=3)) == 0
 

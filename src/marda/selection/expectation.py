@@ -22,28 +22,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import entr
-from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 from marda._order import row_order
 from marda.criteria import check_probabilities
-from marda.estimators.accuracy_estimation import (
-    PARTS,
-    expected_accuracy,
-    recall_above_chance,
-    thirds,
-)
-from marda.estimators.accuracy_estimation import agreement as agreement_of
 from marda.shift import Shift, adjust_probabilities
 from marda.shift.explain import MIN_ROWS
 
 __all__ = [
     "Expectation",
-    "accuracy_above_threshold",
-    "accuracy_by_agreement",
-    "accuracy_by_difference",
     "expect",
     "outside_support",
     "rows_to_label",
@@ -141,7 +130,7 @@ def expect(
         Probabilities of the target rows as they are by the source-only model of `left_out`, with
         the same calibration and the source's class prior.
     shift : Shift, optional
-        `explain_shift` of the rows; None: no account fits.
+        `explain_shift` of the rows; None: no story fits.
     explanations : mapping of str to array of shape (n_target, n_classes)
         By name of a tale of `shift`: probabilities of the target rows if it is true, i.e. those of
         the source-only model for ``tale.undo(rows)``, adjusted to the class shares of the tale
@@ -149,13 +138,14 @@ def expect(
         the others those of `stories_to_judge` are read; each costs one prediction.
     voices : sequence of arrays of shape (n_target, n_classes)
         Calibrated probabilities of the target rows by other source-only models (linear, kernel,
-        forest: those that were compared with the chosen one). Read where no account fits.
+        forest: those that were compared with the chosen one). Read where no story fits.
     agreement : float, optional
-        Accuracy by the agreement of models of thirds of the source: `expected_accuracy` of
-        `target_skill` (`marda.estimators.accuracy_estimation`), i.e. of ``target_skill_``; or
-        `accuracy_by_agreement`. Read where no account fits.
+        Accuracy by the agreement of models of thirds of the source
+        (`marda.estimators.accuracy_estimation`): `accuracy_by_agreement` of the source-only model,
+        three small fits; `expected_accuracy` of a ``target_skill_`` is second best, and costs
+        nothing. Read where no story fits.
     outside : array of bool of shape (n_target,), or float, optional
-        `outside_support` of the rows, or its mean. Read where no account fits.
+        `outside_support` of the rows, or its mean. Read where no story fits.
 
     Returns
     -------
@@ -306,14 +296,11 @@ def _by_kinds(
     """The median of the kinds of evidence; the interval grows with their disagreement."""
     n = len(made.P)
     opinions = [made.right(made.source_only), *(made.right(V) for V in voices)]
-    parts = {
-        "confidence": float(made.P.max(1).mean()),
-        "source-only": opinions[0],
-        "voices": float(np.median(opinions)),
-    }
+    parts = {"confidence": float(made.P.max(1).mean()), "source-only": opinions[0]}
     if agreement is not None:
         parts["agreement"] = float(agreement)
     accuracy = float(np.median(list(parts.values())))
+    parts["voices"] = float(np.median(opinions))
     spread = max(parts.values()) - min(parts.values())
     if outside is not None:
         parts["outside"] = outside
@@ -336,8 +323,10 @@ def _by_kinds(
         reason = "there are too few rows to tell what differs"
     elif spread > TELLING / 2:
         reason = "models of the source disagree about the predictions"
+    elif away > LOST:
+        reason = f"{100 * parts['outside']:.0f} % of the target rows lie where no source row does"
     else:
-        reason = "no story of the shift fits, so this rests on models of the source that agree"
+        reason = "no story of the shift fits, and models of the source agree about the predictions"
     interval = _within(low, high)
     if lost:  # nothing in it is more likely than the rest: the middle is never far off
         accuracy = (interval[0] + interval[1]) / 2
@@ -383,90 +372,7 @@ def _check_shapes(
         )
 
 
-# Single kinds of evidence -------------------------------------------------------------------------
-
-
-def accuracy_above_threshold(left_out: tuple[Any, Any], probabilities: Any) -> float:
-    """Share of rows as sure as the source's right ones (ATC, Garg et al., 2022).
-
-    The threshold is the confidence that as large a share of left-out source rows reaches as is
-    right among them.
-
-    Parameters
-    ----------
-    left_out : tuple of arrays
-        Classes and probabilities of left-out source rows, as in `expect`.
-    probabilities : array of shape (n_target, n_classes)
-        By the same model.
-
-    Returns
-    -------
-    float
-    """
-    codes, P = np.asarray(left_out[0]), check_probabilities(left_out[1])
-    sure = P.max(1)
-    accuracy = float(np.mean(P.argmax(1) == codes))
-    threshold = np.quantile(sure, 1 - accuracy)
-    return float(np.mean(check_probabilities(probabilities).max(1) >= threshold))
-
-
-def accuracy_by_difference(left_out: tuple[Any, Any], probabilities: Any) -> float:
-    """Left-out accuracy less what confidence has lost on the target (DoC, Guillory et al., 2021).
-
-    Parameters
-    ----------
-    left_out : tuple of arrays
-        Classes and probabilities of left-out source rows, as in `expect`.
-    probabilities : array of shape (n_target, n_classes)
-        By the same model.
-
-    Returns
-    -------
-    float
-    """
-    codes, P = np.asarray(left_out[0]), check_probabilities(left_out[1])
-    lost = float(P.max(1).mean()) - float(check_probabilities(probabilities).max(1).mean())
-    return float(np.clip(np.mean(P.argmax(1) == codes) - lost, 0, 1))
-
-
-def accuracy_by_agreement(
-    model: Any, X_source: Any, left_out: tuple[Any, Any], X_target: Any, *, random_state: int = 0
-) -> float:
-    """Accuracy on the target by how much less models of thirds of the source agree there.
-
-    `target_skill` for a scikit-learn classifier: three fits, of a third of the source each.
-
-    Parameters
-    ----------
-    model : classifier
-        The source-only model; clones of it are fitted.
-    X_source, X_target : arrays or CSR arrays
-        Rows.
-    left_out : tuple of arrays
-        Classes of the source rows and left-out probabilities, as in `expect`.
-    random_state : int, default=0
-        Draws the thirds.
-
-    Returns
-    -------
-    float
-        Where agreement on the source shows nothing, what left-out rows say.
-    """
-    codes, P = np.asarray(left_out[0]), check_probabilities(left_out[1])
-    skill = recall_above_chance(codes, P.argmax(1))
-    order = row_order(X_source, codes)
-    part = np.empty(len(codes), dtype=np.int64)
-    part[order] = thirds(codes[order], np.random.default_rng(random_state))
-    if all(len(np.unique(codes[part == k])) > 1 for k in range(PARTS)):
-        fits = [clone(model).fit(X_source[part == k], codes[part == k]) for k in range(PARTS)]
-        here, there = [], []
-        for left, (i, j) in enumerate(((1, 2), (0, 2), (0, 1))):
-            unseen = X_source[part == left]
-            here.append(agreement_of(fits[i].predict(unseen), fits[j].predict(unseen)))
-            there.append(agreement_of(fits[i].predict(X_target), fits[j].predict(X_target)))
-        if np.mean(here) > 0:
-            skill = float(np.clip(skill * np.mean(there) / np.mean(here), 0, 1))
-    return expected_accuracy(skill, P.shape[1])
+# Support ------------------------------------------------------------------------------------------
 
 
 def outside_support(X_source: Any, X_target: Any, *, random_state: int = 0) -> NDArray[np.bool_]:
