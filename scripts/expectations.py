@@ -277,14 +277,13 @@ def show(rows: Sequence[Row]) -> str:
         "| --- | --- | --- | --- | --- | --- |",
     ]
     halves = ("development", "report")
-    for way in WAYS:
-        for half in halves:
-            mine = [row for row in rows if row["half"] == half]
-            lines.append(f"| {way} | {half} | {_figures(mine, way)} |")
-    mine = [row for row in rows if row["can_tell"]]
-    for half in halves:
-        some = [row for row in mine if row["half"] == half]
-        lines.append(f"| ours, where it can tell | {half} | {_figures(some, 'ours')} |")
+    sure = [row for row in rows if row["can_tell"]]
+    named = [(way, way, rows) for way in WAYS] + [("ours, where it can tell", "ours", sure)]
+    for name, way, mine in named:
+        for half in (*halves, "both"):
+            some = [row for row in mine if half in (row["half"], "both")]
+            if some:
+                lines.append(f"| {name} | {half} | {_figures(some, way)} |")
     lines += ["", "| | half | tasks | can tell | mean error | too high | intervals hold | width |"]
     lines.append("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for name in dict.fromkeys(_group(row) for row in rows):

@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 from scipy.special import entr
 from sklearn.decomposition import TruncatedSVD
 from sklearn.neighbors import NearestNeighbors
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import StandardScaler, normalize
 
 from marda._order import row_order
 from marda.criteria import check_probabilities
+from marda.selection.inputs import RARE, share_of_zeros
 from marda.shift import Shift, adjust_probabilities
 from marda.shift.explain import MIN_ROWS
 
@@ -59,7 +60,7 @@ BASE, SPREAD, AWAY = 0.11, 0.1, 0.25
 LOST = 0.25
 #: One source row in so many is outside by definition.
 OUTSIDE = 20
-MAX_ROWS, MAX_DIRECTIONS = 1000, 50
+LEAST, MAX_ROWS, MAX_DIRECTIONS = 3, 1000, 50
 #: Explanations that differ by less than this about every row (in nats) do not tell rows apart.
 DIVERGENCE = 0.01
 #: Weight of uncertainty beside the differences of explanations; rows are chosen among FEW times
@@ -379,8 +380,10 @@ def outside_support(X_source: Any, X_target: Any, *, random_state: int = 0) -> N
     """Which target rows lie where no source row does.
 
     Outside is a row further from the nearest of (at most 1,000) source rows than 19 in 20 of these
-    are from their own nearest; columns in units of their spread over the source, wide rows in its
-    50 leading directions.
+    are from their own nearest. Columns are in units of their spread over the source; where nine in
+    ten entries are zero, rows are of unit length instead. Of more than 50 columns, one half of the
+    source gives its leading directions and the other is compared: rows spread more in directions
+    that were found by them.
 
     Parameters
     ----------
@@ -396,17 +399,22 @@ def outside_support(X_source: Any, X_target: Any, *, random_state: int = 0) -> N
     """
     rng = np.random.default_rng(random_state)
     order = row_order(X_source)
-    if len(order) < 3:
+    if len(order) < LEAST:
         raise ValueError(
-            f"X_source must hold at least 3 rows to tell its support, got {len(order)}."
+            f"X_source must hold at least {LEAST} rows to tell its support, got {len(order)}."
         )
     kept = order[np.sort(rng.permutation(len(order))[:MAX_ROWS])]
-    scale = StandardScaler(with_mean=not sp.issparse(X_source)).fit(X_source[kept])
-    S, T = scale.transform(X_source[kept]), scale.transform(X_target)
-    if S.shape[1] > MAX_DIRECTIONS:
-        n = min(MAX_DIRECTIONS, min(S.shape) - 1)
-        leading = TruncatedSVD(n, random_state=random_state).fit(S)
-        S, T = leading.transform(S), leading.transform(T)
+    rows = X_source[kept]
+    if share_of_zeros(rows) > RARE:  # in units of their spread rare words would drown all others
+        S, T = normalize(rows), normalize(X_target)
+    else:
+        scale = StandardScaler(with_mean=not sp.issparse(rows)).fit(rows)
+        S, T = scale.transform(rows), scale.transform(X_target)
+    if S.shape[1] > MAX_DIRECTIONS and len(kept) >= 2 * LEAST:
+        half = rng.permutation(len(kept)) < len(kept) // 2
+        n = min(MAX_DIRECTIONS, int(half.sum()) - 1)
+        leading = TruncatedSVD(n, random_state=random_state).fit(S[half])
+        S, T = leading.transform(S[~half]), leading.transform(T)
     elif sp.issparse(S):
         S, T = S.toarray(), T.toarray()
     nearest = NearestNeighbors(n_neighbors=1).fit(S)
