@@ -165,7 +165,9 @@ def evidence(task: Task) -> Row:
         "left": shift.left, "carried": shift.carried, "codes": codes,
         "left_out": np.array([v.left_out for v in found]),
         "voices": np.array([v(Xt) for v in found]), "final": final,
-        "agreement": accuracy_by_agreement(best.model, Xs, (codes, best.left_out), Xt),
+        "agreement": accuracy_by_agreement(
+            lambda X, y: clone(best.model).fit(X, y).predict, Xs, (codes, best.left_out), Xt
+        ),
         "outside": outside_support(Xs, Xt).mean(),
         "truth": np.mean(classes[np.asarray(tested).argmax(1)] == ye),
     }  # fmt: skip

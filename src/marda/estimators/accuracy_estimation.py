@@ -10,12 +10,12 @@ chance-corrected agreement, the skill on the target is about
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from marda._order import row_order
 from marda.criteria import check_probabilities
@@ -161,17 +161,23 @@ def accuracy_by_difference(left_out: tuple[Any, Any], probabilities: Any) -> flo
 
 
 def accuracy_by_agreement(
-    model: Any, X_source: Any, left_out: tuple[Any, Any], X_target: Any, *, random_state: int = 0
+    fit: Callable[[Any, Index], Callable[[Any], Index]],
+    X_source: Any,
+    left_out: tuple[Any, Any],
+    X_target: Any,
+    *,
+    random_state: int = 0,
 ) -> float:
     """Accuracy on the target by how much less models of thirds of the source agree there.
 
-    `target_skill` for a scikit-learn classifier: three fits, of a third of the source each, a few
-    times as many for few rows.
+    `target_skill` for any classifier: three fits, of a third of the source each, and up to five
+    times as many where the source has fewer than 1,000 rows.
 
     Parameters
     ----------
-    model : classifier
-        The source-only model; clones of it are fitted.
+    fit : callable
+        Given rows and codes of their classes, a function from rows to codes: of a scikit-learn
+        classifier, ``lambda X, y: clone(model).fit(X, y).predict``.
     X_source, X_target : arrays or CSR arrays
         Rows.
     left_out : tuple of arrays
@@ -195,12 +201,12 @@ def accuracy_by_agreement(
         part[order] = _parts(codes[order], rng)
         if any(len(np.unique(codes[part == k])) < 2 for k in range(PARTS)):
             break
-        fits = [clone(model).fit(X_source[part == k], codes[part == k]) for k in range(PARTS)]
-        on_target = [fit.predict(X_target) for fit in fits]
+        models = [fit(X_source[part == k], codes[part == k]) for k in range(PARTS)]
+        on_target = [predict(X_target) for predict in models]
         for i, j, left in permutations(range(PARTS)):
             if i < j:
                 unseen = X_source[part == left]
-                here.append(agreement(fits[i].predict(unseen), fits[j].predict(unseen)))
+                here.append(agreement(models[i](unseen), models[j](unseen)))
                 there.append(agreement(on_target[i], on_target[j]))
     if here and np.mean(here) > 0:
         skill = float(np.clip(skill * np.mean(there) / np.mean(here), 0, 1))

@@ -116,37 +116,37 @@ def expect(
     """The accuracy to expect of predictions of the target, with a 90 % interval.
 
     No argument needs a target label. Columns of all probabilities are the same classes in the same
-    order; rows are those of the target that the model was fitted with, or a sample of them, in the
-    same order everywhere.
+    order; target rows are those of the fit, or a sample of them, in the same order everywhere. All
+    probabilities but those of `explanations` hold under the source's own class shares: those of
+    a model with balanced classes are adjusted first (`adjust_probabilities`).
 
     Parameters
     ----------
     probabilities : array of shape (n_target, n_classes)
-        Of the final predictions; the most likely classes are what is judged.
+        Of the final predictions. The most likely classes are what is judged; how sure they are is
+        one kind of evidence where no story fits.
     left_out : tuple of arrays of shape (n_source,) and (n_source, n_classes)
-        Classes of source rows (codes 0 … n_classes − 1), and probabilities of these rows by
-        source-only models that had not seen them (by folds), calibrated
-        (`marda.shift.class_prior.calibrate`).
+        Classes of source rows (codes 0 … n_classes − 1), and their calibrated probabilities by
+        the source-only model, each by a fold that had not seen the row.
     source_only : array of shape (n_target, n_classes)
-        Probabilities of the target rows as they are by the source-only model of `left_out`, with
-        the same calibration and the source's class prior.
+        Probabilities of the target rows as they are, by that model with that calibration.
     shift : Shift, optional
         `explain_shift` of the rows; None: no story fits.
     explanations : mapping of str to array of shape (n_target, n_classes)
-        By name of a tale of `shift`: probabilities of the target rows if it is true, i.e. those of
-        the source-only model for ``tale.undo(rows)``, adjusted to the class shares of the tale
-        (`adjust_probabilities`) if it changes them. Every one of ``shift.stories`` is needed; of
-        the others those of `stories_to_judge` are read; each costs one prediction.
+        For each of `stories_to_judge`, probabilities of the target rows if it is true: of that
+        model for ``shift.tale(name).undo(rows)``; if it changes class shares, adjusted to those
+        of the story (``shift.prior.target`` for "class shares", else ``tale.shares``). Those of
+        ``shift.stories`` must be there; each costs one prediction. Not read where no story fits.
     voices : sequence of arrays of shape (n_target, n_classes)
-        Calibrated probabilities of the target rows by other source-only models (linear, kernel,
-        forest: those that were compared with the chosen one). Read where no story fits.
+        As `source_only`, by other models that were compared with it (linear, kernel, forest).
+        Read where no story fits.
     agreement : float, optional
         Accuracy by the agreement of models of thirds of the source
-        (`marda.estimators.accuracy_estimation`): `accuracy_by_agreement` of the source-only model,
-        three small fits; `expected_accuracy` of a ``target_skill_`` is second best, and costs
-        nothing. Read where no story fits.
+        (`marda.estimators.accuracy_estimation`): `accuracy_by_agreement` of that model, three small
+        fits; or `expected_accuracy` of a ``target_skill_``, which costs nothing and is a little
+        worse. Read where no story fits.
     outside : array of bool of shape (n_target,), or float, optional
-        `outside_support` of the rows, or its mean. Read where no story fits.
+        `outside_support` of the rows as they are, or its mean. Read where no story fits.
 
     Returns
     -------
