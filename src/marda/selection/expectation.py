@@ -116,9 +116,9 @@ def expect(
     """The accuracy to expect of predictions of the target, with a 90 % interval.
 
     No argument needs a target label. Columns of all probabilities are the same classes in the same
-    order; target rows are those of the fit, or a sample of them, in the same order everywhere. All
-    probabilities but those of `explanations` hold under the source's own class shares: those of
-    a model with balanced classes are adjusted first (`adjust_probabilities`).
+    order; target rows are those of the fit, or a sample of them, in the same order everywhere.
+    `left_out`, `source_only` and `voices` hold under the source's own class shares: probabilities
+    of a model with balanced classes are adjusted first (`adjust_probabilities`).
 
     Parameters
     ----------
