@@ -147,6 +147,13 @@ def test_fewer_rows_widen(known):
     assert widths[0] < widths[1] < widths[2]
 
 
+def test_the_reason_names_too_few_rows(known):
+    P = sure(4, 0.6)
+    for found in (expect(P, known, P, shift=NONE, explanations={"none": P}), expect(P, known, P)):
+        assert not found.can_tell
+        assert found.reason.endswith("there are too few rows to say more")
+
+
 # No story fits ------------------------------------------------------------------------------------
 
 

@@ -249,6 +249,8 @@ def _by_stories(made: _Made, shift: Shift, told: Mapping[str, Array]) -> Expecta
         reason = _REASONS.get(shift.stories[0], "a story of the shift fits")
         if rivals and max(parts.values()) - min(parts.values()) > NORMAL * made.error(accuracy):
             reason += f", though {_listed(rivals)} cannot be ruled out"
+        if wide:
+            reason += ", but there are too few rows to say more"
     else:
         reason = f"{_listed(list(shift.stories))} fit equally well"
     return Expectation(accuracy, interval, not wide, parts, reason)
@@ -322,6 +324,8 @@ def _by_kinds(
         )
     elif few:
         reason = "there are too few rows to tell what differs"
+    elif NORMAL * made.error(accuracy) > TELLING / 2:
+        reason = "there are too few rows to say more"
     elif spread > TELLING / 2:
         reason = "models of the source disagree about the predictions"
     elif away > LOST:
