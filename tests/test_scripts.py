@@ -113,3 +113,30 @@ def test_classes_of_sentiment_count_alike(hindsight):
     truth, predicted = [0, 0, 0, 1], [0, 0, 0, 0]
     assert hindsight.accuracy(data, truth, predicted) == 75
     assert hindsight.accuracy(replace(data, name="sentiment-snippets"), truth, predicted) == 50
+
+
+def test_expectations_are_collected_once_and_shown(tmp_path, capsys, monkeypatch):
+    module = script("expectations.py")
+    folder, out = tmp_path / "evidence", tmp_path / "expectations.csv"
+    some = [module.TaskSpec("generated", name, "", "US") for name in ("shares .5>.1", "five rows")]
+    monkeypatch.setattr(module, "tasks", lambda names: some)
+    linear = module.models
+    monkeypatch.setattr(module, "models", lambda X: list(linear(X))[:2])
+    given = ["--folder", str(folder), "--out", str(out)]
+    assert module.main(["collect", "generated", *given]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert module.main(["collect", "generated", *given]) == 0
+    assert not capsys.readouterr().out  # nothing is missing
+    assert module.main(["show", *given]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = {row["task"]: row for row in stored(out)}
+    assert set(rows) == {"shares .5>.1", "five rows"}
+    for row in rows.values():
+        low, ours, high, truth = figures(row, "low", "ours", "high", "truth")
+        assert 0 <= low <= ours <= high <= 1
+        assert low <= truth <= high
+    assert rows["five rows"]["kind"] == "too few rows"
+    assert rows["five rows"]["can_tell"] == "0"
+    off = np.mean([abs(float(row["ours"]) - float(row["truth"])) for row in rows.values()])
+    assert f"| ours | both | {100 * off:.1f} |" in "\n".join(lines)
+    assert lines[-1].startswith("| generated | development | 2 |")

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.metrics import cohen_kappa_score
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, cohen_kappa_score
+from sklearn.model_selection import cross_val_predict
 
 from marda import MDAClassifier, pack
 from marda.estimators.accuracy_estimation import (
+    _parts,
+    accuracy_above_threshold,
+    accuracy_by_agreement,
+    accuracy_by_difference,
     agreement,
     expected_accuracy,
     recall_above_chance,
     target_skill,
-    thirds,
 )
 from marda.estimators.heads import RidgeHead
 from marda.estimators.pseudo_labels import balanced_weights
@@ -90,7 +95,7 @@ def test_agreement_is_cohens_kappa():
 
 def test_every_part_has_its_share_of_classes():
     codes = np.array([0] * 30 + [1] * 9)
-    part = thirds(codes, np.random.default_rng(0))
+    part = _parts(codes, np.random.default_rng(0))
     for c in (0, 1):
         assert np.ptp(np.bincount(part[codes == c], minlength=3)) == 0
 
@@ -121,3 +126,58 @@ def test_expected_accuracy_goes_from_chance_to_one():
     assert expected_accuracy(0, 4) == 0.25
     assert expected_accuracy(0.5, 2) == 0.75
     assert expected_accuracy(1, 3) == 1
+
+
+# Other kinds of evidence --------------------------------------------------------------------------
+
+
+def two(confidence):
+    """Rows of two classes; at least as sure of the first as of the second."""
+    p = np.asarray(confidence, dtype=float)
+    return np.column_stack([p, 1 - p])
+
+
+def test_rows_as_sure_as_the_right_ones_of_the_source():
+    # Three of four are right, and three of four are at least 0.7 sure.
+    left_out = np.array([0, 0, 1, 0]), two([0.9, 0.8, 0.7, 0.6])
+    assert accuracy_above_threshold(left_out, two([0.95, 0.75, 0.5, 0.55])) == 0.5
+    assert accuracy_above_threshold(left_out, left_out[1]) == 0.75
+
+
+def test_what_confidence_loses_accuracy_loses():
+    left_out = np.array([0, 0, 1, 0]), two([0.9, 0.8, 0.7, 0.6])
+    assert accuracy_by_difference(left_out, two([0.65, 0.65])) == pytest.approx(0.75 - 0.1)
+    assert accuracy_by_difference(left_out, left_out[1]) == pytest.approx(0.75)
+    sure = np.zeros(2, dtype=int), two([0.6, 0.6])
+    assert accuracy_by_difference(sure, two([1.0, 1.0])) == 1.0
+
+
+def plain(**options):
+    """Fits of logistic regression."""
+    return lambda X, y: LogisticRegression(**options).fit(X, y).predict
+
+
+@pytest.mark.parametrize("n_source", [120, 600])
+def test_agreement_of_thirds_tells_the_accuracy(n_source):
+    Xs, ys = classes_in_noise(0, n_source, 1.0)
+    model = LogisticRegression(C=0.1)
+    P = cross_val_predict(model, Xs, ys, method="predict_proba")
+    fit = plain(C=0.1)
+    found, true = {}, {}
+    for noise in (1.0, 3.0, 10.0):
+        Xt, yt = classes_in_noise(50, 600, noise)
+        found[noise] = accuracy_by_agreement(fit, Xs, (ys, P), Xt)
+        true[noise] = accuracy_score(yt, model.fit(Xs, ys).predict(Xt))
+    assert found[1.0] == pytest.approx(true[1.0], abs=0.05)
+    # It falls with the truth, but less: models of thirds agree about noise along what they learned.
+    assert found[1.0] - 0.1 > found[3.0] > found[10.0]
+    assert found[3.0] > true[3.0]
+    order = np.random.default_rng(0).permutation(n_source)
+    again = accuracy_by_agreement(fit, Xs[order], (ys[order], P[order]), Xt)
+    assert again == pytest.approx(found[10.0], abs=0.01)  # a solver sees rows in their order
+
+
+def test_thirds_without_two_classes_say_what_left_out_rows_say():
+    Xs, ys = np.arange(4.0)[:, None], np.array([0, 0, 0, 1])
+    P = two([0.9, 0.9, 0.9, 0.2])
+    assert accuracy_by_agreement(plain(), Xs, (ys, P), Xs) == 1.0

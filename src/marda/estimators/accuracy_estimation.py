@@ -10,20 +10,33 @@ chance-corrected agreement, the skill on the target is about
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from marda._order import row_order
+from marda.criteria import check_probabilities
 from marda.estimators.heads import Head
 
-__all__ = ["agreement", "expected_accuracy", "recall_above_chance", "target_skill", "thirds"]
+__all__ = [
+    "accuracy_above_threshold",
+    "accuracy_by_agreement",
+    "accuracy_by_difference",
+    "agreement",
+    "expected_accuracy",
+    "recall_above_chance",
+    "target_skill",
+]
 
 Index = NDArray[np.int64]
 PARTS = 3
 #: Thirds are drawn until so many rows have been in them, at most so often.
 ENOUGH_ROWS, MAX_DRAWS = 5000, 5
+#: The same where every model is fitted anew.
+ENOUGH_FITTED = 1000
 
 
 def recall_above_chance(codes: Index, predicted: Index) -> float:
@@ -78,7 +91,7 @@ def target_skill(
     rng = np.random.default_rng(seed)
     on_source, on_target = [], []
     for _ in range(_draws(len(rows))):
-        part = thirds(codes, rng)
+        part = _parts(codes, rng)
         if min(np.bincount(part, minlength=PARTS)) < 2:
             return skill
         said = []
@@ -102,13 +115,111 @@ def expected_accuracy(skill: float, n_classes: int) -> float:
     return chance + (1 - chance) * skill
 
 
+def accuracy_above_threshold(left_out: tuple[Any, Any], probabilities: Any) -> float:
+    """Share of rows as sure as the source's right ones (ATC, Garg et al., 2022).
+
+    The threshold is the confidence that as large a share of left-out source rows reaches as is
+    right among them.
+
+    Parameters
+    ----------
+    left_out : tuple of arrays
+        Classes (codes 0 … C − 1) of source rows, and their probabilities by models that had not
+        seen them.
+    probabilities : array of shape (n_target, n_classes)
+        By the same model.
+
+    Returns
+    -------
+    float
+    """
+    codes, P = np.asarray(left_out[0]), check_probabilities(left_out[1])
+    sure = P.max(1)
+    accuracy = float(np.mean(P.argmax(1) == codes))
+    threshold = np.quantile(sure, 1 - accuracy)
+    return float(np.mean(check_probabilities(probabilities).max(1) >= threshold))
+
+
+def accuracy_by_difference(left_out: tuple[Any, Any], probabilities: Any) -> float:
+    """Left-out accuracy less what confidence has lost on the target (DoC, Guillory et al., 2021).
+
+    Parameters
+    ----------
+    left_out : tuple of arrays
+        Classes (codes 0 … C − 1) of source rows, and their probabilities by models that had not
+        seen them.
+    probabilities : array of shape (n_target, n_classes)
+        By the same model.
+
+    Returns
+    -------
+    float
+    """
+    codes, P = np.asarray(left_out[0]), check_probabilities(left_out[1])
+    lost = float(P.max(1).mean()) - float(check_probabilities(probabilities).max(1).mean())
+    return float(np.clip(np.mean(P.argmax(1) == codes) - lost, 0, 1))
+
+
+def accuracy_by_agreement(
+    fit: Callable[[Any, Index], Callable[[Any], Index]],
+    X_source: Any,
+    left_out: tuple[Any, Any],
+    X_target: Any,
+    *,
+    random_state: int = 0,
+) -> float:
+    """Accuracy on the target by how much less models of thirds of the source agree there.
+
+    `target_skill` for any classifier: three fits, of a third of the source each, and up to five
+    times as many where the source has fewer than 1,000 rows.
+
+    Parameters
+    ----------
+    fit : callable
+        Given rows and codes of their classes, a function from rows to codes: of a scikit-learn
+        classifier, ``lambda X, y: clone(model).fit(X, y).predict``.
+    X_source, X_target : arrays or CSR arrays
+        Rows.
+    left_out : tuple of arrays
+        Classes (codes 0 … C − 1) of the source rows, and their probabilities by models that had
+        not seen them.
+    random_state : int, default=0
+        Draws the thirds.
+
+    Returns
+    -------
+    float
+        Where agreement on the source shows nothing, what left-out rows say.
+    """
+    codes, P = np.asarray(left_out[0]), check_probabilities(left_out[1])
+    skill = recall_above_chance(codes, P.argmax(1))
+    order = row_order(X_source, codes)
+    rng = np.random.default_rng(random_state)
+    part = np.empty(len(codes), dtype=np.int64)
+    here, there = [], []
+    for _ in range(max(1, min(MAX_DRAWS, ENOUGH_FITTED // len(codes)))):
+        part[order] = _parts(codes[order], rng)
+        if any(len(np.unique(codes[part == k])) < 2 for k in range(PARTS)):
+            break
+        models = [fit(X_source[part == k], codes[part == k]) for k in range(PARTS)]
+        on_target = [predict(X_target) for predict in models]
+        for i, j, left in permutations(range(PARTS)):
+            if i < j:
+                unseen = X_source[part == left]
+                here.append(agreement(models[i](unseen), models[j](unseen)))
+                there.append(agreement(on_target[i], on_target[j]))
+    if here and np.mean(here) > 0:
+        skill = float(np.clip(skill * np.mean(there) / np.mean(here), 0, 1))
+    return expected_accuracy(skill, P.shape[1])
+
+
 def _draws(n_rows: int) -> int:
     """How often thirds are drawn: one draw of few rows can be far off."""
     return max(1, min(MAX_DRAWS, ENOUGH_ROWS // max(1, n_rows)))
 
 
-def thirds(codes: Index, rng: np.random.Generator) -> Index:
-    """Thirds of the rows, each with its share of every class: 0, 1 or 2 per row."""
+def _parts(codes: Index, rng: np.random.Generator) -> Index:
+    """Thirds of the rows, each with its share of every class."""
     part = np.empty(len(codes), dtype=np.int64)
     for c in np.unique(codes):
         mine = np.flatnonzero(codes == c)

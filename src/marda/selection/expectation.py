@@ -22,28 +22,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import entr
-from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.neighbors import NearestNeighbors
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import StandardScaler, normalize
 
 from marda._order import row_order
 from marda.criteria import check_probabilities
-from marda.estimators.accuracy_estimation import (
-    PARTS,
-    expected_accuracy,
-    recall_above_chance,
-    thirds,
-)
-from marda.estimators.accuracy_estimation import agreement as agreement_of
+from marda.selection.inputs import RARE, share_of_zeros
 from marda.shift import Shift, adjust_probabilities
 from marda.shift.explain import MIN_ROWS
 
 __all__ = [
     "Expectation",
-    "accuracy_above_threshold",
-    "accuracy_by_agreement",
-    "accuracy_by_difference",
     "expect",
     "outside_support",
     "rows_to_label",
@@ -70,7 +60,7 @@ BASE, SPREAD, AWAY = 0.11, 0.1, 0.25
 LOST = 0.25
 #: One source row in so many is outside by definition.
 OUTSIDE = 20
-MAX_ROWS, MAX_DIRECTIONS = 1000, 50
+LEAST, MAX_ROWS, MAX_DIRECTIONS = 3, 1000, 50
 #: Explanations that differ by less than this about every row (in nats) do not tell rows apart.
 DIVERGENCE = 0.01
 #: Weight of uncertainty beside the differences of explanations; rows are chosen among FEW times
@@ -126,36 +116,37 @@ def expect(
     """The accuracy to expect of predictions of the target, with a 90 % interval.
 
     No argument needs a target label. Columns of all probabilities are the same classes in the same
-    order; rows are those of the target that the model was fitted with, or a sample of them, in the
-    same order everywhere.
+    order; target rows are those of the fit, or a sample of them, in the same order everywhere.
+    `left_out`, `source_only` and `voices` hold under the source's own class shares: probabilities
+    of a model with balanced classes are adjusted first (`adjust_probabilities`).
 
     Parameters
     ----------
     probabilities : array of shape (n_target, n_classes)
-        Of the final predictions; the most likely classes are what is judged.
+        Of the final predictions. The most likely classes are what is judged; how sure they are is
+        one kind of evidence where no story fits.
     left_out : tuple of arrays of shape (n_source,) and (n_source, n_classes)
-        Classes of source rows (codes 0 … n_classes − 1), and probabilities of these rows by
-        source-only models that had not seen them (by folds), calibrated
-        (`marda.shift.class_prior.calibrate`).
+        Classes of source rows (codes 0 … n_classes − 1), and their calibrated probabilities by
+        the source-only model, each by a fold that had not seen the row.
     source_only : array of shape (n_target, n_classes)
-        Probabilities of the target rows as they are by the source-only model of `left_out`, with
-        the same calibration and the source's class prior.
+        Probabilities of the target rows as they are, by that model with that calibration.
     shift : Shift, optional
-        `explain_shift` of the rows; None: no account fits.
+        `explain_shift` of the rows; None: no story fits.
     explanations : mapping of str to array of shape (n_target, n_classes)
-        By name of a tale of `shift`: probabilities of the target rows if it is true, i.e. those of
-        the source-only model for ``tale.undo(rows)``, adjusted to the class shares of the tale
-        (`adjust_probabilities`) if it changes them. Every one of ``shift.stories`` is needed; of
-        the others those of `stories_to_judge` are read; each costs one prediction.
+        For each of `stories_to_judge`, probabilities of the target rows if it is true: of that
+        model for ``shift.tale(name).undo(rows)``; if it changes class shares, adjusted to those
+        of the story (``shift.prior.target`` for "class shares", else ``tale.shares``). Those of
+        ``shift.stories`` must be there; each costs one prediction. Not read where no story fits.
     voices : sequence of arrays of shape (n_target, n_classes)
-        Calibrated probabilities of the target rows by other source-only models (linear, kernel,
-        forest: those that were compared with the chosen one). Read where no account fits.
+        As `source_only`, by other models that were compared with it (linear, kernel, forest).
+        Read where no story fits.
     agreement : float, optional
-        Accuracy by the agreement of models of thirds of the source: `expected_accuracy` of
-        `target_skill` (`marda.estimators.accuracy_estimation`), i.e. of ``target_skill_``; or
-        `accuracy_by_agreement`. Read where no account fits.
+        Accuracy by the agreement of models of thirds of the source
+        (`marda.estimators.accuracy_estimation`): `accuracy_by_agreement` of that model, three small
+        fits; or `expected_accuracy` of a ``target_skill_``, which costs nothing and is a little
+        worse. Read where no story fits.
     outside : array of bool of shape (n_target,), or float, optional
-        `outside_support` of the rows, or its mean. Read where no account fits.
+        `outside_support` of the rows as they are, or its mean. Read where no story fits.
 
     Returns
     -------
@@ -258,6 +249,8 @@ def _by_stories(made: _Made, shift: Shift, told: Mapping[str, Array]) -> Expecta
         reason = _REASONS.get(shift.stories[0], "a story of the shift fits")
         if rivals and max(parts.values()) - min(parts.values()) > NORMAL * made.error(accuracy):
             reason += f", though {_listed(rivals)} cannot be ruled out"
+        if wide:
+            reason += ", but there are too few rows to say more"
     else:
         reason = f"{_listed(list(shift.stories))} fit equally well"
     return Expectation(accuracy, interval, not wide, parts, reason)
@@ -306,14 +299,11 @@ def _by_kinds(
     """The median of the kinds of evidence; the interval grows with their disagreement."""
     n = len(made.P)
     opinions = [made.right(made.source_only), *(made.right(V) for V in voices)]
-    parts = {
-        "confidence": float(made.P.max(1).mean()),
-        "source-only": opinions[0],
-        "voices": float(np.median(opinions)),
-    }
+    parts = {"confidence": float(made.P.max(1).mean()), "source-only": opinions[0]}
     if agreement is not None:
         parts["agreement"] = float(agreement)
     accuracy = float(np.median(list(parts.values())))
+    parts["voices"] = float(np.median(opinions))
     spread = max(parts.values()) - min(parts.values())
     if outside is not None:
         parts["outside"] = outside
@@ -334,10 +324,14 @@ def _by_kinds(
         )
     elif few:
         reason = "there are too few rows to tell what differs"
+    elif NORMAL * made.error(accuracy) > TELLING / 2:
+        reason = "there are too few rows to say more"
     elif spread > TELLING / 2:
         reason = "models of the source disagree about the predictions"
+    elif away > LOST:
+        reason = f"{100 * parts['outside']:.0f} % of the target rows lie where no source row does"
     else:
-        reason = "no story of the shift fits, so this rests on models of the source that agree"
+        reason = "no story of the shift fits, and models of the source agree about the predictions"
     interval = _within(low, high)
     if lost:  # nothing in it is more likely than the rest: the middle is never far off
         accuracy = (interval[0] + interval[1]) / 2
@@ -383,98 +377,17 @@ def _check_shapes(
         )
 
 
-# Single kinds of evidence -------------------------------------------------------------------------
-
-
-def accuracy_above_threshold(left_out: tuple[Any, Any], probabilities: Any) -> float:
-    """Share of rows as sure as the source's right ones (ATC, Garg et al., 2022).
-
-    The threshold is the confidence that as large a share of left-out source rows reaches as is
-    right among them.
-
-    Parameters
-    ----------
-    left_out : tuple of arrays
-        Classes and probabilities of left-out source rows, as in `expect`.
-    probabilities : array of shape (n_target, n_classes)
-        By the same model.
-
-    Returns
-    -------
-    float
-    """
-    codes, P = np.asarray(left_out[0]), check_probabilities(left_out[1])
-    sure = P.max(1)
-    accuracy = float(np.mean(P.argmax(1) == codes))
-    threshold = np.quantile(sure, 1 - accuracy)
-    return float(np.mean(check_probabilities(probabilities).max(1) >= threshold))
-
-
-def accuracy_by_difference(left_out: tuple[Any, Any], probabilities: Any) -> float:
-    """Left-out accuracy less what confidence has lost on the target (DoC, Guillory et al., 2021).
-
-    Parameters
-    ----------
-    left_out : tuple of arrays
-        Classes and probabilities of left-out source rows, as in `expect`.
-    probabilities : array of shape (n_target, n_classes)
-        By the same model.
-
-    Returns
-    -------
-    float
-    """
-    codes, P = np.asarray(left_out[0]), check_probabilities(left_out[1])
-    lost = float(P.max(1).mean()) - float(check_probabilities(probabilities).max(1).mean())
-    return float(np.clip(np.mean(P.argmax(1) == codes) - lost, 0, 1))
-
-
-def accuracy_by_agreement(
-    model: Any, X_source: Any, left_out: tuple[Any, Any], X_target: Any, *, random_state: int = 0
-) -> float:
-    """Accuracy on the target by how much less models of thirds of the source agree there.
-
-    `target_skill` for a scikit-learn classifier: three fits, of a third of the source each.
-
-    Parameters
-    ----------
-    model : classifier
-        The source-only model; clones of it are fitted.
-    X_source, X_target : arrays or CSR arrays
-        Rows.
-    left_out : tuple of arrays
-        Classes of the source rows and left-out probabilities, as in `expect`.
-    random_state : int, default=0
-        Draws the thirds.
-
-    Returns
-    -------
-    float
-        Where agreement on the source shows nothing, what left-out rows say.
-    """
-    codes, P = np.asarray(left_out[0]), check_probabilities(left_out[1])
-    skill = recall_above_chance(codes, P.argmax(1))
-    order = row_order(X_source, codes)
-    part = np.empty(len(codes), dtype=np.int64)
-    part[order] = thirds(codes[order], np.random.default_rng(random_state))
-    if all(len(np.unique(codes[part == k])) > 1 for k in range(PARTS)):
-        fits = [clone(model).fit(X_source[part == k], codes[part == k]) for k in range(PARTS)]
-        here, there = [], []
-        for left, (i, j) in enumerate(((1, 2), (0, 2), (0, 1))):
-            unseen = X_source[part == left]
-            here.append(agreement_of(fits[i].predict(unseen), fits[j].predict(unseen)))
-            there.append(agreement_of(fits[i].predict(X_target), fits[j].predict(X_target)))
-        if np.mean(here) > 0:
-            skill = float(np.clip(skill * np.mean(there) / np.mean(here), 0, 1))
-    return expected_accuracy(skill, P.shape[1])
+# Support ------------------------------------------------------------------------------------------
 
 
 def outside_support(X_source: Any, X_target: Any, *, random_state: int = 0) -> NDArray[np.bool_]:
     """Which target rows lie where no source row does.
 
     Outside is a row further from the nearest of (at most 1,000) source rows than 19 in 20 of these
-    are from their own nearest; columns in units of their spread over the source, wide rows in its
-    50 leading directions.
+    are from their own nearest. Columns are in units of their spread over the source; where nine in
+    ten entries are zero, rows are of unit length instead. Of more than 50 columns, one half of the
+    source gives its leading directions and the other is compared: rows spread more in directions
+    that were found by them.
 
     Parameters
     ----------
@@ -490,17 +403,22 @@ def outside_support(X_source: Any, X_target: Any, *, random_state: int = 0) -> N
     """
     rng = np.random.default_rng(random_state)
     order = row_order(X_source)
-    if len(order) < 3:
+    if len(order) < LEAST:
         raise ValueError(
-            f"X_source must hold at least 3 rows to tell its support, got {len(order)}."
+            f"X_source must hold at least {LEAST} rows to tell its support, got {len(order)}."
         )
     kept = order[np.sort(rng.permutation(len(order))[:MAX_ROWS])]
-    scale = StandardScaler(with_mean=not sp.issparse(X_source)).fit(X_source[kept])
-    S, T = scale.transform(X_source[kept]), scale.transform(X_target)
-    if S.shape[1] > MAX_DIRECTIONS:
-        n = min(MAX_DIRECTIONS, min(S.shape) - 1)
-        leading = TruncatedSVD(n, random_state=random_state).fit(S)
-        S, T = leading.transform(S), leading.transform(T)
+    rows = X_source[kept]
+    if share_of_zeros(rows) > RARE:  # in units of their spread rare words would drown all others
+        S, T = normalize(rows), normalize(X_target)
+    else:
+        scale = StandardScaler(with_mean=not sp.issparse(rows)).fit(rows)
+        S, T = scale.transform(rows), scale.transform(X_target)
+    if S.shape[1] > MAX_DIRECTIONS and len(kept) >= 2 * LEAST:
+        half = rng.permutation(len(kept)) < len(kept) // 2
+        n = min(MAX_DIRECTIONS, int(half.sum()) - 1)
+        leading = TruncatedSVD(n, random_state=random_state).fit(S[half])
+        S, T = leading.transform(S[~half]), leading.transform(T)
     elif sp.issparse(S):
         S, T = S.toarray(), T.toarray()
     nearest = NearestNeighbors(n_neighbors=1).fit(S)

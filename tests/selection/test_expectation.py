@@ -1,0 +1,382 @@
+"""What accuracy to expect of the target, without its labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_predict
+
+from marda.datasets import make_case, named_task
+from marda.selection.expectation import (
+    BASE,
+    LOST,
+    RIVAL_Z,
+    TELLING,
+    Expectation,
+    expect,
+    outside_support,
+    rows_to_label,
+    stories_to_judge,
+)
+from marda.shift import ClassPrior, Shift, Tale, adjust_probabilities, explain_shift
+from marda.shift.class_prior import calibrate
+
+
+def drawn(rng, n, sharpness=3.0, classes=2):
+    """Calibrated probabilities, and classes drawn from them."""
+    logits = sharpness * rng.standard_normal((n, classes))
+    P = np.exp(logits - logits.max(1, keepdims=True))
+    P /= P.sum(1, keepdims=True)
+    codes = (rng.random((n, 1)) > P.cumsum(1)[:, :-1]).sum(1)
+    return P, codes
+
+
+def shift_of(kind, *tales, stories=None, prior=None):
+    """An account of a shift; stories: those of the tales that fit."""
+    if stories is None:
+        stories = tuple(tale.name for tale in tales if tale.fits)
+    return Shift(kind, stories, tales, np.arange(2), prior, (), 0.0, 1.0, "", 0.05)
+
+
+def tale(name, z=0.0, weight=1.0, rival_p=None):
+    return Tale(name, 0.5 if z < 2 else 0.01, z, 0.0, z < 2, rival_p, weight)
+
+
+NONE = shift_of("none", tale("none"))
+
+
+@pytest.fixture
+def known():
+    """Left-out rows of the source: classes and probabilities."""
+    P, codes = drawn(np.random.default_rng(0), 400)
+    return codes, P
+
+
+def sure(n, p):
+    """Rows that are all as sure of class 0."""
+    return np.tile([p, 1 - p], (n, 1))
+
+
+# A story fits -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n_source", "n_target", "classes"), [(200, 200, 2), (60, 400, 5)])
+def test_the_interval_holds_the_truth_where_probabilities_are_right(n_source, n_target, classes):
+    held, widths, off = [], [], []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        P, codes = drawn(rng, n_target, classes=classes)
+        left_out, source = drawn(rng, n_source, classes=classes)
+        found = expect(P, (source, left_out), P, shift=NONE, explanations={"none": P})
+        truth = np.mean(P.argmax(1) == codes)
+        held.append(found.interval[0] <= truth <= found.interval[1])
+        widths.append(np.ptp(found.interval))
+        off.append(found.accuracy - truth)
+        assert found.can_tell
+    assert np.mean(held) >= 0.88
+    assert max(widths) < 0.25
+    assert abs(np.mean(off)) < 0.01
+
+
+def test_a_story_judges_the_final_classes_by_its_own_probabilities(known):
+    P = sure(100, 0.9)
+    told = sure(100, 0.3)  # the story thinks little of them
+    found = expect(P, known, P, shift=NONE, explanations={"none": told})
+    assert found.accuracy == pytest.approx(0.3)
+    assert found.parts == {"none": pytest.approx(0.3)}
+    assert found.interval[0] < 0.3 < found.interval[1] < 0.5
+
+
+def test_several_stories_are_all_in_the_interval(known):
+    P = sure(400, 0.9)
+    several = shift_of("several", tale("class shares", weight=3), tale("moved columns", weight=1))
+    told = {"class shares": sure(400, 0.96), "moved columns": sure(400, 0.4)}
+    found = expect(P, known, P, shift=several, explanations=told)
+    assert found.accuracy == pytest.approx(0.75 * 0.96 + 0.25 * 0.4)
+    assert found.interval[0] < 0.4
+    assert found.interval[1] > 0.96
+    assert not found.can_tell
+    assert "class shares and moved columns may each be what differs" in found.reason
+    assert found.sentence().startswith("Cannot tell without labels; accuracy is between 3")
+
+
+def test_a_story_that_was_rejected_by_little_still_widens(known):
+    P = sure(400, 0.95)
+    told = {"class shares": P, "moved columns": sure(400, 0.5)}
+    widths = []
+    for z in (RIVAL_Z - 0.1, RIVAL_Z + 0.1):
+        shift = shift_of("class shares", tale("class shares"), tale("moved columns", z=z))
+        found = expect(P, known, P, shift=shift, explanations=told)
+        assert found.accuracy == pytest.approx(0.95)  # it lost: only the interval remembers it
+        widths.append(np.ptp(found.interval))
+    assert stories_to_judge(shift) == ("class shares",)
+    assert widths[0] > 0.45
+    assert widths[1] < 0.15
+
+
+def test_a_flexible_story_is_no_rival_and_gets_a_wider_interval(known):
+    P = sure(900, 0.8)
+    shift = shift_of("none", tale("none"), tale("linear map"), stories=("none",))
+    assert stories_to_judge(shift) == ("none",)
+    one = expect(P, known, P, shift=NONE, explanations={"none": P})
+    mapped = shift_of("linear map", tale("linear map"))
+    other = expect(P, known, P, shift=mapped, explanations={"linear map": P})
+    assert np.ptp(other.interval) > 2 * BASE > 2 * np.ptp(one.interval) / 2
+
+
+def test_uncertain_shares_widen(known):
+    P, widths = sure(500, 0.7), []
+    for error in (0.01, 0.2):
+        prior = ClassPrior(
+            np.full(2, 0.5), np.array([0.4, 0.6]), np.full(2, error), np.array([0.4, 0.6]), True
+        )
+        shift = shift_of("class shares", tale("class shares"), prior=prior)
+        found = expect(P, known, P, shift=shift, explanations={"class shares": P})
+        widths.append(np.ptp(found.interval))
+    assert widths[1] > 1.5 * widths[0]
+
+
+def test_fewer_rows_widen(known):
+    widths = [
+        np.ptp(expect(sure(n, 0.8), known, sure(n, 0.8), shift=NONE,
+                      explanations={"none": sure(n, 0.8)}).interval)
+        for n in (1000, 100, 25)
+    ]  # fmt: skip
+    assert widths[0] < widths[1] < widths[2]
+
+
+def test_the_reason_names_too_few_rows(known):
+    P = sure(4, 0.6)
+    for found in (expect(P, known, P, shift=NONE, explanations={"none": P}), expect(P, known, P)):
+        assert not found.can_tell
+        assert found.reason.endswith("there are too few rows to say more")
+
+
+# No story fits ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["features", "unexplained"])
+def test_the_median_of_confidence_source_only_and_agreement(known, kind):
+    P, source_only = sure(400, 0.9), sure(400, 0.7)
+    found = expect(P, known, source_only, shift=shift_of(kind), agreement=0.8, outside=0.05)
+    assert found.accuracy == pytest.approx(0.8)
+    parts = {
+        "confidence": 0.9,
+        "source-only": 0.7,
+        "agreement": 0.8,
+        "voices": 0.7,
+        "outside": 0.05,
+    }
+    assert found.parts == pytest.approx(parts)
+    assert found.can_tell
+    # Without a shift nothing is known to fit; without agreement two are left.
+    found = expect(P, known, source_only)
+    assert found.accuracy == pytest.approx(0.8)
+    assert "agreement" not in found.parts
+
+
+def test_disagreement_and_lost_support_widen(known):
+    P = sure(400, 0.7)
+    width = {}
+    for agreement, voice, outside in ((0.7, 0.7, 0.05), (0.7, 0.2, 0.05), (0.7, 0.7, 0.8)):
+        voices = [sure(400, voice)] * 2
+        found = expect(
+            P, known, P, shift=shift_of("features"), voices=voices, agreement=agreement,
+            outside=outside,
+        )  # fmt: skip
+        width[voice, outside] = np.ptp(found.interval)
+        assert found.accuracy == pytest.approx(0.7)
+    assert width[0.2, 0.05] > width[0.7, 0.05] + 0.05
+    assert width[0.7, 0.8] > TELLING > width[0.7, 0.05]
+    assert not found.can_tell
+    assert "80 % of the target rows lie where no source row does" in found.reason
+
+
+def test_nothing_explains_and_support_is_lost(known):
+    P = sure(400, 0.97)
+    rows = np.arange(400) < 400 * (LOST + 0.1)
+    found = expect(P, known, P, shift=shift_of("unexplained"), agreement=0.97, outside=rows)
+    assert not found.can_tell
+    assert found.interval == (0.0, 1.0)
+    assert found.accuracy == 0.5
+    assert "nothing explains why" in found.reason
+    within = expect(P, known, P, shift=shift_of("unexplained"), agreement=0.97, outside=0.1)
+    assert within.can_tell
+    assert within.interval[0] > 0.8
+
+
+def test_too_few_rows_lean_on_the_source(known):
+    codes, left_out = known
+    here = np.mean(left_out.argmax(1) == codes)
+    for n in (1, 5):
+        found = expect(sure(n, 0.5001), known, sure(n, 0.5001), shift=shift_of("too few rows"))
+        assert 0.5 < found.accuracy < here
+        assert abs(found.accuracy - here) < abs(found.accuracy - 0.5)
+        assert not found.can_tell
+        assert np.ptp(found.interval) > 0.3
+
+
+def test_all_rows_of_the_source_right(known):
+    P = sure(50, 1.0)
+    perfect = np.eye(2)[np.arange(40) % 2]
+    found = expect(P, (np.arange(40) % 2, perfect), P, shift=NONE, explanations={"none": P})
+    assert found.accuracy == 1.0
+    assert 0.9 < found.interval[0] < 0.97
+    assert found.interval[1] == 1.0
+
+
+# Refusals -----------------------------------------------------------------------------------------
+
+
+def test_refusals(known):
+    P = sure(10, 0.8)
+    with pytest.raises(ValueError, match=r"lacks 'none'.*each of \['none'\]"):
+        expect(P, known, P, shift=NONE)
+    with pytest.raises(
+        ValueError, match=r"source_only must have the shape .*\(10, 2\), got \(9, 2"
+    ):
+        expect(P, known, P[:9])
+    with pytest.raises(ValueError, match=r"voices\[1\] must have the shape"):
+        expect(P, known, P, voices=[P, P[:3]])
+    with pytest.raises(ValueError, match=r"explanations\['none'\] must have the shape"):
+        expect(P, known, P, shift=NONE, explanations={"none": P[:3]})
+    with pytest.raises(ValueError, match=r"left_out must be classes of shape \(n,\)"):
+        expect(P, (known[0][:3], known[1]), P)
+    with pytest.raises(ValueError, match="codes 0 … 1, got 1 … 2"):
+        expect(P, (known[0] + 2 * (known[0] == 0), known[1]), P)
+    with pytest.raises(ValueError, match="pass predict_proba"):
+        expect(P * 2, known, P)
+
+
+def test_the_sentence():
+    found = Expectation(0.9, (0.84, 0.95), True, {}, "only class shares seem to differ")
+    assert found.sentence() == (
+        "Expected accuracy 90 %, between 84 and 95 % (90 % interval): only class shares seem to "
+        "differ."
+    )
+
+
+# With an account of the shift ---------------------------------------------------------------------
+
+
+def judged(Xs, ys, Xt, yt):
+    """A logistic model under the account of the shift, its expectation and its accuracy."""
+    scale = Xs.std(0)
+    model = LogisticRegression(C=0.1)
+    left_out = cross_val_predict(model, Xs / scale, ys, method="predict_proba", cv=5)
+    calibration = calibrate(left_out, ys)
+    model.fit(Xs / scale, ys)
+    shift = explain_shift(Xs, ys, Xt, n_draws=39)
+    own = np.bincount(ys) / len(ys)
+
+    def told(name, X):
+        story = shift.tale(name)
+        P = calibration(model.predict_proba(story.undo(X) / scale))
+        return P if story.shares is None else adjust_probabilities(P, own, story.shares)
+
+    explanations = {name: told(name, Xt) for name in stories_to_judge(shift)}
+    source_only = calibration(model.predict_proba(Xt / scale))
+    weighted = list(zip(shift.weights, shift.stories, strict=True))
+    P = sum(w * told(name, Xt) for w, name in weighted) if weighted else source_only
+    found = expect(
+        P, (ys, calibration(left_out)), source_only, shift=shift, explanations=explanations,
+        outside=outside_support(Xs, Xt),
+    )  # fmt: skip
+    return shift, found, float(np.mean(P.argmax(1) == yt))
+
+
+@pytest.mark.parametrize("case", ["same d=10", "shares .5>.1", "moved"])
+def test_generated_shifts_with_a_known_answer(case):
+    data = make_case(case, seed=2)
+    Xs, ys = data["source"].part()
+    Xt, yt = data["target"].part("train")
+    shift, found, truth = judged(Xs, ys, Xt, yt)
+    assert shift.stories
+    assert found.interval[0] <= truth <= found.interval[1]
+    assert abs(found.accuracy - truth) < 0.08
+
+
+@pytest.mark.data
+def test_subspace_cannot_be_told():
+    """Models agree and are sure there, and nearly all are wrong."""
+    task = named_task("skada-bench", "subspace 0")
+    _, found, truth = judged(task.X_source, task.y_source, task.X_test, task.y_test)
+    assert truth < 0.3
+    assert not found.can_tell
+    assert found.interval[0] <= truth <= found.interval[1]
+    assert found.parts["confidence"] > 0.8
+
+
+# Support ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [3, 80, 300])
+def test_one_row_in_twenty_is_outside_without_a_shift(d):
+    rng = np.random.default_rng(0)
+    Xs, Xt = rng.standard_normal((500, d)), rng.standard_normal((2000, d))
+    assert 0.02 < outside_support(Xs, Xt).mean() < 0.09
+    assert outside_support(Xs, Xt + 10).all()
+
+
+def test_support_depends_on_no_unit_order_or_format():
+    rng = np.random.default_rng(1)
+    Xs, Xt = rng.standard_normal((200, 4)), 1.5 * rng.standard_normal((100, 4))
+    found = outside_support(Xs, Xt)
+    assert 0.1 < found.mean() < 0.9
+    unit = np.array([1e-3, 1, 10, 1e4])
+    np.testing.assert_array_equal(outside_support(Xs * unit, Xt * unit), found)
+    order = rng.permutation(200)
+    np.testing.assert_array_equal(outside_support(Xs[order], Xt), found)
+    dense, other = (np.where(np.abs(X) > 1, X, 0) for X in (Xs, Xt))
+    np.testing.assert_array_equal(
+        outside_support(sp.csr_array(dense), sp.csr_array(other)), outside_support(dense, other)
+    )
+
+
+def test_support_of_rows_that_repeat():
+    Xs = np.repeat(np.eye(3), 20, axis=0)
+    assert not outside_support(Xs, np.eye(3)).any()
+    assert outside_support(Xs, 1 - np.eye(3)).all()
+    with pytest.raises(ValueError, match="at least 3 rows to tell its support, got 2"):
+        outside_support(Xs[:2], Xs)
+
+
+# Rows to label ------------------------------------------------------------------------------------
+
+
+def test_rows_between_explanations_come_first():
+    n = 200
+    P = np.tile([0.6, 0.4], (n, 1))
+    one, other = P.copy(), P.copy()
+    torn = np.arange(50, 100)
+    one[torn], other[torn] = [0.95, 0.05], [0.05, 0.95]
+    chosen = rows_to_label(P, {"class shares": one, "moved columns": other}, n_rows=8)
+    assert len(set(chosen.tolist())) == 8
+    assert np.isin(chosen, torn).all()
+
+
+def test_uncertain_rows_where_explanations_agree():
+    P = sure(100, 0.99)
+    P[40:90] = [0.52, 0.48]
+    for explanations in ((), [P, P]):
+        assert np.isin(rows_to_label(P, explanations, n_rows=10), np.arange(40, 90)).all()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_to_label_are_spread_over_the_target(sparse):
+    rng = np.random.default_rng(0)
+    centres = 20 * np.eye(5)
+    cluster = np.arange(100) % 5
+    X = centres[cluster] + rng.standard_normal((100, 5))
+    chosen = rows_to_label(sure(100, 0.6), rows=sp.csr_array(X) if sparse else X, n_rows=5)
+    assert sorted(cluster[chosen]) == [0, 1, 2, 3, 4]
+
+
+def test_at_most_as_many_rows_as_there_are():
+    assert sorted(rows_to_label(sure(3, 0.6), n_rows=10)) == [0, 1, 2]
+    with pytest.raises(ValueError, match="n_rows must be at least 1, got 0"):
+        rows_to_label(sure(3, 0.6), n_rows=0)
+    with pytest.raises(ValueError, match="rows must hold 3 rows"):
+        rows_to_label(sure(3, 0.6), rows=np.zeros((4, 2)))
