@@ -463,9 +463,8 @@ def _leaf_numbers(graph: Graph, forest: Forest, X: str) -> str:
     """Numbers of the leaves, (n_rows, n_trees): all trees are walked down a level at a time."""
     types = graph.types
     bound = float(np.finfo(np.float32).max)
-    X = graph.add(
-        "Clip", graph.add("Sub", X, forest.middle[None]), np.array(-bound), np.array(bound)
-    )
+    X = graph.add("Div", graph.add("Sub", X, forest.middle[None]), forest.unit[None])
+    X = graph.add("Clip", X, np.array(-bound), np.array(bound))
     X = graph.add("Cast", graph.add("Cast", X, to=types.FLOAT), to=types.DOUBLE)
     leaf = forest.feature < 0
     # Here leaves lead to themselves, so that all walks are of the same length.
