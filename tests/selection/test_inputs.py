@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from marda._validation import UNLABELED, Labels
+from marda.selection.forest import fit_forest
 from marda.selection.inputs import (
     ROOTS,
     STANDARD,
@@ -14,8 +15,11 @@ from marda.selection.inputs import (
     alternative_inputs,
     choose_inputs,
     draw_rows,
+    leaf_inputs,
     make_inputs,
+    robust_inputs,
     sample,
+    telling_columns,
     usual_inputs,
 )
 
@@ -72,3 +76,72 @@ def test_all_rows_are_a_sample_without_a_copy():
     X, domain = np.arange(8.0).reshape(4, 2), np.array([1, 1, -2, -2])
     labels = Labels(np.array([0, 1]), np.array([0, 1, UNLABELED, UNLABELED]))
     assert sample(X, labels, domain, 2, seed=0)[0] is X
+
+
+# Inputs that rules alone make ---------------------------------------------------------------------
+
+
+def test_robust_columns_keep_their_body_and_end_their_tails():
+    rng = np.random.default_rng(0)
+    X = rng.normal([5, -3, 0], [1, 100, 1e-6], (500, 3))
+    inputs = robust_inputs(X, 5.0)
+    Z = inputs.apply(X)
+    body = np.abs(Z) < 5
+    np.testing.assert_allclose(Z[body], ((X - inputs.middle) / inputs.spread)[body])
+    np.testing.assert_allclose(Z.std(0), 1, atol=0.01)
+    far = inputs.middle + inputs.spread * np.array([[5], [5.01], [50], [1e100], [-1e300]])
+    found = inputs.apply(far)
+    np.testing.assert_allclose(found[:2], [[5] * 3, [5.01] * 3], rtol=1e-5)
+    assert (np.diff(found[:4], axis=0) >= 0).all()
+    np.testing.assert_allclose(found[3:], [[8] * 3, [-8] * 3], rtol=1e-9)
+    assert inputs.width(3) == 3
+
+
+def test_a_few_wild_rows_do_not_make_the_spread():
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    wild = X.copy()
+    wild[::50] *= 1e6
+    clean, found = robust_inputs(X, 5.0), robust_inputs(wild, 5.0)
+    np.testing.assert_allclose(found.spread, clean.spread, rtol=0.2)
+    # A rare event has no other spread than its own.
+    rare = (np.arange(400) % 50 == 0).astype(float)[:, None]
+    np.testing.assert_allclose(robust_inputs(rare, 5.0).spread, np.sqrt(1 / 50))
+    constant = robust_inputs(np.full((5, 1), 3.0), 5.0)
+    np.testing.assert_array_equal(constant.apply(np.full((2, 1), 3.0)), 0)
+
+
+def test_columns_that_number_the_rows_tell_nothing():
+    rng = np.random.default_rng(0)
+    n = 200
+    columns = {
+        "number": rng.permutation(n) + 17.0,
+        "number of more rows": np.sort(rng.choice(1000, n, replace=False)).astype(float),
+        "constant": np.full(n, 2.0),
+        "measured": rng.normal(size=n),
+        "income": rng.integers(10_000, 90_000, n).astype(float),
+        "age": rng.integers(18, 90, n).astype(float),
+        "yes or no": rng.integers(2, size=n).astype(float),
+    }
+    X = np.column_stack(list(columns.values()))
+    np.testing.assert_array_equal(telling_columns(X), [3, 4, 5, 6])
+    np.testing.assert_array_equal(telling_columns(sp.csr_array(X)), [3, 4, 5, 6])
+    assert telling_columns(X[:, 3:]) is None
+    assert telling_columns(X[:, :3]) is None  # nothing else is there
+    assert telling_columns(X[:4, [0, 3]]) is None  # four numbers may differ by chance
+
+
+def test_whole_numbers_are_hardly_ever_taken_for_numbers_of_rows():
+    """At the bound, ten equal pairs are expected, and none is there with a chance of e⁻¹⁰."""
+    rng = np.random.default_rng(1)
+    n = 60
+    X = rng.integers(0, n * (n - 1) // 20, (n, 2000)).astype(float)
+    assert telling_columns(X) is None
+
+
+def test_leaves_have_unit_length():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3))
+    inputs = leaf_inputs(fit_forest(X, (X[:, 0] > 0).astype(int), 2, seed=0, n_trees=7).forest)
+    L = inputs.apply(X)
+    assert L.shape == (100, inputs.width(3))
+    np.testing.assert_allclose(L.multiply(L).sum(1), 1)

@@ -27,7 +27,7 @@ from marda.selection import MDAClassifierCV
 from marda.selection.ensemble import Ensemble, Member
 from marda.selection.forest import Forest
 from marda.selection.inputs import ALL_KINDS, Inputs
-from marda.selection.source_only import VOICES, Linear, SourceOnly
+from marda.selection.source_only import VOICES, Linear, Pool, SourceOnly
 
 __all__ = ["decode_search", "encode_search"]
 
@@ -179,6 +179,11 @@ def _encode_source_only(found: SourceOnly, out: Writer) -> dict[str, Any]:
         return {**state, "forest": _encode_forest(model, out)}
     if isinstance(model, GaussianRidge):
         return {**state, "kernel": encode_kernel(model, out)}
+    if isinstance(model, Pool):
+        parts = [
+            _encode_source_only(part, out.within(f"part{k}")) for k, part in enumerate(model.parts)
+        ]
+        return {**state, "parts": parts, "weights": out.put("weights", model.weights)}
     return {
         **state,
         "coef": out.put("coef", model.coef),
@@ -192,8 +197,13 @@ def _decode_source_only(
     voice, n = one_of(state["voice"], VOICES), len(classes)
     inputs = _decode_inputs(state["inputs"], reader, d)
     width = inputs.width(d)
-    model: Linear | GaussianRidge | Forest
-    if voice == "forest":
+    model: Linear | GaussianRidge | Forest | Pool
+    if voice == "pool":
+        parts = tuple(_decode_source_only(part, reader, classes, width) for part in state["parts"])
+        if not parts:
+            raise ValueError("a pool has no models")
+        model = Pool(parts, reader.get(state["weights"], len(parts)))
+    elif voice == "forest":
         model = _decode_forest(state["forest"], reader, width)
         if model.values.shape[1] != n:
             raise ValueError("a forest does not fit the classes")

@@ -26,8 +26,8 @@ from marda.operators.maps import DenoisingMap, IdentityMap, RowMap
 from marda.selection import MDAClassifierCV
 from marda.selection.ensemble import Ensemble, Member
 from marda.selection.forest import Forest
-from marda.selection.inputs import Inputs
-from marda.selection.source_only import LEAST, SourceOnly
+from marda.selection.inputs import TAIL, Inputs
+from marda.selection.source_only import LEAST, Pool, SourceOnly
 
 __all__ = ["Graph", "OnnxError", "export"]
 
@@ -413,7 +413,9 @@ def _standardised(graph: Graph, inputs: Inputs, X: str) -> str:
     assert inputs.knee is not None
     body = graph.add("Clip", Z, np.array(-inputs.knee), np.array(inputs.knee))
     tail = graph.add("Sub", Z, body)
-    size = graph.add("Log", graph.add("Add", graph.add("Abs", tail), np.ones((1, 1))))
+    one, end = np.ones((1, 1)), np.array([[TAIL]])
+    size = graph.add("Add", graph.add("Div", graph.add("Abs", tail), end), one)
+    size = graph.add("Sub", end, graph.add("Div", end, size))
     return graph.add("Add", body, graph.add("Mul", graph.add("Sign", tail), size))
 
 
@@ -430,6 +432,10 @@ def _source_only(graph: Graph, found: SourceOnly, X: str) -> str:
         S = graph.add("Log", graph.add("Add", mixed, least))
     elif isinstance(model, GaussianRidge):
         S = _kernel(graph, model, rows)
+    elif isinstance(model, Pool):
+        pairs = zip(model.weights, model.parts, strict=True)
+        parts = [graph.add("Mul", _source_only(graph, p, rows), np.array([[w]])) for w, p in pairs]
+        S = graph.add("Sum", *parts)
     else:
         S = graph.add("Add", graph.add("MatMul", rows, model.coef), model.intercept[None])
     sharp = graph.add("Mul", S, np.array([[found.sharpness]]))
@@ -457,9 +463,8 @@ def _leaf_numbers(graph: Graph, forest: Forest, X: str) -> str:
     """Numbers of the leaves, (n_rows, n_trees): all trees are walked down a level at a time."""
     types = graph.types
     bound = float(np.finfo(np.float32).max)
-    X = graph.add(
-        "Clip", graph.add("Sub", X, forest.middle[None]), np.array(-bound), np.array(bound)
-    )
+    X = graph.add("Div", graph.add("Sub", X, forest.middle[None]), forest.unit[None])
+    X = graph.add("Clip", X, np.array(-bound), np.array(bound))
     X = graph.add("Cast", graph.add("Cast", X, to=types.FLOAT), to=types.DOUBLE)
     leaf = forest.feature < 0
     # Here leaves lead to themselves, so that all walks are of the same length.

@@ -8,8 +8,9 @@ Trees compare in float32, and scikit-learn takes values closer than 1e-7 for the
 are divided by a power of two of the size of their values, and those that lie far from zero for
 their spread (seconds since 1970) are centred: units make no difference then.
 
-Every tree learns from rows that are drawn with replacement, all with the same chance; weights count
-inside the trees. (Rows drawn by their weight would leave rare classes without left-out rows.)
+Every tree leaves some rows out, and draws from all others with replacement, by their weight: trees
+that draw rare classes as often as others tell them better than trees that give their rows more
+weight. What is left out does not depend on weights, so that every row has trees that judge it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ Index = NDArray[np.int64]
 FAR = 1000.0
 #: Values have about this size: a power of two, so that their digits stay.
 SIZE = 64.0
+#: Share of rows that a tree leaves out, and draws of a tree at most.
+LEFT_OUT, MAX_DRAWN = 0.25, 4000
 #: Pairs of a row and a tree that walk down together: their arrays stay in the cache.
 PAIRS = 2**16
 #: Rows that are made dense at once.
@@ -197,7 +200,7 @@ def fit_forest(
     min_leaf: int = 5,
     max_leaves: int | None = None,
 ) -> GrownForest:
-    """Grow a forest on rows that are drawn with replacement.
+    """Grow a forest, each tree on rows of its own.
 
     Parameters
     ----------
@@ -208,7 +211,7 @@ def fit_forest(
     n_classes : int
         Columns of the probabilities; classes without a row have none.
     weights : array of shape (n_rows,), default=None
-        Of rows, in the class shares of leaves and in the choice of splits.
+        Of rows: how often they are drawn.
     seed : int
         Draws rows and columns.
     n_trees, min_leaf : int
@@ -232,9 +235,11 @@ def fit_forest(
     n, weights = len(codes), np.ones(len(codes)) if weights is None else weights
     trees, unseen = [], np.empty((n, n_trees), dtype=bool)
     for k in range(n_trees):
-        drawn = np.bincount(rng.integers(n, size=n), minlength=n)
-        if not (drawn * weights).any():
-            drawn = np.ones(n, dtype=np.int64)
+        chance = np.where(rng.random(n) < LEFT_OUT, 0.0, weights)
+        chance = chance if chance.any() else weights
+        levels = rng.random(min(n, MAX_DRAWN)) * chance.sum()
+        places = np.searchsorted(np.cumsum(chance), levels, side="right")
+        drawn = np.bincount(np.minimum(places, np.flatnonzero(chance)[-1]), minlength=n)
         unseen[:, k] = drawn == 0
         tree = DecisionTreeClassifier(
             max_features="sqrt",
@@ -242,7 +247,7 @@ def fit_forest(
             max_leaf_nodes=None if max_leaves is None else max(2, max_leaves // n_trees),
             random_state=int(rng.integers(2**31)),
         )
-        trees.append(tree.fit(rows, known, sample_weight=drawn * weights))
+        trees.append(tree.fit(rows, known, sample_weight=drawn.astype(np.float64)))
     forest = from_trees(trees, seen, n_classes, middle, unit)
     leaves = forest.leaves(X).indices.reshape(n, n_trees)
     out_of_bag = np.zeros((n, n_classes))

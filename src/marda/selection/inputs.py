@@ -25,6 +25,7 @@ __all__ = [
     "KINDS",
     "ROOTS",
     "STANDARD",
+    "TAIL",
     "UNIT",
     "InputOption",
     "Inputs",
@@ -63,6 +64,8 @@ MARGIN = 0.02
 #: of the others.
 TRIMMED, HEAVY = 0.05, 4.0
 
+#: How far tails reach beyond the knee: the slope is 1 there, and falls to 0.
+TAIL = 3.0
 #: Equal pairs that whole numbers would have by chance, where a column without any numbers the rows.
 EQUAL_PAIRS = 10.0
 
@@ -82,7 +85,7 @@ class Inputs:
     kind : {"raw", "unit", "sqrt", "standard", "robust", "leaves", "aligned"}
         As they are; of unit length; signed square roots of unit length (for counts, whose spread
         grows with their size); columns about their mean, in units of their spread; the same about
-        their median, with tails that grow like a logarithm; leaves of a forest, of unit length; or
+        their median, with tails that end; leaves of a forest, of unit length; or
         X·factor + offset.
     columns : array of int, default=None
         Columns that are used; None: all.
@@ -131,10 +134,11 @@ class Inputs:
         if self.kind == "standard":
             return (dense - self.middle.astype(X.dtype)) / self.spread.astype(X.dtype)
         assert self.knee is not None
-        Z = (dense - self.middle) / self.spread
-        body = np.clip(Z, -self.knee, self.knee)
-        tail = Z - body
-        return body + np.sign(tail) * np.log1p(np.abs(tail))
+        with np.errstate(over="ignore"):
+            Z = (dense - self.middle) / self.spread
+            body = np.clip(Z, -self.knee, self.knee)
+            tail = Z - body
+            return body + np.sign(tail) * (TAIL - TAIL / (1 + np.abs(tail) / TAIL))
 
     def _aligned(self, X: Any) -> Any:
         assert self.factor is not None

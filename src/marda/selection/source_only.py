@@ -1,4 +1,4 @@
-"""Source-only models: linear, Gaussian-kernel and forest, chosen by left-out source rows.
+"""Source-only models: linear, kernel, forest or a pool of them, chosen by left-out source rows.
 
 All of them give log-probabilities log P(c | x) = log_softmax(τ S(x) + b), with the scores S of a
 regression or the log class shares of a forest (forest.py), the sharpness τ that gives left-out
@@ -6,10 +6,12 @@ source rows the least log-loss (math.md §14), and b = 0 until other class share
 b_c = log(target share of c / source share of c).
 
 - The linear model is a logistic regression on columns in units of their spread, with tails that
-  grow like a logarithm (inputs.py), or on the principal directions of these in units of theirs,
+  end (inputs.py), or on the principal directions of these in units of theirs,
   which no rotation of the columns changes; whichever predicts left-out folds better.
 - The kernel model is a ridge on similarities to some rows, which knows its leave-one-out scores.
 - The forest leaves rows out of the trees that have not drawn them.
+- The pool adds the log-probabilities of these three with the weights, at least 0, that give
+  left-out rows the least log-loss.
 
 Columns that number the rows are left out. Wide rows, of images and words, are given unit length,
 and the linear model alone. The simplest model is chosen unless another has a lower log-loss on
@@ -20,7 +22,7 @@ accuracy does, and what is sure and wrong on the source is worse on the target.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +31,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, eigh, svd
 from scipy.linalg.lapack import dpotri
+from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -40,14 +43,14 @@ from marda.selection.ensemble import spread_of
 from marda.selection.forest import Forest, fit_forest
 from marda.selection.inputs import Inputs, robust_inputs, telling_columns
 
-__all__ = ["LEAST", "VOICES", "Linear", "SourceOnly", "Voice", "Voices", "fit_source_only"]
+__all__ = ["LEAST", "VOICES", "Linear", "Pool", "SourceOnly", "Voice", "Voices", "fit_source_only"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 #: The kinds of source-only models, the simplest first.
-VOICES = ("linear", "kernel", "forest")
+VOICES = ("linear", "kernel", "forest", "pool")
 #: Rows of more columns have unit length, and a linear model only.
 WIDE = 500
 #: Penalties of kernel ridges, in units of the mean squared feature times the number of rows.
@@ -76,6 +79,8 @@ EIGENVALUE_FLOOR = 1e-8
 LEAST_LEFT = 1e-9
 #: Fewer rows than this per principal direction do not tell its spread.
 ROWS_PER_DIRECTION = 3
+#: Of a model in a pool.
+MAX_WEIGHT = 10.0
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,19 @@ class Linear:
 
 
 @dataclass(frozen=True)
+class Pool:
+    """A weighted sum of the log-probabilities of several models."""
+
+    parts: tuple[SourceOnly, ...]
+    weights: Vector
+
+    def scores(self, X: Any) -> Matrix:
+        """Of rows, one column per class."""
+        parts = (w * part.scores(X) for w, part in zip(self.weights, self.parts, strict=True))
+        return np.asarray(sum(parts, start=np.zeros(())))
+
+
+@dataclass(frozen=True)
 class SourceOnly:
     """A calibrated model of the source.
 
@@ -98,7 +116,7 @@ class SourceOnly:
     ----------
     inputs : Inputs
         Applied to rows first.
-    model : Linear, GaussianRidge or Forest
+    model : Linear, GaussianRidge, Forest or Pool
         Its scores; of a forest, the logarithm of its probabilities.
     sharpness : float
         τ.
@@ -110,7 +128,7 @@ class SourceOnly:
     """
 
     inputs: Inputs
-    model: Linear | GaussianRidge | Forest
+    model: Linear | GaussianRidge | Forest | Pool
     sharpness: float
     shares: Vector
     bias: Vector
@@ -118,8 +136,8 @@ class SourceOnly:
     @property
     def kind(self) -> str:
         """One of `VOICES`."""
-        kinds = {Linear: "linear", GaussianRidge: "kernel", Forest: "forest"}
-        return kinds[type(self.model)]
+        kinds = (Linear, GaussianRidge, Forest, Pool)
+        return VOICES[kinds.index(type(self.model))]
 
     def scores(self, X: Any) -> Matrix:
         """Log-probabilities of rows, one column per class."""
@@ -226,6 +244,16 @@ class _Rows:
         """Mean log-loss of left-out rows."""
         return float(np.average(voice.losses, weights=self.weights))
 
+    def simplest(self, voices: Sequence[Voice]) -> Voice:
+        """The first, until another predicts left-out rows better by a standard error."""
+        chosen, w = voices[0], self.weights / self.weights.sum()
+        for voice in voices[1:]:
+            gain = chosen.losses - voice.losses
+            mean = float(w @ gain)
+            if mean > float(np.sqrt(w**2 @ (gain - mean) ** 2)):
+                chosen = voice
+        return chosen
+
 
 def fit_source_only(
     X: Any,
@@ -274,20 +302,11 @@ def fit_source_only(
     if wide:
         fits = {"linear": _fit_wide}
     voices = [fits[kind](rows) for kind in VOICES if kind in kinds and kind in fits]
-    chosen = 0
-    for k, voice in enumerate(voices):
-        if _is_better(voice, voices[chosen], rows.weights):
-            chosen = k
-    others = tuple(voice for k, voice in enumerate(voices) if k != chosen)
-    return Voices(voices[chosen], others, codes, rows.weights)
-
-
-def _is_better(new: Voice, old: Voice, weights: Vector) -> bool:
-    """Whether left-out rows are predicted better by more than a standard error."""
-    w = weights / weights.sum()
-    gain = old.losses - new.losses
-    mean = float(w @ gain)
-    return mean > float(np.sqrt(w**2 @ (gain - mean) ** 2))
+    if "pool" in kinds and len(voices) > 1:
+        voices.append(_fit_pool(rows, voices))
+    chosen = rows.simplest(voices)
+    others = tuple(voice for voice in voices if voice is not chosen)
+    return Voices(chosen, others, codes, rows.weights)
 
 
 def _class_weights(weight: Any, codes: Index, n_classes: int, classes: Any) -> Vector:
@@ -380,6 +399,29 @@ def _fit_forest(rows: _Rows) -> Voice:
     return rows.voice(inputs, grown.forest, log_shares(grown.out_of_bag))
 
 
+def _fit_pool(rows: _Rows, voices: Sequence[Voice]) -> Voice:
+    """The sum of log-probabilities with the least log-loss, which is convex in the weights."""
+    S = np.stack([voice.left_out for voice in voices])
+    own = S[:, np.arange(len(rows.codes)), rows.codes]
+    w = rows.weights / rows.weights.sum()
+
+    def loss(a: Vector) -> tuple[float, Vector]:
+        log_p = log_softmax(np.tensordot(a, S, 1), axis=1)
+        expected = np.einsum("nc,knc->kn", np.exp(log_p), S)
+        mine = log_p[np.arange(len(rows.codes)), rows.codes]
+        return float(-(w @ mine)), np.asarray((expected - own) @ w)
+
+    start = np.full(len(voices), 1 / len(voices))
+    found = minimize(loss, start, jac=True, bounds=[(0, MAX_WEIGHT)] * len(voices))
+    used = np.flatnonzero(found.x > 0)
+    if not len(used):
+        used, weights = np.arange(len(voices)), start
+    else:
+        weights = found.x[used]
+    parts = tuple(voices[int(k)].model for k in used)
+    return rows.voice(Inputs("raw"), Pool(parts, weights), np.tensordot(weights, S[used], 1))
+
+
 # Wide rows ----------------------------------------------------------------------------------------
 
 
@@ -470,27 +512,29 @@ def _fit_linear(rows: _Rows) -> Voice:
 
 
 def _fit_logistic(rows: _Rows, views: list[_View], penalties: tuple[float, ...]) -> Voice:
-    """The best of views and penalties on left-out folds."""
+    """The simplest view of those that are about as good as the best on left-out folds.
+
+    Each has its best penalty.
+    """
     n = len(rows.codes)
     some = np.arange(n)
     if n > COMPARED_ROWS:
         drawn = np.random.default_rng(rows.seed).choice(n, COMPARED_ROWS, replace=False)
         some = np.sort(drawn)
-    best: tuple[float, _View, float, Matrix] | None = None
     few = replace(rows, X=None, codes=rows.codes[some], weights=rows.weights[some])
+    tried: list[tuple[Voice, _View, float]] = []
     for view in views:
         F = view.F if len(some) == n else view.F[some]
+        found = []
         for penalty in penalties:
             left_out = _left_out(few, F, penalty)
-            loss = few.loss(few.voice(view.inputs, Linear(left_out, left_out), left_out))
-            if best is None or loss < best[0]:
-                best = loss, view, penalty, left_out
-    assert best is not None
-    _, view, penalty, left_out = best
-    if len(some) < n:
-        left_out = _left_out(rows, view.F, penalty)
+            no_model = Linear(left_out[:0], left_out[0])
+            found.append((few.voice(view.inputs, no_model, left_out), view, penalty))
+        tried.append(min(found, key=lambda one: few.loss(one[0])))
+    chosen = few.simplest([one[0] for one in tried])
+    _, view, penalty = next(one for one in tried if one[0] is chosen)
     model = _logistic(rows, view.F, np.ones(n, dtype=bool), penalty)
-    return rows.voice(view.inputs, view.linear(model), left_out)
+    return rows.voice(view.inputs, view.linear(model), _left_out(rows, view.F, penalty))
 
 
 def _left_out(rows: _Rows, F: Any, penalty: float) -> Matrix:

@@ -1,0 +1,350 @@
+"""Source-only models: what left-out rows choose, probabilities, other class shares, odd rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import log_softmax, softmax
+
+from marda.datasets import named_task
+from marda.selection import source_only
+from marda.selection.forest import Forest
+from marda.selection.source_only import VOICES, fit_source_only
+
+
+def gaussians(n, seed, d=6, share=0.5, separation=2.5):
+    """Two classes, of which the second has this share."""
+    rng = np.random.default_rng(seed)
+    codes = (rng.random(n) < share).astype(np.int64)
+    X = rng.normal(size=(n, d))
+    X[:, 0] += separation * codes
+    return X, codes
+
+
+def checkers(n, seed, noise=3):
+    """Classes by the product of signs of two columns, among others: trees know, lines do not."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2 + noise))
+    return X, (X[:, 0] * X[:, 1] > 0).astype(np.int64)
+
+
+def fit(X, codes, n_classes=2, **options):
+    return fit_source_only(X, codes, n_classes, **{"seed": 0, **options})
+
+
+def by_kind(voices):
+    return {voice.model.kind: voice for voice in (voices.chosen, *voices.others)}
+
+
+def right(model, X, codes):
+    return float((model.scores(X).argmax(1) == codes).mean())
+
+
+# What is chosen -----------------------------------------------------------------------------------
+
+
+def test_lines_where_lines_are_right():
+    voices = fit(*gaussians(300, 0))
+    assert voices.chosen.model.kind == "linear"
+    assert sorted(by_kind(voices)) == sorted(VOICES)
+    new = gaussians(4000, 1)
+    assert right(voices.chosen.model, *new) > 0.885  # 0.894 is the best there is
+
+
+def test_trees_where_they_are_right():
+    voices = fit(*checkers(600, 0, noise=10))
+    assert voices.chosen.model.kind in ("forest", "pool")
+    new = checkers(4000, 1, noise=10)
+    assert right(voices.chosen.model, *new) > right(by_kind(voices)["linear"].model, *new) + 0.25
+
+
+def test_the_kernel_where_classes_are_curved():
+    task = named_task("generated", "same moons", 0)
+    voices = fit(task.X_source, task.y_source)
+    assert voices.chosen.model.kind in ("kernel", "pool")
+    kinds = by_kind(voices)
+    best = right(kinds["kernel"].model, task.X_test, task.y_test)
+    assert best > right(kinds["linear"].model, task.X_test, task.y_test) + 0.05
+
+
+def test_the_chosen_one_is_about_the_best_on_new_rows():
+    for make in (gaussians, checkers):
+        voices = fit(*make(300, 2))
+        new = make(3000, 3)
+        best = max(right(voice.model, *new) for voice in by_kind(voices).values())
+        assert right(voices.chosen.model, *new) > best - 0.02
+
+
+def test_the_simplest_stays_unless_another_is_better_by_a_standard_error():
+    X, codes = gaussians(200, 0)
+    voices = fit(X, codes)
+    kinds = by_kind(voices)
+    chosen = voices.chosen
+    for kind in VOICES[VOICES.index(chosen.model.kind) + 1 :]:
+        gain = chosen.losses - kinds[kind].losses
+        assert gain.mean() <= gain.std() / np.sqrt(len(gain)) + 1e-12
+
+
+def test_rotated_columns_of_very_different_spread_cost_nothing():
+    X, codes = gaussians(300, 0, d=8)
+    new, truth = gaussians(3000, 1, d=8)
+    rng = np.random.default_rng(0)
+    turn = np.linalg.qr(rng.normal(size=(8, 8)))[0]
+    mixed = np.geomspace(1e-3, 1e3, 8)[:, None] * turn
+    plain = right(fit(X, codes, kinds=("linear",)).chosen.model, new, truth)
+    turned = right(fit(X @ mixed, codes, kinds=("linear",)).chosen.model, new @ mixed, truth)
+    assert turned > plain - 0.01
+
+
+def test_units_make_no_difference():
+    X, codes = checkers(300, 0)
+    new, _ = checkers(500, 1)
+    units = 2.0 ** np.array([30, -30, 3, 0, 10])
+    voices, scaled = fit(X, codes), fit(X * units, codes)
+    assert voices.chosen.model.kind == scaled.chosen.model.kind
+    for kind, voice in by_kind(voices).items():
+        other = by_kind(scaled)[kind]
+        np.testing.assert_allclose(
+            other.model.scores(new * units), voice.model.scores(new), atol=1e-5
+        )
+
+
+# Probabilities ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", VOICES)
+def test_probabilities_are_calibrated_on_new_rows(kind):
+    rng = np.random.default_rng(5)
+    X, codes = gaussians(800, 5, separation=1.5)
+    codes = np.where(rng.random(800) < 0.1, 1 - codes, codes)
+    voice = by_kind(fit(X, codes))[kind]
+    new, truth = gaussians(4000, 6, separation=1.5)
+    truth = np.where(rng.random(4000) < 0.1, 1 - truth, truth)
+    log_p = voice.model.scores(new)
+    np.testing.assert_allclose(np.exp(log_p).sum(1), 1)
+    assert abs(np.exp(log_p.max(1)).mean() - right(voice.model, new, truth)) < 0.03
+    # Left-out rows tell what new rows will show.
+    assert abs(voice.losses.mean() + log_p[np.arange(4000), truth].mean()) < 0.04
+
+
+def test_left_out_rows_were_left_out():
+    """Labels that mean nothing are learnt by heart, and left-out rows show that."""
+    rng = np.random.default_rng(0)
+    X, codes = rng.normal(size=(200, 5)), rng.integers(2, size=200)
+    voices = fit(X, codes)
+    for voice in by_kind(voices).values():
+        assert 0.35 < (voice.left_out.argmax(1) == codes).mean() < 0.65
+        np.testing.assert_allclose(voice.losses, -voice.left_out[np.arange(200), codes])
+    np.testing.assert_array_equal(voices.codes, codes)
+
+
+def test_kernel_scores_leave_one_out(monkeypatch):
+    """The formula, against fits without each row."""
+    X, codes = gaussians(40, 0, d=3)
+    Y, w = source_only.signs(codes, 2), np.where(codes == 1, 2.0, 0.5)
+    ridge = source_only._Ridge(X, Y, w)
+    _, _, left_out = ridge.solve(0.1)
+    absolute = 0.1 * ridge.unit
+    for i in range(0, 40, 7):
+        kept = np.arange(40) != i
+        one = source_only._Ridge(X[kept], Y[kept], w[kept])
+        coef, intercept, _ = one.solve(absolute / one.unit)
+        np.testing.assert_allclose(left_out[i], X[i] @ coef + intercept, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", VOICES)
+def test_other_class_shares(kind):
+    X, codes = gaussians(600, 0)
+    voice = by_kind(fit(X, codes))[kind]
+    rare, truth = gaussians(4000, 1, share=0.1)
+    model = voice.model.with_prior([0.9, 0.1])
+    np.testing.assert_array_equal(voice.model.bias, 0)
+    assert right(model, rare, truth) > right(voice.model, rare, truth) + 0.02
+    assert abs(np.exp(model.scores(rare)[:, 1]).mean() - 0.1) < 0.04
+    by_hand = log_softmax(voice.model.scores(rare) + model.bias, axis=1)
+    np.testing.assert_allclose(model.scores(rare), by_hand, atol=1e-12)
+    # Back to its own shares, and one class only.
+    own = model.with_prior(voice.model.shares)
+    np.testing.assert_allclose(own.scores(rare), voice.model.scores(rare), atol=1e-12)
+    none = model.with_prior([1.0, 0.0]).scores(rare)
+    assert np.isfinite(none).all()
+    assert none[:, 0].mean() > model.scores(rare)[:, 0].mean()
+
+
+@pytest.mark.parametrize("shares", [[0.5, 0.4, 0.1], [0, 0], [1.5, -0.5], [np.nan, 1]])
+def test_shares_that_are_none_are_refused(shares):
+    model = fit(*gaussians(60, 0), kinds=("linear",)).chosen.model
+    with pytest.raises(ValueError, match="target_shares must be 2 numbers"):
+        model.with_prior(shares)
+
+
+# Weights ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", VOICES)
+def test_balanced_classes_find_the_rare_one(kind):
+    X, codes = gaussians(800, 0, share=0.06, separation=1.5)
+    new, truth = gaussians(6000, 1, share=0.06, separation=1.5)
+    recalls = {}
+    for weight in (None, "balanced", {0: 1.0, 1: 15.0}):
+        voice = by_kind(fit(X, codes, class_weight=weight))[kind]
+        found = voice.model.scores(new).argmax(1)
+        recalls[str(weight)] = np.mean([(found == truth)[truth == c].mean() for c in (0, 1)])
+        shares = [0.94, 0.06] if weight is None else [0.5, 0.5]
+        np.testing.assert_allclose(voice.model.shares, shares, atol=0.1)
+    assert recalls["balanced"] > recalls["None"] + 0.05
+    assert abs(recalls["balanced"] - recalls[str({0: 1.0, 1: 15.0})]) < 0.03
+
+
+def test_weights_by_the_names_of_classes():
+    X, codes = gaussians(200, 0)
+    by_name = fit(X, codes, class_weight={"b": 3.0}, classes=np.array(["a", "b"]))
+    by_code = fit(X, codes, class_weight={1: 3.0})
+    np.testing.assert_array_equal(by_name.chosen.left_out, by_code.chosen.left_out)
+    np.testing.assert_array_equal(by_name.weights, by_code.weights)
+    with pytest.raises(ValueError, match="no row any weight"):
+        fit(X, codes, class_weight={0: 0.0, 1: 0.0})
+
+
+def test_a_class_of_weight_0_is_never_named():
+    X, codes = gaussians(200, 0)
+    for voice in by_kind(fit(X, codes, class_weight={1: 0.0})).values():
+        assert (voice.model.scores(X).argmax(1) == 0).all(), voice.model.kind
+
+
+# Odd rows -----------------------------------------------------------------------------------------
+
+COLUMNS = {
+    "constant": lambda X: np.column_stack([X, np.full(len(X), 7.0)]),
+    "huge": lambda X: X * np.array([1e9, 1e-9, 1, 1e12, 1e5, 1]),
+    "far": lambda X: X + 1e7,
+    "skewed": lambda X: np.exp(2 * X),
+    "twice": lambda X: np.hstack([X, X]),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_odd_columns_cost_little(name):
+    X, codes = gaussians(300, 0)
+    new, truth = gaussians(3000, 1)
+    odd = COLUMNS[name]
+    plain, found = fit(X, codes), fit(odd(X), codes)
+    assert right(found.chosen.model, odd(new), truth) > right(plain.chosen.model, new, truth) - 0.02
+    for voice in by_kind(found).values():
+        assert np.isfinite(voice.model.scores(odd(new))).all()
+
+
+@pytest.mark.parametrize("share", [0.01, 0.04])
+def test_outliers_in_the_source_cost_little(share):
+    X, codes = gaussians(300, 0)
+    new, truth = gaussians(3000, 1)
+    rows = np.random.default_rng(0).choice(300, int(share * 300), replace=False)
+    wild = X.copy()
+    wild[rows] *= 1e6
+    for kind, voice in by_kind(fit(wild, codes)).items():
+        assert right(voice.model, new, truth) > 0.86, kind
+
+
+def test_outliers_among_new_rows_have_finite_scores():
+    for voice in by_kind(fit(*gaussians(200, 0))).values():
+        scores = voice.model.scores(gaussians(20, 1)[0] * 1e200)
+        assert np.isfinite(scores).all()
+
+
+def test_columns_that_number_the_rows_are_left_out():
+    """Rows saved class by class: their number tells the class, and nothing of new rows."""
+    X, codes = gaussians(300, 0)
+    order = np.argsort(codes, kind="stable")
+    number = np.arange(300.0)[:, None]
+    found = fit(np.hstack([X[order], 1000 + number]), codes[order])
+    new, truth = gaussians(3000, 1)
+    for voice in by_kind(found).values():
+        rows = np.hstack([new, np.full((3000, 1), 5000.0)])
+        assert right(voice.model, rows, truth) > 0.86
+
+
+@pytest.mark.parametrize("counts", [(1, 1), (1, 5), (1, 1, 1), (2, 30), (3, 0, 3)])
+def test_few_rows(counts):
+    codes = np.repeat(np.arange(len(counts)), counts)
+    X = np.random.default_rng(0).normal(size=(len(codes), 3)) + codes[:, None]
+    voices = fit(X, codes, n_classes=len(counts), class_weight="balanced")
+    for voice in by_kind(voices).values():
+        log_p = voice.model.scores(X)
+        assert log_p.shape == voice.left_out.shape == (len(codes), len(counts))
+        assert np.isfinite(log_p).all()
+        assert np.isfinite(voice.left_out).all()
+
+
+def test_all_columns_constant():
+    voices = fit(np.ones((20, 3)), np.arange(20) % 2)
+    for voice in by_kind(voices).values():
+        np.testing.assert_allclose(np.exp(voice.model.scores(np.ones((2, 3)))), 0.5, atol=0.2)
+
+
+# Sparse and wide rows -----------------------------------------------------------------------------
+
+
+def test_sparse_rows_are_dense_rows():
+    task = named_task("generated", "same words", 0)
+    sparse = sp.csr_array(task.X_source)
+    a, b = fit(sparse, task.y_source), fit(sparse.toarray(), task.y_source)
+    for kind, voice in by_kind(a).items():
+        left_out = by_kind(b)[kind].left_out
+        np.testing.assert_allclose(voice.left_out, left_out, atol=1e-4 if kind == "pool" else 1e-6)
+
+
+@pytest.mark.parametrize("n", [60, 800])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_wide_rows_have_a_linear_model_only(n, sparse):
+    rng = np.random.default_rng(0)
+    rates = rng.gamma(0.3, size=(3, 600))
+    codes, truth = rng.integers(3, size=n), rng.integers(3, size=500)
+    X, new = (rng.poisson(rates[c]).astype(float) for c in (codes, truth))
+    voices = fit(sp.csr_array(X) if sparse else X, codes, n_classes=3)
+    assert voices.others == ()
+    assert voices.chosen.model.kind == "linear"
+    assert voices.chosen.model.inputs.kind == "unit"
+    rows = sp.csr_array(new) if sparse else new
+    assert right(voices.chosen.model, rows, truth) > 0.95
+    assert (voices.chosen.left_out.argmax(1) == codes).mean() > 0.9
+
+
+def test_a_wide_ridge_leaves_rows_out_exactly():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(2, size=30)
+    F = rng.normal(size=(30, 40))
+    F[:, 0] += codes
+    w = rng.uniform(0.5, 2, 30)
+    for features in (F, F[:, :20]):
+        rows = source_only._Rows(features, codes, 2, w, 0)
+        inputs = source_only.Inputs("raw")
+        found = source_only._fit_inverted(rows, inputs, features)
+        peer = source_only._Ridge(features, rows.Y, w)
+        by_hand = []
+        for penalty in source_only.WIDE_RIDGES:
+            unit = peer.unit * features.shape[1] / 30
+            coef, intercept, left_out = peer.solve(penalty * unit / peer.unit)
+            by_hand.append(rows.voice(inputs, source_only.Linear(coef, intercept), left_out))
+        best = min(by_hand, key=rows.loss)
+        np.testing.assert_allclose(found.left_out, best.left_out, atol=1e-8)
+        new = rng.normal(size=(5, features.shape[1]))
+        np.testing.assert_allclose(found.model.scores(new), best.model.scores(new), atol=1e-8)
+
+
+def test_many_rows_are_compared_by_a_sample(monkeypatch):
+    monkeypatch.setattr(source_only, "COMPARED_ROWS", 100)
+    voices = fit(*gaussians(400, 0), kinds=("linear",))
+    assert voices.chosen.left_out.shape == (400, 2)
+    assert right(voices.chosen.model, *gaussians(3000, 1)) > 0.88
+
+
+def test_the_seed_draws_and_the_record_tells_the_kind():
+    X, codes = checkers(200, 0)
+    a, b = fit(X, codes), fit(X, codes)
+    np.testing.assert_array_equal(a.chosen.left_out, b.chosen.left_out)
+    forest = by_kind(a)["forest"].model
+    assert isinstance(forest.model, Forest)
+    assert forest.get_params() == {"source_only": "forest", "sharpness": forest.sharpness}
+    P = softmax(forest.sharpness * source_only.log_shares(forest.model.probabilities(X)), axis=1)
+    np.testing.assert_allclose(np.exp(forest.scores(X)), P, atol=1e-12)
