@@ -210,7 +210,7 @@ class _Action:
 
     def leaves_help(self) -> bool:
         """Whether the rows are a table: no other model predicts the source clearly better."""
-        by_kind = {voice.model.kind: voice for voice in self._voices}
+        by_kind = {voice.model.kind: voice for voice in self._single}
         forest = by_kind.pop("forest", None)
         if forest is None:
             return False
@@ -258,15 +258,15 @@ class _Action:
         n = len(self.fits.labels.classes)
         agreed = expected_accuracy(fit.target_skill, n)
         outside = outside_support(self.source, self.target, random_state=self.fits.seed)
-        return replace(
-            _adapted(fit), shift=self.shift, evidence=self._evidence(agreed, outside)
-        )
+        return replace(_adapted(fit), shift=self.shift, evidence=self._evidence(agreed, outside))
 
     # Parts of it ----------------------------------------------------------------------------------
 
     @property
-    def _voices(self) -> tuple[Voice, ...]:
-        return (self.voices.chosen, *self.voices.others)
+    def _single(self) -> tuple[Voice, ...]:
+        """Models of one kind each."""
+        voices = (self.voices.chosen, *self.voices.others)
+        return tuple(voice for voice in voices if voice.model.kind != "pool")
 
     @property
     def _shares(self) -> Vector:
@@ -290,8 +290,8 @@ class _Action:
         In units of how well they agree on source rows that they have not seen.
         """
         here, there = [], []
-        on_target = [voice.model.scores(self.target).argmax(1) for voice in self._voices]
-        on_source = [voice.left_out.argmax(1) for voice in self._voices]
+        on_target = [voice.model.scores(self.target).argmax(1) for voice in self._single]
+        on_source = [voice.left_out.argmax(1) for voice in self._single]
         for i, j in combinations(range(len(on_target)), 2):
             here.append(agreement(on_source[i], on_source[j]))
             there.append(agreement(on_target[i], on_target[j]))
@@ -307,9 +307,7 @@ class _Action:
         if not self.shift.stories:
             outside = outside_support(self.source, self.target, random_state=self.fits.seed)
         skill = recall_above_chance(codes, chosen.left_out.argmax(1))
-        return AutoFit(
-            members, [], skill, skill, self.shift, self._evidence(None, outside), found
-        )
+        return AutoFit(members, [], skill, skill, self.shift, self._evidence(None, outside), found)
 
     def _evidence(self, agreed: float | None, outside: Any) -> Evidence:
         """What source-only models say of the target, under the class prior of the source."""
