@@ -208,17 +208,18 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.candidates_ = _described(found.members)
         self.best_params_ = found.members[0].model.get_params()
         n = len(self.classes_)
+        calibration: Mapping[str, Any]
         if found.calibration is not None:  # source-only: scores are logarithms of probabilities
             frozen = tuple(member.frozen for member in found.members)
-            self.ensemble_, self.calibration_ = Ensemble(frozen), found.calibration
+            self.ensemble_ = Ensemble(frozen)
+            calibration = found.calibration
         else:
             agreed = expected_accuracy(self.target_skill_, n) if (domain < 0).any() else None
-            self.ensemble_, self.calibration_ = calibrate_ensemble(
+            self.ensemble_, calibration = calibrate_ensemble(
                 found.members, found.left_out if self.calibrate else [], X, domain, seed, agreed
             )
-        if not self.calibrate:
-            self.calibration_ = {}
-        elif found.evidence is not None:
+        self.calibration_: dict[str, Any] = dict(calibration) if self.calibrate else {}
+        if self.calibrate and found.evidence is not None:
             expectation = found.evidence.expectation(self.ensemble_)
             if found.calibration is not None:
                 self.target_skill_ = max(0.0, (expectation.accuracy - 1 / n) / (1 - 1 / n))
