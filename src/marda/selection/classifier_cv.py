@@ -295,10 +295,11 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         best = self._scores(X).argmax(1)
         return np.asarray(self.classes_[best])
 
-    def transform(self, X: Any, *, sample_domain: Any = None) -> NDArray[Any]:
+    def transform(self, X: Any, *, sample_domain: Any = None) -> Any:
         """Denoised rows of the first member that denoises: those that its classifier sees.
 
-        Where all members know the source alone, there are none, and rows stay as they are.
+        Where all members know the source alone, there are none, and rows stay as they are, sparse
+        ones sparse.
 
         Parameters
         ----------
@@ -316,7 +317,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
             if member.adapted is not None:
                 rows = member.inputs.apply(X)
                 return np.asarray(member.adapted.transform(rows, sample_domain=sample_domain))
-        return X.toarray() if sp.issparse(X) else np.asarray(X)
+        return X
 
     def fit_transform(self, X: Any, y: Any = None, *, sample_domain: Any = None) -> Any:
         """Fit, then denoised rows of all domains, each centred (if so set) at its own mean."""
