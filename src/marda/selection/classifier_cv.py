@@ -106,6 +106,8 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     True
     """
 
+    calibration_: dict[str, Any]
+
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sample_domain": True}
     __metadata_request__transform: ClassVar[dict[str, bool]] = {"sample_domain": True}
 
@@ -192,9 +194,8 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
             self.candidates_ = best.table
             self.best_params_, self.best_index_ = best.parameters, best.index
             known = best.left_out if self.calibrate else []
-            self.ensemble_, self.calibration_ = calibrate_ensemble(
-                [best.member], known, X, domain, seed
-            )
+            self.ensemble_, calibration = calibrate_ensemble([best.member], known, X, domain, seed)
+            self.calibration_ = dict(calibration)
         self.setting_ = TrainingRows(X, labels, domain).setting
         adapted = [one.adapted for one in self.members_ if one.adapted is not None]
         self.residual_ = max((one.residual_ for one in adapted), default=0.0)
@@ -218,7 +219,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
             self.ensemble_, calibration = calibrate_ensemble(
                 found.members, found.left_out if self.calibrate else [], X, domain, seed, agreed
             )
-        self.calibration_: dict[str, Any] = dict(calibration) if self.calibrate else {}
+        self.calibration_ = dict(calibration) if self.calibrate else {}
         if self.calibrate and found.evidence is not None:
             expectation = found.evidence.expectation(self.ensemble_)
             if found.calibration is not None:
