@@ -39,8 +39,9 @@ FOUND_BY_AUTO = ("source_skill_", "target_skill_", "shift_")
 class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     """A classifier for the target that chooses everything by itself.
 
-    By default a small ensemble is fitted whose every number is a rule that reads the rows: noise,
-    ridges, rounds of self-training, and the weight of a source-only model; see
+    By default it first asks what differs between the domains (`shift_`) and acts on it: a source-only
+    model, with other class shares or with rows moved back, where that explains the target; an
+    ensemble of adapted models where it does not. Every number is a rule that reads the rows; see
     docs/learn/choosing.md.
     With `candidates`, models are compared by a label-free criterion and the best one is kept.
 
@@ -85,8 +86,12 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         These models, with their inputs and weights.
     calibration_ : dict
         "sharpness" (the inverse temperature), "ece_before", "ece_after" and "rows" of the
-        calibration on source rows, and with "auto" how much it was "softened" for
-        "expected_accuracy"; empty without.
+        calibration on source rows. With "auto" also what to expect of the target rows:
+        "expected_accuracy", "expected_interval" (low, high; 90 %), "can_tell" (False where only
+        labels can tell) and the "reason". Empty without.
+    shift_ : Shift or None
+        With "auto": what differs between source and target, without a target label; None where there
+        is no target or it has labels.
     source_skill_ : float
         With "auto": how well the source predicts left-out rows of itself, 0 (chance) to 1.
     target_skill_ : float
