@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from marda.datasets import amt, sentiment_snippets, skada_bench
 from marda.datasets.base import DataError, Dataset, known_sha256
 from marda.datasets.download import Progress, download
-from marda.datasets.oc10 import OC10
-from marda.datasets.off31 import OFF31
-from marda.datasets.readers import ENVIRONMENT, Layout, Location
+from marda.datasets.images import OC10, OFF31
+from marda.datasets.readers import ENVIRONMENT, Location
 
-_IMAGES = {family.name: family for family in (OC10, OFF31)}
+
+class _Entry(NamedTuple):
+    """How one data set is read and found in a folder, and the checksums of its files."""
+
+    load: Callable[[str | os.PathLike[str] | None], Dataset]
+    locate: Callable[[str | os.PathLike[str] | None], Location]
+    known: Mapping[str, str]
+
+
+_ENTRIES = {
+    module.NAME: _Entry(module.load, module.locate, module.KNOWN)
+    for module in (sentiment_snippets, amt, skada_bench)
+} | {
+    family.title(variant): _Entry(
+        partial(family.load, variant), partial(family.locate, variant), family.known
+    )
+    for family in (OC10, OFF31)
+    for variant in (None, *family.variants)
+}
 
 
 @dataclass(frozen=True)
@@ -30,10 +50,7 @@ def names() -> tuple[str, ...]:
 
     A bare ``oc10`` or ``off31`` stands for the first kind of features that is found.
     """
-    found = [sentiment_snippets.NAME, amt.FAMILY, skada_bench.NAME]
-    for family in _IMAGES.values():
-        found += [family.name, *(f"{family.name}-{variant}" for variant in family.variants)]
-    return tuple(found)
+    return tuple(_ENTRIES)
 
 
 def load(name: str, path: str | os.PathLike[str] | None = None, *, verify: bool = False) -> Dataset:
@@ -59,15 +76,7 @@ def load(name: str, path: str | os.PathLike[str] | None = None, *, verify: bool 
     ChecksumError
         With ``verify=True``, if a known file differs.
     """
-    family, variant = _parse(name)
-    if family == sentiment_snippets.NAME:
-        return sentiment_snippets.load()
-    if family == amt.FAMILY:
-        dataset = amt.load(path)
-    elif family == skada_bench.NAME:
-        dataset = skada_bench.load(path)
-    else:
-        dataset = _IMAGES[family].load(variant, path)
+    dataset = _entry(name).load(path)
     if verify:
         dataset.verify()
     return dataset
@@ -88,16 +97,7 @@ def locate(name: str, path: str | os.PathLike[str] | None = None) -> Location:
     Location
         ``str(location)`` is one line for a reader.
     """
-    family, variant = _parse(name)
-    if family == sentiment_snippets.NAME:
-        file = sentiment_snippets.FILE
-        layout = Layout("embedded", {"all": (file.name,)})
-        return Location(name, (file.parent,), layout, {"all": file}, (layout,))
-    if family == amt.FAMILY:
-        return amt.locate(path)
-    if family == skada_bench.NAME:
-        return skada_bench.locate(path)
-    return _IMAGES[family].locate(variant, path)
+    return _entry(name).locate(path)
 
 
 def check(name: str, path: str | os.PathLike[str] | None = None) -> tuple[FileCheck, ...]:
@@ -105,10 +105,8 @@ def check(name: str, path: str | os.PathLike[str] | None = None) -> tuple[FileCh
 
     Parameters
     ----------
-    name : str
-        One of `names`.
-    path : str or path-like, optional
-        Folder to look in instead of ``MARDA_DATA``.
+    name, path
+        As for `locate`.
 
     Returns
     -------
@@ -118,7 +116,7 @@ def check(name: str, path: str | os.PathLike[str] | None = None) -> tuple[FileCh
     location = locate(name, path)
     if location.layout is None:
         raise location.missing()
-    known = _known(_parse(name)[0])
+    known = _entry(name).known
     checks = []
     for file in location.files.values():
         got, expected = known_sha256(file), known.get(file.name)
@@ -148,8 +146,7 @@ def fetch(
     tuple of Path
         The files, each with its checksum verified. Those already there are not fetched again.
     """
-    family, _ = _parse(name)
-    if family != amt.FAMILY:
+    if name != amt.NAME:
         raise DataError(
             f"{name} has no stable public address: put its files into the folder that "
             f"{ENVIRONMENT} names; accepted file names: {locate(name, path).accepted}."
@@ -163,20 +160,8 @@ def fetch(
     )
 
 
-def _parse(name: str) -> tuple[str, str | None]:
-    """Split a name into family and variant; an unknown one says which there are."""
-    if name not in names():
+def _entry(name: str) -> _Entry:
+    """One of the table; an unknown name says which there are."""
+    if name not in _ENTRIES:
         raise DataError(f"Unknown data set {name!r}: choose from {', '.join(names())}.")
-    if name in (sentiment_snippets.NAME, amt.FAMILY, skada_bench.NAME):
-        return name, None
-    family, _, variant = name.partition("-")
-    return family, variant or None
-
-
-def _known(family: str) -> dict[str, str]:
-    """Return the checksums known for a family."""
-    if family == sentiment_snippets.NAME:
-        return {sentiment_snippets.FILE.name: sentiment_snippets.SHA256}
-    if family == skada_bench.NAME:
-        return dict(skada_bench.KNOWN)
-    return dict(amt.KNOWN if family == amt.FAMILY else _IMAGES[family].known)
+    return _ENTRIES[name]
