@@ -91,22 +91,14 @@ def sampled_task(
 
     Parameters
     ----------
-    dataset : Dataset
-        As loaded.
-    source, target : str
-        Domains of it.
-    setting : {"US", "SUP", "SS"}, default="SS"
-        As in `make_task`.
+    dataset, source, target, setting, labelled, surf_l2
+        As for `make_task`.
     seed : int, default=0
         Seed of the draw.
-    labelled : int, default=3
-        Labelled target rows per class in SUP and SS.
     rows_a_class : int, default=20
         Source rows per class.
     rows_of : mapping of str to int, optional
         Other numbers for some sources; by default 8 for dslr.
-    surf_l2 : bool, default=True
-        For SURF counts, see `surf_rows`.
 
     Returns
     -------
