@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from marda.adaptation import ReadOptions, adapt, compare
-from marda.benchmarks import demo, leaderboard
+from marda.benchmarks import demonstration, leaderboard
 from marda.benchmarks.plan import plan_leaderboard, plan_table, spec_hash
 from marda.benchmarks.results import Results
 from marda.benchmarks.store import ResultRow, failed, stamp
@@ -72,7 +72,9 @@ def _demo() -> str:
     from marda.report.demonstrated import demonstrated_page
 
     pairs = [("editorials", "tweets")]
-    return demonstrated_page(demo.run_demo(pairs, methods=demo.METHODS[:2], n_features=150))
+    return demonstrated_page(
+        demonstration.run_demo(pairs, methods=demonstration.METHODS[:2], n_features=150)
+    )
 
 
 def _reproduced() -> str:

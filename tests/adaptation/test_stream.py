@@ -7,7 +7,7 @@ import pytest
 
 from adaptation.tables import WORDS, rows, table_of, write_pair
 from marda.adaptation import Outputs, ReadOptions, adapt, adapt_streaming
-from marda.adaptation.adapt import why_in_batches
+from marda.adaptation.adapting import why_in_batches
 from marda.io import InputError
 
 pa = pytest.importorskip("pyarrow")

@@ -15,7 +15,7 @@ from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import KFold
 
 from marda._order import row_order
-from marda.adaptation.data import Data
+from marda.adaptation.reading import Data
 from marda.diagnostics import Interval
 from marda.diagnostics.intervals import bootstrap_mean
 from marda.diagnostics.verdict import FEW_LABELS, Judged, Verdict, judged_verdict

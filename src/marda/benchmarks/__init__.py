@@ -13,7 +13,7 @@ Each module does one of these steps and knows nothing of the next:
 ``leaderboard``       rows → marda's own choice next to the alternatives
 ``render``            tables, rows and times → terminal, Markdown, CSV, LaTeX
 ``results``           a folder of results: run, write, read back; `Results`
-``demo``              the newcomer's minute on embedded data
+``demonstration``     the newcomer's minute on embedded data
 ``speed``             speed and memory against reference implementations
 ====================  ==================================================================
 

@@ -261,8 +261,8 @@ def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
     from marda import pack
 
     packed = pack(task.X_source, task.y_source, task.X_target, task.y_visible)
-    rows = systems.Rows(*packed, task.X_test)
-    narrow: list[systems.Rows] = []  # made for the first adapter, used by all
+    rows = systems.TaskRows(*packed, task.X_test)
+    narrow: list[systems.TaskRows] = []  # made for the first adapter, used by all
     for method, members in groupby(specs, key=lambda spec: spec.model):
         group = list(members)
         gc.collect()
@@ -276,7 +276,7 @@ def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
         yield from attempt(group, fits)
 
 
-def _fit_auto(specs: Sequence[Spec], rows: systems.Rows, y_test: Any) -> Iterator[Fitted]:
+def _fit_auto(specs: Sequence[Spec], rows: systems.TaskRows, y_test: Any) -> Iterator[Fitted]:
     from marda import MDAClassifierCV
 
     for spec in specs:
@@ -288,7 +288,7 @@ def _fit_auto(specs: Sequence[Spec], rows: systems.Rows, y_test: Any) -> Iterato
         yield replace(fitted, params=facts)
 
 
-def _fit_source(specs: Sequence[Spec], rows: systems.Rows) -> Iterator[Fitted]:
+def _fit_source(specs: Sequence[Spec], rows: systems.TaskRows) -> Iterator[Fitted]:
     """Classifiers of labelled rows that know nothing of domains."""
     known = np.flatnonzero(rows.y != -1)  # class numbers start at 0, so pack marks with -1
     X, y = rows.X[known], rows.y[known]
@@ -306,7 +306,7 @@ def _fit_source(specs: Sequence[Spec], rows: systems.Rows) -> Iterator[Fitted]:
 
 
 def _fit_adapter(
-    name: str, specs: Sequence[Spec], rows: systems.Rows, narrow: list[systems.Rows]
+    name: str, specs: Sequence[Spec], rows: systems.TaskRows, narrow: list[systems.TaskRows]
 ) -> Iterator[Fitted]:
     """Adapt source rows to the target's once; classifiers learn from them, and count its time."""
     if not narrow:

@@ -130,7 +130,7 @@ def test_peers_do_what_their_pipelines_do(task, wrap):
 def test_wide_rows_are_cut_and_few_rows_lose_nothing(task, monkeypatch):
     pytest.importorskip("skada")
     X, y, domain = marda.pack(task.X_source, task.y_source, task.X_target)
-    rows = systems.Rows(X, y, domain, task.X_test)
+    rows = systems.TaskRows(X, y, domain, task.X_test)
     monkeypatch.setattr(systems, "MAX_DIRECTIONS", 5)
     assert systems.narrow_rows(rows).X.shape == (140, 5)
     monkeypatch.setattr(systems, "MAX_DIRECTIONS", 29)
@@ -143,9 +143,9 @@ def test_wide_rows_are_cut_and_few_rows_lose_nothing(task, monkeypatch):
 def test_transport_draws_from_large_domains(task, monkeypatch):
     X, y, domain = marda.pack(task.X_source, task.y_source, task.X_target)
     monkeypatch.setattr(systems, "MAX_TRANSPORT_ROWS", 25)
-    drawn = systems.draw_rows(systems.Rows(X, y, domain, task.X_test))
+    drawn = systems.draw_rows(systems.TaskRows(X, y, domain, task.X_test))
     assert (drawn.domain >= 0).sum() == (drawn.domain < 0).sum() == 25
-    again = systems.draw_rows(systems.Rows(X, y, domain, task.X_test))
+    again = systems.draw_rows(systems.TaskRows(X, y, domain, task.X_test))
     np.testing.assert_array_equal(drawn.X, again.X)
 
 

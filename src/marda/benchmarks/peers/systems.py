@@ -22,7 +22,7 @@ __all__ = [
     "MAX_TRANSPORT_ROWS",
     "NOTES",
     "SUBSPACE",
-    "Rows",
+    "TaskRows",
     "adapt_rows",
     "classifier",
     "column_classifier",
@@ -51,7 +51,7 @@ NOTES = (
 
 
 @dataclass(frozen=True)
-class Rows:
+class TaskRows:
     """Rows of both domains as `fit` takes them, and the rows to predict."""
 
     X: Any
@@ -103,7 +103,7 @@ def source_folds(model: Any, X: Any, y: NDArray[Any], measure: str) -> float:
     return float(np.mean(cross_val_score(model, X, y, scoring=measure, cv=folds)))
 
 
-def adapt_rows(name: str, rows: Rows) -> tuple[Any, NDArray[Any], Any, float]:
+def adapt_rows(name: str, rows: TaskRows) -> tuple[Any, NDArray[Any], Any, float]:
     """Source rows adapted to the target, their labels, adapted test rows, and processor seconds.
 
     ``rows`` are as `narrow_rows` gives them.
@@ -139,7 +139,7 @@ def _adapter(name: str) -> Any:
     return skada.OTMappingAdapter()
 
 
-def narrow_rows(rows: Rows) -> Rows:
+def narrow_rows(rows: TaskRows) -> TaskRows:
     """Dense rows of at most MAX_DIRECTIONS features."""
     X, X_test = rows.X, rows.X_test
     n, d = X.shape
@@ -160,7 +160,7 @@ def narrow_rows(rows: Rows) -> Rows:
     return rows
 
 
-def draw_rows(rows: Rows) -> Rows:
+def draw_rows(rows: TaskRows) -> TaskRows:
     """At most MAX_TRANSPORT_ROWS of each domain."""
     rng = np.random.default_rng(0)
     kept = []
