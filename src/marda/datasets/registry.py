@@ -1,4 +1,4 @@
-"""Names of data sets → the modules that hold them."""
+"""Names → the modules that hold them: of data sets, and of collections of tasks."""
 
 from __future__ import annotations
 
@@ -7,20 +7,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from marda.datasets import amt, sentiment_snippets, skada_bench
-from marda.datasets.base import DataError, Dataset, known_sha256
+from marda.datasets import (
+    amt,
+    changed_digits,
+    generated,
+    public_tables,
+    sentiment_snippets,
+    skada_bench,
+)
+from marda.datasets.base import DataError, Dataset, Task, known_sha256
 from marda.datasets.download import Progress, download
 from marda.datasets.images import OC10, OFF31
 from marda.datasets.readers import ENVIRONMENT, Location
+from marda.datasets.tasks import make_task
+
+Folder: TypeAlias = str | os.PathLike[str] | None
 
 
 class _Entry(NamedTuple):
     """How one data set is read and found in a folder, and the checksums of its files."""
 
-    load: Callable[[str | os.PathLike[str] | None], Dataset]
-    locate: Callable[[str | os.PathLike[str] | None], Location]
+    load: Callable[[Folder], Dataset]
+    locate: Callable[[Folder], Location]
     known: Mapping[str, str]
 
 
@@ -53,7 +63,7 @@ def names() -> tuple[str, ...]:
     return tuple(_ENTRIES)
 
 
-def load(name: str, path: str | os.PathLike[str] | None = None, *, verify: bool = False) -> Dataset:
+def load(name: str, path: Folder = None, *, verify: bool = False) -> Dataset:
     """Load a data set by name; rows are read when a domain is first used.
 
     Parameters
@@ -82,7 +92,7 @@ def load(name: str, path: str | os.PathLike[str] | None = None, *, verify: bool 
     return dataset
 
 
-def locate(name: str, path: str | os.PathLike[str] | None = None) -> Location:
+def locate(name: str, path: Folder = None) -> Location:
     """Tell where a data set is looked for and which files are there.
 
     Parameters
@@ -100,7 +110,7 @@ def locate(name: str, path: str | os.PathLike[str] | None = None) -> Location:
     return _entry(name).locate(path)
 
 
-def check(name: str, path: str | os.PathLike[str] | None = None) -> tuple[FileCheck, ...]:
+def check(name: str, path: Folder = None) -> tuple[FileCheck, ...]:
     """Compare the files of a data set with the checksums known to marda.
 
     Parameters
@@ -126,7 +136,7 @@ def check(name: str, path: str | os.PathLike[str] | None = None) -> tuple[FileCh
 
 def fetch(
     name: str,
-    path: str | os.PathLike[str] | None = None,
+    path: Folder = None,
     *,
     progress: Progress | None = None,
 ) -> tuple[Path, ...]:
@@ -165,3 +175,121 @@ def _entry(name: str) -> _Entry:
     if name not in _ENTRIES:
         raise DataError(f"Unknown data set {name!r}: choose from {', '.join(names())}.")
     return _ENTRIES[name]
+
+
+# Collections of tasks: rows and features differ from task to task ---------------------------------
+
+_ENDS = ("source", "target")
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Tasks by name, each in one or several draws of its rows.
+
+    Attributes
+    ----------
+    name : str
+        The collection.
+    tasks : tuple of str
+        Every task it has.
+    draws : int
+        Splits or seeds of each.
+    present : callable
+        Given a folder, the tasks that are there; raises `MissingData` if none can be.
+    read : callable
+        Given a task, a draw and a folder: a data set and the names of its source and target.
+    """
+
+    name: str
+    tasks: tuple[str, ...]
+    draws: int
+    present: Callable[[Folder], tuple[str, ...]]
+    read: Callable[[str, int, Folder], tuple[Dataset, tuple[str, str]]]
+
+
+def named_task(collection: str, task: str, draw: int = 0, path: Folder = None) -> Task:
+    """Rows of one task of a collection; no target row is labelled.
+
+    Parameters
+    ----------
+    collection : {"skada-bench", "generated", "digits", "tables"}
+        Its name in `COLLECTIONS`.
+    task : str
+        One of the collection's ``tasks``.
+    draw : int, default=0
+        Number of the split or of the seed.
+    path : str or path-like, optional
+        Folder to look in instead of ``MARDA_DATA``.
+
+    Returns
+    -------
+    Task
+        Rows as they are; accuracy is measured on ``X_test``.
+
+    Examples
+    --------
+    >>> from marda.datasets import named_task
+    >>> named_task("generated", "five rows", draw=3).X_target.shape
+    (5, 10)
+    """
+    if collection not in COLLECTIONS:
+        raise DataError(f"no collection {collection!r}: choose from {', '.join(COLLECTIONS)}.")
+    found = COLLECTIONS[collection]
+    if task not in found.tasks:
+        some = ", ".join(found.tasks[:8])
+        raise DataError(f"{collection} has no task {task!r}: choose from {some}, ….")
+    if not 0 <= draw < found.draws:
+        raise DataError(f"draw={draw}: {collection} has draws 0 … {found.draws - 1}.")
+    dataset, (source, target) = found.read(task, draw, path)
+    return make_task(dataset, source, target)
+
+
+def _skada_present(path: Folder) -> tuple[str, ...]:
+    """Tasks that the file has in every split."""
+    held = set(skada_bench.load(path).pairs())
+    return tuple(
+        task
+        for task in skada_bench.TASKS
+        if all(skada_bench.domains_of(task, k) in held for k in range(skada_bench.SPLITS))
+    )
+
+
+def _read_skada(task: str, draw: int, path: Folder) -> tuple[Dataset, tuple[str, str]]:
+    return skada_bench.load(path), skada_bench.domains_of(task, draw)
+
+
+def _tables_present(path: Folder) -> tuple[str, ...]:
+    public_tables.require()
+    return public_tables.TASKS
+
+
+COLLECTIONS = {
+    collection.name: collection
+    for collection in (
+        Collection(
+            skada_bench.NAME, skada_bench.TASKS, skada_bench.SPLITS, _skada_present, _read_skada
+        ),
+        Collection(
+            "generated",
+            tuple(generated.CASES),
+            generated.SEEDS,
+            lambda path: tuple(generated.CASES),
+            lambda task, draw, path: (generated.make_case(task, draw), _ENDS),
+        ),
+        Collection(
+            "digits",
+            changed_digits.TASKS,
+            1,
+            lambda path: changed_digits.TASKS,
+            lambda task, draw, path: (changed_digits.load(task), _ENDS),
+        ),
+        Collection(
+            "tables",
+            public_tables.TASKS,
+            1,
+            _tables_present,
+            lambda task, draw, path: (public_tables.load(task), _ENDS),
+        ),
+    )
+}
+"""Every collection by its name."""

@@ -4,9 +4,8 @@ import pickle
 import numpy as np
 import pytest
 
-from marda.datasets import DataError, MissingData, make_task
-from marda.datasets.collections import public_tables
-from marda.datasets.collections.public_tables import SPLITS, TASKS, Split, load, two_parts
+from marda.datasets import DataError, MissingData, make_task, public_tables
+from marda.datasets.public_tables import SPLITS, TASKS, Split, load, two_parts
 
 
 def test_both_directions_of_a_table():
