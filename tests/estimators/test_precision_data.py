@@ -23,25 +23,25 @@ TASKS = [
     ("oc10-surf", "amazon", "dslr"),
     ("amt", "books", "dvd"),
 ]
-# The primal J12M of AMT would take minutes (eigendecompositions of 5,000 × 5,000 matrices); SURF
-# covers the same code.
-CASES = [
-    (*task, solver, method)
-    for task in TASKS
-    for solver in ("primal", "dual")
-    for method in ("S1D", "J12M")
-    if (task[0], solver, method) != ("amt", "primal", "J12M")
-]
+LARGEST = 1200
+"""Rows of a dual fit, columns of a primal one: its time grows with their cube."""
 
 
-@pytest.mark.parametrize(("name", "source", "target", "solver", "method"), CASES)
+@pytest.mark.parametrize("method", ["S1D", "J12M"])
+@pytest.mark.parametrize("solver", ["primal", "dual"])
+@pytest.mark.parametrize(("name", "source", "target"), TASKS)
 def test_single_precision_predicts_the_same(name, source, target, solver, method):
     task = make_task(load(name), source, target)
     X, y, domain = pack(task.X_source, task.y_source, task.X_target)
+    X_test, step = task.X_test, -(-X.shape[solver == "primal"] // LARGEST)
+    if solver == "primal":
+        X, X_test = X[:, ::step], X_test[:, ::step]
+    else:
+        X, y, domain = X[::step], y[::step], domain[::step]
     options = {"solver": solver, "tol": 1e-4}
     double = MDAClassifier(method, **options).fit(X, y, sample_domain=domain)
     single = MDAClassifier(method, **options).fit(X.astype(np.float32), y, sample_domain=domain)
-    agree = single.predict(task.X_test.astype(np.float32)) == double.predict(task.X_test)
+    agree = single.predict(X_test.astype(np.float32)) == double.predict(X_test)
     print(f"{name} {method} {solver}: coef_ {relative(single.coef_, double.coef_):.1e}")
     assert agree.mean() >= 0.995
     assert relative(single.coef_, double.coef_) < 1e-2
