@@ -109,10 +109,9 @@ class Section:
         return "-".join(words)
 
 
-def paragraph(text: str, kind: str = "") -> str:
+def paragraph(text: str) -> str:
     """One paragraph of plain text."""
-    name = f' class="{kind}"' if kind else ""
-    return f"<p{name}>{escape(text)}</p>"
+    return f"<p>{escape(text)}</p>"
 
 
 def points(lines: Sequence[str], kind: str = "") -> str:
@@ -127,21 +126,14 @@ def facts(pairs: Sequence[tuple[str, str]]) -> str:
     return f'<dl class="facts">{lines}</dl>'
 
 
-def table(
-    caption: str,
-    header: Sequence[str],
-    rows: Sequence[Cells],
-    *,
-    sortable: bool = True,
-) -> str:
+def table(caption: str, header: Sequence[str], rows: Sequence[Cells]) -> str:
     """A table whose first column names its rows; the script makes the headers sort."""
     numeric = [
         any(isinstance(row[k], NumberCell) for row in rows) if rows else False
         for k in range(len(header))
     ]
     heads = "".join(
-        _head(name, number, sortable and len(rows) > 1)
-        for name, number in zip(header, numeric, strict=True)
+        _head(name, number, len(rows) > 1) for name, number in zip(header, numeric, strict=True)
     )
     body = "".join(f"<tr>{''.join(_cell(c, k) for k, c in enumerate(row))}</tr>" for row in rows)
     # A wide table scrolls by itself: a keyboard must be able to reach it, and to know what it is.
