@@ -60,7 +60,8 @@ ROUTES = [
 def test_decaf6_by_every_route(source, target, method, solver):
     """Wide rows with columns that are empty in the source: 9.8 % before 0.2.0."""
     with np.load(os.path.join(os.environ["MARDA_DATA"], "oc10-decaf6-dw.npz")) as data:
-        rows = {name: normalize(data[f"{name}_X"]) for name in (source, target)}
+        step = 2 if solver == "primal" else 1  # 2,048 columns are still many more than rows
+        rows = {name: normalize(data[f"{name}_X"][:, ::step]) for name in (source, target)}
         labels = {name: data[f"{name}_y"] for name in (source, target)}
     X, y, domain = pack(rows[source], labels[source], rows[target])
     settings = {**paper_settings("image"), "solver": solver}
