@@ -4,9 +4,9 @@
   source_only.py that left-out source rows prefer.
 - Only class shares differ: the same with the target's class prior, neither centred nor
   self-trained.
-- Columns moved, were stretched or mixed: the same, on rows that are moved back.
+- Columns moved or were stretched: the same, on rows that are moved back.
 - Several of these fit: their models together, each as far as it makes the rows likely.
-- None fits. In tables (up to `WIDE` columns) in which a forest predicts left-out source rows about
+- None fits, or only one that fits too much. In tables (up to `WIDE` columns) in which a forest predicts left-out source rows about
   as well as anything, models of the source lead as far as they agree on the target as they do on
   the source, and beside them stands one that denoises leaves of the forest and labels the
   target itself. In all other rows, images and words above all, the adapted models of adapted.py.
@@ -55,6 +55,8 @@ CLEARLY = 2.0
 #: Weight of the source-only model where all of them agree, the largest it can have beside leaves:
 #: more, and leaves change nothing.
 MAX_WEIGHT = 10.0
+#: Stories that fit so much that they may take classes for each other: they are told, not acted on.
+FLEXIBLE = {"class shares and moved columns", "linear map"}
 #: Stories that change class shares for sure have classes with fewer rows than this left out.
 RARE = 3
 
@@ -135,7 +137,7 @@ def fit_auto(
     say(action.shift.sentence())
     if action.shift.kind in ("none", "too few rows"):
         return action.source_only()
-    if action.shift.stories:
+    if set(action.shift.stories) - FLEXIBLE:
         return action.stories()
     if action.leaves_help():
         return action.leaves(say)

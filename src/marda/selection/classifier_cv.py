@@ -39,10 +39,10 @@ FOUND_BY_AUTO = ("source_skill_", "target_skill_", "shift_")
 class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     """A classifier for the target that chooses everything by itself.
 
-    By default it first asks what differs between the domains (`shift_`) and acts on it: a source-only
-    model, with other class shares or with rows moved back, where that explains the target; an
-    ensemble of adapted models where it does not. Every number is a rule that reads the rows; see
-    docs/learn/choosing.md.
+    By default it first asks what differs between the domains (`shift_`) and acts on it: a
+    source-only model, with other class shares or with rows moved back, where that explains the
+    target; an ensemble of adapted models where it does not. Every number is a rule that reads the
+    rows; see docs/learn/choosing.md.
     With `candidates`, models are compared by a label-free criterion and the best one is kept.
 
     Parameters
@@ -90,8 +90,8 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         "expected_accuracy", "expected_interval" (low, high; 90 %), "can_tell" (False where only
         labels can tell) and the "reason". Empty without.
     shift_ : Shift or None
-        With "auto": what differs between source and target, without a target label; None where there
-        is no target or it has labels.
+        With "auto": what differs between source and target, told without a target label; None where
+        there is no target or it has labels.
     source_skill_ : float
         With "auto": how well the source predicts left-out rows of itself, 0 (chance) to 1.
     target_skill_ : float
