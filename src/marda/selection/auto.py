@@ -6,10 +6,11 @@
   self-trained.
 - Columns moved or were stretched: the same, on rows that are moved back.
 - Several of these fit: their models together, each as far as it makes the rows likely.
-- None fits, or only one that fits too much. In tables (up to `WIDE` columns) in which a forest predicts left-out source rows about
-  as well as anything, models of the source lead as far as they agree on the target as they do on
-  the source, and beside them stands one that denoises leaves of the forest and labels the
-  target itself. In all other rows, images and words above all, the adapted models of adapted.py.
+- None fits, or only one that fits too much. In tables in which a forest predicts left-out source
+  rows about as well as anything, models of the source lead as far as they agree on the target as
+  they do on the source, and beside them stands one that denoises leaves of the forest and labels
+  the target itself. In all other rows, images and words above all, the adapted models of
+  adapted.py.
 
 Target rows with a label say more than any story: the adapted models learn from them.
 """
