@@ -41,6 +41,7 @@ class Problem:
         A sentence without its full stop, which says what to do.
     options : tuple of (str, str)
         Options and their values which, taken together, solve it; empty: only another file does.
+        Where only the reader knows, all values stand there with a bar between them.
     column : str or None
         The column that it is about.
     """

@@ -477,7 +477,7 @@ def _decimal_marks(
                     Problem(
                         f"{tables[k].path}: in column {name!r}, nothing tells whether {example!r} "
                         "has thousands or decimals: say --decimal point or --decimal comma",
-                        (("--decimal", "point"),),
+                        (("--decimal", "point|comma"),),
                         name,
                     )
                 )
@@ -553,7 +553,7 @@ def _orders(
                         f"{tables[k].path}: in column {name!r}, nothing tells whether {example!r} "
                         "begins with the day or the month: say --dates day-first or --dates "
                         "month-first",
-                        (("--dates", "day-first"),),
+                        (("--dates", "day-first|month-first"),),
                         name,
                     )
                 )

@@ -116,11 +116,8 @@ def _is_western(data: bytes) -> bool:
         text = data.decode("cp1252")
     except UnicodeDecodeError:
         return False
-    if (
-        re.search(rb"[\xc3-\xf4][\x80-\xbf]", data)
-        and len(re.findall(rb"[\xc3-\xf4][\x80-\xbf]", data))
-        > len(re.findall(rb"[\x80-\xff]", data)) / 3
-    ):
+    pairs = len(re.findall(rb"[\xc3-\xf4][\x80-\xbf]", data))
+    if pairs > len(re.findall(rb"[\x80-\xff]", data)) / 3:
         return False  # UTF-8 with damage
     high = re.findall(r"[^\x00-\x7f]+", text)
     joined = sum(len(run) for run in high if len(run) > 1)
