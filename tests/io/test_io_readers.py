@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from marda.io import InputError, detect_format, read_batches, read_table
+from marda.io.readers import text
 
 CSV = "a,b\n1,x\n2,y\n"
 
@@ -177,7 +178,7 @@ def test_other_encodings_are_asked_for(tmp_path, written, encoding):
     assert read(tmp_path, written.encode(encoding), encoding=encoding).columns
 
 
-def test_an_encoding_that_is_not_the_files_is_refused(tmp_path):
+def test_an_encoding_that_is_not_the_files_is_refused(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="is UTF-8, and --encoding says cp1251"):
         read(tmp_path, RUSSIAN, encoding="cp1251")
     with pytest.raises(
@@ -189,7 +190,8 @@ def test_an_encoding_that_is_not_the_files_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"not text, or UTF-16 without its mark.*utf-16-le"):
         read(tmp_path, CSV.encode("utf-16-le"))
     assert read(tmp_path, CSV.encode("utf-16-le"), encoding="utf-16-le").n_rows == 2
-    late = (CSV + "3,z\n" * 5_000_000).encode() + b"4,\xe9\n"  # beyond what is looked at
+    monkeypatch.setattr(text, "SCANNED", 2**20)
+    late = (CSV + "3,z\n" * 600_000).encode() + b"4,\xe9\n"  # beyond what is looked at
     with pytest.raises(InputError, match="is not utf-8 text throughout: name its encoding"):
         read(tmp_path, late)
 
@@ -396,7 +398,7 @@ def test_workbooks_that_would_not_fit(book, monkeypatch, tmp_path):
     path = book(one=[["a"], *([f"text {k} {'x' * 200}"] for k in range(20_000))])
     with pytest.raises(InputError, match=r"takes more memory than there is, 5 MB"):
         read_table(path)
-    path = book(one=[["a"], *([k] for k in range(60_000))])
+    path = book(one=[["a"], *([k] for k in range(55_000))])
     with pytest.raises(InputError, match=r"takes more memory than there is, 5 MB"):
         read_table(path)
 

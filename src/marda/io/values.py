@@ -212,7 +212,7 @@ def _dates_of(days: NDArray[np.float64]) -> NDArray[Any]:
     """The inverse of `days_of`."""
     gone = np.isnan(days)
     exact = np.rint(np.where(gone, 0, days) * 86_400e6).astype(np.int64).astype("datetime64[us]")
-    exact[gone] = np.datetime64("NaT")
+    exact[gone] = np.datetime64("NaT", "us")
     return exact
 
 
