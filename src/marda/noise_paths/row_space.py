@@ -26,7 +26,7 @@ from scipy.linalg import lapack, lu_factor, lu_solve
 
 from marda._linalg import SingularError, add_gram, mirror_lower
 from marda.noise_paths.levels import FACTORS, Found, Point, Sample, Trial
-from marda.operators.linear import CholeskyFactor
+from marda.operators.linear import CholeskyFactor, RowGram
 from marda.operators.rows import Rows
 
 __all__ = ["RowSpace"]
@@ -66,8 +66,10 @@ class RowSpace:
         Sums of the rows.
     rows : Rows
         All rows about their mean.
-    index, weights : arrays of shape (n_labelled,)
-        Where the labelled rows are, and what they weigh.
+    index : array of shape (n_labelled,)
+        Where the labelled rows are.
+    labelled : RowGram
+        These rows about their mean, and what they weigh.
     groups : array of shape (n,)
         The group of `sample.moments` of each row.
     """
@@ -77,11 +79,12 @@ class RowSpace:
         sample: Sample,
         rows: Rows,
         index: NDArray[np.int64],
-        weights: Vector,
+        labelled: RowGram,
         groups: NDArray[np.int64],
     ):
         self.sample, self.rows = sample, rows
-        self.index, self.weights, self.groups = index, weights, groups
+        self.index, self.labelled, self.groups = index, labelled.rows, groups
+        self.weights = np.ones(len(index)) if labelled.weights is None else labelled.weights
         self._levels: dict[tuple[float, float, float], _Level] = {}
 
     @cached_property
@@ -146,25 +149,44 @@ class RowSpace:
             return np.asarray(A.reshape(len(A), count, len(w)) @ w)
 
         wanted = (1 - level.p) * (self.sample.labels @ w)[:, None]
+        y = self.sample.Q_labelled(level.p, tried(V)) - wanted
         if B is None:
-            y = self.sample.Q_labelled(level.p, tried(V)) - wanted
             B = level.inverse(y, term)
-        else:
-            B = tried(B)
+        else:  # right but for the last step of the series
+            B, beyond = tried(B), level.beyond(points[0])
+            for _ in range(2):
+                B = level.inverse(y - beyond * B, term)
         right = level.right @ w[:, None] + term.c @ (term.delta.T @ wanted)
-        as_features = self.rows.tdot(np.hstack([tried(a), right]))
-        trial = Trial(
-            as_features[:, :-1], tried(V0), B, as_features[:, -1:], delta, U, term.residual
-        )
-        residuals = self.sample.residuals(points, trial)
+        Z = self.rows.tdot(np.hstack([tried(a), right]))
         condition = max(level.condition, self.domain.condition if len(U.T) else 0.0)
-        conditions = [max(condition, level.factor(point.ridge_class)[1]) for point in points]
+        parts = zip(points, Z.T, tried(V0).T, B.T, np.split(V, count, axis=1), strict=False)
         return [
-            Found(coef, float(residual), left_out, worst)
-            for coef, residual, worst in zip(
-                np.split(V, count, axis=1), residuals, conditions, strict=True
+            Found(
+                coef,
+                Trial(z, v, b, Z[:, -1], delta, U, term.residual),
+                left_out,
+                max(condition, level.factor(point.ridge_class)[1]),
             )
+            for point, z, v, b, coef in parts
         ]
+
+
+class _SingleRows:
+    """Dense rows times weights of features, in single precision: what a series needs of them."""
+
+    def __init__(self, rows: Rows, weights: Vector):
+        self.X = (rows.X * weights).astype(np.float32)
+        self.center = np.zeros_like(weights) if rows.center is None else rows.center * weights
+
+    def dot(self, V: Matrix) -> Matrix:
+        """(X − 1mᵀ) V."""
+        out = np.asarray(self.X @ V.astype(np.float32), dtype=np.float64)
+        return out - self.center @ V
+
+    def tdot(self, U: Matrix) -> Matrix:
+        """(X − 1mᵀ)ᵀ U."""
+        out = np.asarray((U.T.astype(np.float32) @ self.X).T, dtype=np.float64, order="C")
+        return out - np.outer(self.center, U.sum(0))
 
 
 class _Level:
@@ -219,6 +241,23 @@ class _Level:
     def _through(self, Y: Matrix) -> Matrix:
         """F X N⁻¹Y: W₀ᵀY as weights of rows."""
         return np.asarray(self.F @ self.space.rows.dot(self.over[:, None] * Y))
+
+    def beyond(self, point: Point) -> Matrix:
+        """What the candidate's N has beyond this level's."""
+        return (self.space.sample.metric(point) - self.metric)[:, None]
+
+    @cached_property
+    def _scaled(self) -> list[_SingleRows] | list[Rows]:
+        """All rows and the labelled ones, times N^-½: to six digits if they are dense."""
+        both, root = (self.space.rows, self.space.labelled), np.sqrt(self.over)
+        if not sp.issparse(self.space.rows.X):
+            return [_SingleRows(rows, root) for rows in both]
+        over = sp.diags_array(root)
+        centers = [None if rows.center is None else rows.center * root for rows in both]
+        return [
+            Rows(sp.csr_array(rows.X @ over), center)
+            for rows, center in zip(both, centers, strict=True)
+        ]
 
     def inverse(self, R: Matrix, term: _Term) -> Matrix:
         """G⁻¹R for any R. It subtracts."""
@@ -300,29 +339,45 @@ class _Level:
         right = self.right + term.c @ (term.delta.T @ wanted)
         a = predict(np.tile(right, len(points)))
         V0 = mapped(a)
-        beyond = (sample.metric(first) - self.metric)[:, None]
+        beyond = self.beyond(first)
         if first.method != "S1M" or not beyond.any():
             return a, V0, None, 0.0
-        distance = float((beyond * self.over[:, None]).max())
+        # v = N^½V, and right-hand sides times N^-½: six digits of rows are enough.
+        over = self.over[:, None]
+        root, unroot = np.sqrt(over), np.sqrt(self.metric)[:, None]
+        rest, noise = beyond * over, self.p * self.q * sample.labelled_squares[:, None] * over
+        delta, E, weights = unroot * term.delta, root * term.E, space.weights[:, None]
+        every, known = self._scaled
+
+        def inverse(R: Matrix) -> Matrix:
+            v = R - self.q * every.tdot(self.F @ every.dot(R))
+            return np.asarray(v + delta @ (E.T @ v))
+
+        def labelled(v: Matrix) -> Matrix:
+            return self.q**2 * known.tdot(weights * known.dot(v)) + noise * v
+
+        lengths = np.sqrt(sample.squares)[:, None] * root
         y = sample.Q_labelled(self.p, V0) - np.tile(wanted, len(points))
-        B = self.inverse(y, term)
-        roots = np.sqrt(sample.squares)[:, None]
-        size, before, error = float(np.linalg.norm(roots * V0)), 0.0, np.inf
-        dV, dB = V0, B
+        dv, b = unroot * V0, unroot * self.inverse(y, term)
+        db = b
+        size, before, error = float(np.linalg.norm(lengths * dv)), 0.0, np.inf
         for _ in range(STEPS):
-            r1, r2 = -beyond * dV, -beyond * dB
-            g = self.inverse(r1, term)
-            right = r2 + sample.Q_labelled(self.p, g)
-            da = predict(-self._through(right) - term.c @ (term.delta.T @ right))
-            dV = g + mapped(da)
-            dB = self.inverse(r2 + sample.Q_labelled(self.p, dV), term)
-            a, V0, B = a + da, V0 + dV, B + dB
-            change = float(np.linalg.norm(roots * dV)) / max(size, TINY)
-            error = change * (min(change / before, 1.0) if before else distance)  # the next term
+            r1, r2 = -rest * dv, -rest * db
+            g = unroot * self.inverse(unroot * r1, term)
+            right = r2 + labelled(g)
+            da = predict(-self.F @ every.dot(right) - term.c @ (delta.T @ right))
+            u = space.gram @ da
+            dv = g + every.tdot(self.F @ u) + delta @ (term.c.T @ u)
+            a, V0 = a + da, V0 + root * dv
+            change = float(np.linalg.norm(lengths * dv)) / max(size, TINY)
+            # the next term
+            error = change * (min(change / before, 1.0) if before else float(rest.max()))
             before = max(change, TINY)
             if error <= SETTLED:
                 break
-        return a, V0, B, error
+            db = inverse(r2 + labelled(dv))
+            b = b + db
+        return a, V0, root * b, error
 
     def _sides(self, term: _Term) -> tuple[Matrix, Matrix, Matrix]:
         """By what a term changes the predictor's equation: sides, the middle, sides times XXᵀ."""
