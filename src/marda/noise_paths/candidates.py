@@ -53,7 +53,7 @@ SCALINGS = ("balanced", "paper", "relative")
 #: Parameters that all candidates of one `PathCandidates` have in common.
 SHARED = ("class_weight", "fit_intercept", "ridge_domain", "scaling")
 BLOCK_BYTES = 64 * 2**20
-MATRICES = 18  # of size r×r at once, the workspace of the eigendecomposition included
+MATRICES = 20  # of size r×r at once, the workspace of the eigendecomposition included
 #: What residuals and errors may be; above it a candidate is fitted on its own.
 RESIDUAL = 1e-8
 GROWTH = 30.0  # how much larger a residual may be than what a series has left out of the scores
@@ -313,7 +313,9 @@ class PathCandidates:
             return *point.level, blocks[point.ridge_class]
 
         answers: list[tuple[Point, Found]] = []
-        for _, group in groupby(sorted(mapped, key=lambda p: (level(p), p)), level):
+        # Neighbours in this order have N in common, p and 1 − p above all.
+        ordered = sorted(mapped, key=lambda p: (p.ridge, p.variance, level(p), p))
+        for _, group in groupby(ordered, level):
             answers += self._answers(list(group))
         found: dict[Any, tuple[Matrix, Vector]] = {}
         for point, few in [*self._right(answers), *self._plain(plain)]:

@@ -49,6 +49,11 @@ class Point(NamedTuple):
     ridge_class: float  # δ
 
     @property
+    def variance(self) -> float:
+        """pq, what noise leaves of D: to a rounding error the same for p and 1 − p."""
+        return float(f"{self.noise * (1 - self.noise):.15g}")
+
+    @property
     def level(self) -> tuple[float, float]:
         """Candidates of one level have the same G but for S1M's term."""
         return self.noise, self.ridge

@@ -35,6 +35,8 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 TINY = float(np.finfo(float).tiny)
 NEAR = 0.1  # how much S1M may change N for a series to pay
+BLOCK = 256  # of rows of a product of which one triangle is needed
+KERNELS = 3  # that are kept: two of a level, and one of the domain predictor
 SETTLED, STEPS = 2e-8, 8  # what a series may leave out, and how many terms it may have
 
 
@@ -55,6 +57,19 @@ class _Domain(NamedTuple):
     strengths: Vector
     push: Matrix
     condition: float
+
+
+class _Answer(NamedTuple):
+    """Candidates with one W, side by side: Z = Xᵀa, V₀ and V, B where a series needed it."""
+
+    points: Sequence[Point]
+    level: _Level
+    term: _Term
+    a: Matrix
+    V0: Matrix
+    V: Matrix
+    B: Matrix | None
+    left_out: float
 
 
 class RowSpace:
@@ -86,18 +101,28 @@ class RowSpace:
         self.index, self.labelled, self.groups = index, labelled.rows, groups
         self.weights = np.ones(len(index)) if labelled.weights is None else labelled.weights
         self._levels: dict[tuple[float, float, float], _Level] = {}
+        self._kernels: dict[tuple[Any, ...], Matrix] = {}
 
     @cached_property
     def gram(self) -> Matrix:
         """XXᵀ."""
         return self.rows.kernel(np.ones(self.rows.shape[1]))
 
-    def rough_kernel(self, weights: Vector) -> Matrix:
-        """X diag(w) Xᵀ in single precision, for systems that are solved again for what is left."""
-        if sp.issparse(self.rows.X):
-            return self.rows.kernel(weights)
-        scaled = (self.rows.X * np.sqrt(weights)).astype(np.float32)
-        return np.asarray((scaled @ scaled.T).astype(np.float64, order="F"))
+    def kernel(self, key: tuple[Any, ...], weights: Vector, *, rough: bool = False) -> Matrix:
+        """X diag(w) Xᵀ, not to be changed; the last ones are kept, since p and 1 − p share them.
+
+        A rough one is of single precision: for systems that are solved again for what is left.
+        """
+        if key not in self._kernels:
+            if rough and not sp.issparse(self.rows.X):
+                scaled = (self.rows.X * np.sqrt(weights)).astype(np.float32)
+                made = np.asarray((scaled @ scaled.T).astype(np.float64))
+            else:
+                made = self.rows.kernel(weights)
+            if len(self._kernels) == KERNELS:
+                self._kernels.pop(next(iter(self._kernels)))
+            self._kernels[key] = made
+        return self._kernels[key]
 
     @cached_property
     def domain(self) -> _Domain:
@@ -126,49 +151,72 @@ class RowSpace:
         key = *taken.level, taken.weight
         if key not in self._levels:  # candidates come in order: S1's and one more are enough
             kept = {k: made for k, made in self._levels.items() if k == (*plain.level, 0.0)}
-            self._levels = {**kept, key: _Level(self, taken.noise, self.sample.metric(taken))}
+            self._levels = {**kept, key: _Level(self, taken)}
         return self._levels[key]
 
     def coefs(self, groups: Sequence[Sequence[Point]]) -> list[Found]:
         """V of candidates of one level, in groups with one W, and how far off they may be."""
-        return [found for points in groups for found in self._of_one_map(points)]
+        answers = [self._answer(points) for points in groups]
+        sample, w = self.sample, self.sample.probe
 
-    def _of_one_map(self, points: Sequence[Point]) -> list[Found]:
+        def tried(A: Matrix) -> Matrix:
+            """On one direction of the classes of every candidate."""
+            return np.asarray(A.reshape(len(A), -1, len(w)) @ w)
+
+        # Few products for all of them: thin ones would be bound by memory.
+        p = groups[0][0].noise
+        wanted = (1 - p) * (sample.labels @ w)[:, None]
+        rights = [
+            one.level.right @ w[:, None] + one.term.c @ (one.term.delta.T @ wanted)
+            for one in answers
+        ]
+        ends = np.cumsum([len(points) for points in groups])
+        Z, right = np.split(
+            self.rows.tdot(np.hstack([*(tried(one.a) for one in answers), *rights])),
+            ends[-1:],
+            axis=1,
+        )
+        y = sample.Q_labelled(p, np.hstack([tried(one.V) for one in answers])) - wanted
+        Y = np.split(y, ends[:-1], axis=1)
+        for k, one in enumerate(answers):
+            if one.B is not None:  # right but for the last step of the series
+                Y[k] = Y[k] - one.level.beyond(one.points[0]) * tried(one.B)
+        B = _inverse(answers, Y)
+        found: list[Found] = []
+        for k, one in enumerate(answers):
+            domain = one.points[0].method == "S1D"
+            U = self.domain.U if domain else np.zeros((len(y), 0))
+            delta = one.term.delta if domain else U
+            condition = max(one.level.condition, self.domain.condition if domain else 0.0)
+            V0, coefs = tried(one.V0), np.split(one.V, len(one.points), axis=1)
+            for j, point in enumerate(one.points):
+                tries = Z[:, len(found)], V0[:, j], B[k][:, j], right[:, k]
+                trial = Trial(*tries, delta, U, one.term.residual)
+                worst = max(condition, one.level.factor(point.ridge_class)[1])
+                found.append(Found(coefs[j], trial, one.left_out, worst))
+        return found
+
+    def _answer(self, points: Sequence[Point]) -> _Answer:
+        """Of candidates with one W."""
         level = self.level(points[0])
         term = level.term(points[0])
         a, V0, B, left_out = level.solve(points, term)
-        # S1D's Δ is no part of V₀
-        U = self.domain.U if points[0].method == "S1D" else np.zeros((len(V0), 0))
-        delta = term.delta if len(U.T) else U
         V = V0
-        if len(U.T):
-            V = V0 + delta @ (term.c.T @ (self.gram @ a))
-        w, count = self.sample.probe, len(points)
+        if points[0].method == "S1D":  # Δ is no part of V₀
+            V = V0 + term.delta @ (term.c.T @ (self.gram @ a))
+        return _Answer(points, level, term, a, V0, V, B, left_out)
 
-        def tried(A: Matrix) -> Matrix:
-            return np.asarray(A.reshape(len(A), count, len(w)) @ w)
 
-        wanted = (1 - level.p) * (self.sample.labels @ w)[:, None]
-        y = self.sample.Q_labelled(level.p, tried(V)) - wanted
-        if B is None:
-            B = level.inverse(y, term)
-        else:  # right but for the last step of the series
-            B, beyond = tried(B), level.beyond(points[0])
-            for _ in range(2):
-                B = level.inverse(y - beyond * B, term)
-        right = level.right @ w[:, None] + term.c @ (term.delta.T @ wanted)
-        Z = self.rows.tdot(np.hstack([tried(a), right]))
-        condition = max(level.condition, self.domain.condition if len(U.T) else 0.0)
-        parts = zip(points, Z.T, tried(V0).T, B.T, np.split(V, count, axis=1), strict=False)
-        return [
-            Found(
-                coef,
-                Trial(z, v, b, Z[:, -1], delta, U, term.residual),
-                left_out,
-                max(condition, level.factor(point.ridge_class)[1]),
-            )
-            for point, z, v, b, coef in parts
-        ]
+def _inverse(answers: Sequence[_Answer], rights: Sequence[Matrix]) -> list[Matrix]:
+    """G⁻¹R of every answer; those of one level go through the rows together."""
+    found: dict[int, Matrix] = {}
+    for level in {id(one.level): one.level for one in answers}.values():
+        alike = [k for k, one in enumerate(answers) if one.level is level]
+        ends = np.cumsum([rights[k].shape[1] for k in alike])[:-1]
+        solved = level.plain_inverse(np.hstack([rights[k] for k in alike]))
+        for k, part in zip(alike, np.split(solved, ends, axis=1), strict=True):
+            found[k] = level.updated(part, answers[k].term)
+    return [found[k] for k in range(len(answers))]
 
 
 class _SingleRows:
@@ -192,14 +240,15 @@ class _SingleRows:
 class _Level:
     """One noise and one N."""
 
-    def __init__(self, space: RowSpace, noise: float, metric: Vector):
-        self.space, self.p, self.q = space, noise, 1 - noise
-        self.metric = metric
-        sample, rows, q = space.sample, space.rows, self.q
+    def __init__(self, space: RowSpace, point: Point):
+        self.space, self.p, self.q = space, point.noise, 1 - point.noise
+        sample, p, q = space.sample, self.p, self.q
+        self.metric = metric = sample.metric(point)
         if (metric[sample.squares > 0] <= 0).any():
             raise SingularError("Q is singular: use noise or a ridge above 0.")
         self.over = np.divide(1.0, metric, out=np.zeros_like(metric), where=metric > 0)
-        K = rows.kernel(self.over)
+        key = point.variance, point.ridge, point.weight
+        K = space.kernel((*key, "all"), self.over)
         core = q * q * K
         core[np.diag_indices_from(core)] += 1
         factor = CholeskyFactor(core)
@@ -210,11 +259,14 @@ class _Level:
         if sample.bias:
             hat -= space.weights @ hat / space.weights.sum()
         hat *= np.sqrt(space.weights)[:, None]
-        inner = np.zeros_like(self.F)
-        if noise:
-            psi = rows.kernel(sample.labelled_squares * self.over**2)
-            inner = (noise * q) * self.F @ psi @ self.F
-        inner = mirror_lower(add_gram(np.asfortranarray(inner), q * hat.T))
+        inner = np.zeros(self.F.shape, order="F")
+        if p:
+            psi = space.kernel((*key, "labelled"), sample.labelled_squares * self.over**2)
+            half = (p * q) * self.F @ psi
+            for stop in range(BLOCK, len(half) + BLOCK, BLOCK):  # the lower triangle of half F
+                rows = slice(stop - BLOCK, stop)
+                inner[rows, :stop] = half[rows] @ self.F[:, :stop]
+        inner = mirror_lower(add_gram(inner, q * hat.T))
         self.system = inner @ space.gram
         self.right = self._through(q * sample.labels)
         self._factors: dict[float, tuple[tuple[Matrix, Any], float]] = {}
@@ -259,10 +311,13 @@ class _Level:
             for rows, center in zip(both, centers, strict=True)
         ]
 
-    def inverse(self, R: Matrix, term: _Term) -> Matrix:
-        """G⁻¹R for any R. It subtracts."""
+    def plain_inverse(self, R: Matrix) -> Matrix:
+        """(q²S + N)⁻¹R for any R. It subtracts."""
         solved = self.over[:, None] * R
-        solved = solved - self.q * self._features(self.F @ self.space.rows.dot(solved))
+        return solved - self.q * self._features(self.F @ self.space.rows.dot(solved))
+
+    def updated(self, solved: Matrix, term: _Term) -> Matrix:
+        """G⁻¹R from that: with S1M's term."""
         return solved + term.delta @ (term.E.T @ solved) if len(term.E.T) else solved
 
     # The domain terms ---------------------------------------------------------------------------
@@ -299,7 +354,8 @@ class _Level:
         metric = self.metric + s * self.p * self.q * sample.squares
         over = np.divide(1.0, metric, out=np.zeros_like(metric), where=metric > 0)[:, None]
         share = (1 + s) * self.q**2
-        K = share * self.space.rough_kernel(over.ravel())
+        key = point.variance, point.ridge, point.weight, s
+        K = share * self.space.kernel(key, over.ravel(), rough=True)
         K[np.diag_indices_from(K)] += 1
         factor = CholeskyFactor(K)
 
@@ -358,12 +414,12 @@ class _Level:
 
         lengths = np.sqrt(sample.squares)[:, None] * root
         y = sample.Q_labelled(self.p, V0) - np.tile(wanted, len(points))
-        dv, b = unroot * V0, unroot * self.inverse(y, term)
+        dv, b = unroot * V0, unroot * self.updated(self.plain_inverse(y), term)
         db = b
         size, before, error = float(np.linalg.norm(lengths * dv)), 0.0, np.inf
         for _ in range(STEPS):
             r1, r2 = -rest * dv, -rest * db
-            g = unroot * self.inverse(unroot * r1, term)
+            g = unroot * self.updated(self.plain_inverse(unroot * r1), term)
             right = r2 + labelled(g)
             da = predict(-self.F @ every.dot(right) - term.c @ (delta.T @ right))
             u = space.gram @ da

@@ -21,6 +21,7 @@ __all__ = ["Rows"]
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 CHUNK_BYTES = 32 * 2**20
+KERNEL_BYTES = 8 * 2**20  # weighted rows are multiplied while they are in the shared cache
 CACHE_BYTES = 2**18  # rows cast to float64 are multiplied while they are still in cache
 
 
@@ -154,7 +155,7 @@ class Rows:
         n, d = self.shape
         K = np.zeros((n, n), order="F")
         root = np.sqrt(weights)
-        for columns in self._chunks(d, n):
+        for columns in self._chunks(d, n, KERNEL_BYTES):
             K = add_gram(K, self._float64(slice(None), columns) * root[columns])
         return mirror_lower(K)
 
