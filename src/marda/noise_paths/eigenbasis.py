@@ -155,7 +155,15 @@ class EigenBasis:
     @cached_property
     def means(self) -> Matrix:
         """Vᵀ(D_M/D)V."""
-        return self.moment(self.sample.discrepancy.diagonal)
+        sample, wanted = self.sample, self.sample.discrepancy.diagonal
+        # Where all source rows and no others are labelled, D_M = a D_l + b D.
+        known = np.stack([sample.labelled_squares, sample.squares], 1)
+        a, b = np.linalg.lstsq(known, wanted, rcond=None)[0]
+        if not np.allclose(known @ (a, b), wanted, rtol=10 * EPS, atol=0.0):
+            return self.moment(wanted)
+        means = a * self._labelled[1]
+        means[np.diag_indices_from(means)] += b
+        return np.asarray(means)
 
     @cached_property
     def differences(self) -> Matrix:
@@ -470,10 +478,9 @@ class _Level:
             if error <= SETTLED:
                 break
         # G B = y of these V, from a B that is right but for the last step
-        y, b = A @ tried(V) - tried(wanted), tried(B)
-        for _ in range(3):
-            b = inverse(y - self._rest(b, weights))
-        return _State(V, tried(u), tried(V0), b, tried(right), error)
+        y = A @ tried(V) - tried(wanted)
+        B = inverse(y - self._rest(tried(B), weights))
+        return _State(V, tried(u), tried(V0), B, tried(right), error)
 
     def _predictor(self, jobs: Sequence[_Job]) -> Callable[[Matrix], Matrix]:
         """(TᵀA T + δC)⁻¹, from the factor of T₀: τκᵀ changes it by rank 2k (math.md §5.4).
