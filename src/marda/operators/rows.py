@@ -22,7 +22,7 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 CHUNK_BYTES = 32 * 2**20
 KERNEL_BYTES = 8 * 2**20  # weighted rows are multiplied while they are in the shared cache
-CACHE_BYTES = 2**18  # rows cast to float64 are multiplied while they are still in cache
+CACHE_BYTES = 2**19  # rows cast to float64 are multiplied while they are still in cache
 
 
 class Rows:
@@ -59,8 +59,14 @@ class Rows:
 
     def _float64(self, rows: slice, columns: slice) -> Matrix:
         """A block of X − 1mᵀ, for dense X."""
-        block = self.X[rows, columns].astype(np.float64, copy=False)
-        return np.asarray(block if self.center is None else block - self.center[columns])
+        block = self.X[rows, columns]
+        if self.center is None:
+            return np.asarray(block, dtype=np.float64)
+        if not self._cast:
+            return np.asarray(block - self.center[columns])
+        block = block.astype(np.float64)
+        block -= self.center[columns]
+        return np.asarray(block)
 
     def dot(self, V: Matrix) -> Matrix:
         """(X − 1mᵀ) V."""
