@@ -15,7 +15,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from marda import MDAClassifierCV
+from marda import MDAClassifierCV, load
+from marda._validation import UNLABELED
+from marda.selection.auto import AutoFit
+from marda.selection.ensemble import Member
+from marda.selection.inputs import Inputs
+from marda.selection.source_only import fit_source_only
 from problems import make_case
 
 CASE = make_case("US", seed=5, d=9, n_source=60, n_target=50)
@@ -116,3 +121,53 @@ def test_rows_that_do_not_differ(wrap, candidates):
     y, domain = np.arange(40) % 2, np.repeat([1, -1], 20)
     with pytest.raises(ValueError, match="all rows of X are the same: there is nothing"):
         MDAClassifierCV(candidates).fit(X, y, sample_domain=domain)
+
+
+@pytest.fixture
+def source_only(monkeypatch):
+    """The default, where its rules leave a source-only model and nothing else."""
+
+    def fit_auto(X, labels, domain, class_weight, seed, say):
+        known = labels.codes != UNLABELED
+        found = fit_source_only(
+            X[known], labels.codes[known], 3, class_weight=class_weight, seed=seed
+        )
+        model, inputs = found.chosen.model, Inputs("raw")
+        scores = model.scores(X[domain < 0])
+        left_out = [(np.flatnonzero(known), found.codes, found.chosen.left_out)]
+        member = Member.of("source only", inputs, model, 1.0, scores)
+        return AutoFit([member], left_out, 0.8, 0.6)
+
+    monkeypatch.setattr("marda.selection.classifier_cv.fit_auto", fit_auto)
+    return fit(MDAClassifierCV(random_state=0))
+
+
+def test_a_source_only_model_predicts_alone(source_only):
+    model = source_only
+    kind = model.members_[0].model.kind
+    assert model.best_params_["source_only"] == kind
+    assert model.candidates_ == [
+        {"name": "source only", "inputs": "raw", "weight": 1.0, **model.best_params_}
+    ]
+    assert (model.setting_, model.residual_) == ("US", 0.0)
+    by_hand = model.members_[0].model.scores(CASE.X).argmax(1)
+    np.testing.assert_array_equal(model.predict(CASE.X), model.classes_[by_hand])
+    np.testing.assert_allclose(model.predict_proba(CASE.X).sum(1), 1)
+    np.testing.assert_array_equal(model.transform(CASE.X), CASE.X)
+    assert (model.transform(sp.csr_array(CASE.X)) != sp.csr_array(CASE.X)).nnz == 0
+    assert list(model.get_feature_names_out()) == [f"x{k}" for k in range(9)]
+    frame = (
+        clone(model)
+        .set_output(transform="pandas")
+        .fit_transform(CASE.X, CASE.codes, sample_domain=CASE.domain)
+    )
+    assert list(frame.columns) == [f"x{k}" for k in range(9)]
+
+
+def test_a_source_only_model_is_saved_with_its_record(source_only, tmp_path):
+    source_only.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert again.candidates_ == source_only.candidates_
+    assert again.best_params_ == source_only.best_params_
+    assert (again.setting_, again.residual_) == ("US", 0.0)
+    np.testing.assert_array_equal(again.predict_proba(CASE.X), source_only.predict_proba(CASE.X))

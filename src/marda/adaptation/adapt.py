@@ -239,6 +239,8 @@ def _adapt_in_memory(
             X, y, domain, mark = data.packed()
             fitted = make_classifier(method, mark, **parameters)
             fitted.fit(X, y, sample_domain=domain)
+            if getattr(fitted, "shift_", None) is not None:
+                fitted.shift_ = fitted.shift_.with_names(data.preprocessing.features)
             watch(0.6, "predicting")
             codes, P = classes_and_probabilities(fitted, data.Xt)
             predictions = fitted.classes_[codes]

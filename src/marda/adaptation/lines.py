@@ -39,7 +39,9 @@ def adapted_lines(result: Adapted | AdaptedFromStatistics) -> list[str]:
         f"predicted  {_shares(result)}",
         *_expected(diagnosis.facts),
     ]
-    if diagnosis.a_distance_before is not None:
+    if diagnosis.a_distance_before is not None and diagnosis.facts.action:
+        lines.append(f"A-distance {diagnosis.a_distance_before} (0 alike, 2 apart)")
+    elif diagnosis.a_distance_before is not None:
         lines += [
             f"A-distance {diagnosis.a_distance_before} before, {diagnosis.a_distance_after} after "
             "(0 alike, 2 apart)",
@@ -82,7 +84,8 @@ def _model(model: Any, n_source: int, n_target: int, n_labelled: int) -> list[st
 def _expected(facts: Facts) -> list[str]:
     """What accuracy to expect where no label tells."""
     told = expected_text(facts)
-    return [] if told is None else [f"expected   {told}"]
+    lines = [f"shift      {facts.shift}"] if facts.shift and not facts.action else []
+    return lines if told is None else [*lines, f"expected   {told}"]
 
 
 def _end(result: Adapted | AdaptedFromStatistics, findings: Sequence[Finding]) -> list[str]:

@@ -15,6 +15,7 @@ from marda.diagnostics.evidence import denoise
 from marda.diagnostics.intervals import Interval
 from marda.diagnostics.verdict import Change, Facts, Outcome, diagnosis_text, outcome_of
 from marda.diagnostics.warnings import Finding, checks_of, data_findings, prediction_findings
+from marda.shift import Shift
 
 __all__ = ["Diagnosis", "diagnose", "facts_of"]
 
@@ -104,6 +105,8 @@ def diagnose(
         n_labelled=n_labelled,
         single_class=any(f.code == "single-class" for f in findings),
     )
+    if facts.action:  # other class shares, if there are any, have been told and taken into account
+        findings = [f for f in findings if f.code not in ("proportions", "alike")]
     if min(Xs.shape[0], Xt.shape[0]) < 5:
         nothing = (None, None, None, None)
         told = diagnosis_text(facts), outcome_of(facts)
@@ -119,7 +122,7 @@ def diagnose(
     facts = replace(facts, mmd=Change(*distances), told_apart=Change(before, after))
     if not facts.few:
         checks = ("alike", *checks)
-    if facts.alike:
+    if facts.alike and not facts.action:
         findings.append(
             Finding(
                 "alike",
@@ -162,4 +165,37 @@ def facts_of(
         single_class=single_class,
         expected=expected,
         calibrated="sharpness" in calibration,
+        **_explained(estimator, calibration, expected),
     )
+
+
+def _explained(
+    estimator: Any, calibration: dict[str, Any], expected: float | None
+) -> dict[str, Any]:
+    """What differs and what was done about it, of a classifier that asked."""
+    shift = getattr(estimator, "shift_", None)
+    if shift is None:
+        return {}
+    found = {"shift": shift.sentence(), "action": _action(estimator, shift)}
+    if expected is None or "expected_interval" not in calibration:
+        return found
+    low, high = calibration["expected_interval"]
+    known = {"can_tell": calibration["can_tell"], "reason": calibration["reason"]}
+    return {**found, **known, "interval": (low, high)}
+
+
+def _action(estimator: Any, shift: Shift) -> str:
+    """What was done in place of adapting features."""
+    members = estimator.members_
+    if any(member.adapted is not None for member in members):
+        return ""
+    if not shift.stories or shift.kind == "none":
+        return "The model of the source is used as it is."
+    if len(members) > 1:
+        return "A model for each is used, weighted by how far it is to be believed."
+    done = []
+    if "columns" in shift.kind or shift.kind == "linear map":
+        done.append("rows moved back")
+    if "class shares" in shift.kind:
+        done.append("the target's class shares")
+    return f"The model of the source is used with {' and '.join(done)}."

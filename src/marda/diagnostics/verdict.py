@@ -66,8 +66,9 @@ ALIKE_MMD = 0.05
 
 Direction = Literal["fell", "rose", "unclear"]
 Outcome = Literal[
-    "closer", "mixed", "further", "unclear", "alike", "chance", "single-class", "few-rows"
-]
+    "closer", "mixed", "further", "unclear", "alike", "explained", "cannot-tell", "chance",
+    "single-class", "few-rows",
+]  # fmt: skip
 CHECKS = {
     "alike": "domains already alike",
     "single-class": "a target of one class",
@@ -137,6 +138,16 @@ class Facts:
         Expected accuracy on the target.
     calibrated : bool
         Whether probabilities are calibrated.
+    interval : tuple of float or None
+        Bounds of a 90 % interval of the accuracy.
+    can_tell : bool
+        Whether the accuracy can be told without labels.
+    reason : str
+        What `interval` rests on.
+    shift : str
+        What differs between the domains, as a sentence; empty where nobody asked.
+    action : str
+        What was done about it, as a sentence, where features were not adapted; else empty.
     """
 
     n_source: int
@@ -149,6 +160,11 @@ class Facts:
     single_class: bool = False
     expected: float | None = None
     calibrated: bool = False
+    interval: tuple[float, float] | None = None
+    can_tell: bool = True
+    reason: str = ""
+    shift: str = ""
+    action: str = ""
 
     @property
     def few(self) -> bool:
@@ -207,8 +223,12 @@ def outcome_of(facts: Facts) -> Outcome:
         return "few-rows"
     if facts.single_class:
         return "single-class"
+    if not facts.can_tell:
+        return "cannot-tell"
     if facts.at_chance:
         return "chance"
+    if facts.action:
+        return "explained"
     return "alike" if facts.alike else _movement(found)
 
 
@@ -228,6 +248,10 @@ def diagnosis_text(facts: Facts) -> str:
         return f"Too few rows to tell whether adaptation helps: {few}."
     if outcome == "single-class":
         return f"Do not trust this yet: nearly all target rows got one class; {next_step(facts)}."
+    if outcome == "cannot-tell":
+        return f"{_told(facts)}How many predictions are right: {expected_text(facts)}."
+    if outcome == "explained":
+        return f"{_told(facts)[:-1]}"
     if outcome == "chance":
         return (
             f"No evidence that it helps: {_expected_share(facts)} of the predictions are expected "
@@ -249,6 +273,11 @@ def diagnosis_text(facts: Facts) -> str:
     if outcome == "unclear":
         return f"{moved}: {next_step(facts)}."
     return f"{moved}: no clear evidence that it helps; {next_step(facts)}."
+
+
+def _told(facts: Facts) -> str:
+    """What differs, and what was done about it; each followed by a space."""
+    return "".join(f"{said} " for said in (facts.shift, facts.action) if said)
 
 
 def _movement_sentence(facts: Facts) -> str:
@@ -319,10 +348,19 @@ def expected_text(facts: Facts) -> str | None:
     """The accuracy to expect, next to guessing; None if it is not known."""
     if facts.expected is None:
         return None
-    right = f"{_expected_share(facts)} right"
-    if facts.at_chance:
-        right += ", no clear gain over guessing"
-    return f"{right} ({_guessing(facts)}): a guess, from how far models agree"
+    if facts.interval is None:
+        right = f"{_expected_share(facts)} right{_gain(facts)}"
+        return f"{right} ({_guessing(facts)}): a guess, from how far models agree"
+    low, high = (share_text(bound) for bound in facts.interval)
+    if not facts.can_tell:
+        told = f"cannot be told without labels, {low} to {high} are possible"
+        return f"{told} ({_guessing(facts)}): {facts.reason}"
+    right = f"{_expected_share(facts)} right, {low} to {high} in nine of ten cases"
+    return f"{right}{_gain(facts)} ({_guessing(facts)}): {facts.reason}"
+
+
+def _gain(facts: Facts) -> str:
+    return ", no clear gain over guessing" if facts.at_chance else ""
 
 
 def probabilities_text(facts: Facts) -> str:
@@ -350,8 +388,18 @@ def adapted_verdict(facts: Facts, single_class: str | None = None) -> Verdict:
     kind, word, text = _ADAPTED[outcome]
     if outcome == "chance":
         text = text.format(_guessing(facts))
+    if outcome in ("explained", "cannot-tell"):
+        evidence = ("What differs", _told(facts).strip() or "Nobody asked.")
+        known = ("Expected accuracy", f"{_capital(expected_text(facts) or 'not known')}.")
+        return Verdict(kind, word, text, (evidence, known, step))
     reasons = (sure, evidence, step) if outcome in ("closer", "alike") else (evidence, step)
+    if facts.shift:
+        reasons = (("What differs", facts.shift), *reasons)
     return Verdict(kind, word, text, reasons)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 _ADAPTED: dict[Outcome, tuple[Literal["unclear", "bad", "info"], str, str]] = {
@@ -364,6 +412,16 @@ _ADAPTED: dict[Outcome, tuple[Literal["unclear", "bad", "info"], str, str]] = {
         "info",
         "Adaptation is hardly needed",
         "The two kinds of data already look alike, so a plain classifier should do as well.",
+    ),
+    "explained": (
+        "info",
+        "The model of the source can be used",
+        "What differs between the two kinds of data is known, and was taken into account.",
+    ),
+    "cannot-tell": (
+        "unclear",
+        "Only labels can tell",
+        "Nothing here shows how many of the predictions are right.",
     ),
     "single-class": (
         "bad",

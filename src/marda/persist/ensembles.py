@@ -28,6 +28,8 @@ from marda.selection.ensemble import Ensemble, Member
 from marda.selection.forest import Forest
 from marda.selection.inputs import ALL_KINDS, Inputs
 from marda.selection.source_only import VOICES, Linear, Pool, SourceOnly
+from marda.shift import KINDS as SHIFT_KINDS
+from marda.shift import ClassPrior, Move, Shift, Tale
 
 __all__ = ["decode_search", "encode_search"]
 
@@ -47,6 +49,11 @@ FOREST_ARRAYS = {
     "middle": "f",
     "unit": "f",
 }
+#: Fields of an explanation of the shift.
+TALE = ("name", "p_value", "z", "left", "fits", "rival_p", "weight")
+TALE_ARRAYS = ("shares", "factor", "offset")
+MOVE = ("column", "name", "factor", "offset", "by")
+PRIOR_ARRAYS = ("source", "target", "standard_error", "by_confusion")
 #: The kind of a member's model that knows the source alone.
 SOURCE_ONLY = "SourceOnly"
 TINY = np.finfo(np.float64).tiny
@@ -70,6 +77,7 @@ def encode_search(estimator: MDAClassifierCV, out: Writer) -> dict[str, Any]:
             _encode_member(member, out.within(f"member{k}"))
             for k, member in enumerate(ensemble.members)
         ],
+        "shift": _encode_shift(getattr(estimator, "shift_", None), out.within("shift")),
     }
 
 
@@ -87,7 +95,109 @@ def decode_search(state: dict[str, Any], reader: Reader) -> MDAClassifierCV:
     if not members:
         raise ValueError("an ensemble has no members")
     estimator.ensemble_ = Ensemble(members, number(state["sharpness"], 0))
+    if "candidates" in state["parameters"] and estimator.candidates == "auto":
+        estimator.shift_ = _decode_shift(state.get("shift"), reader, estimator)
     return estimator
+
+
+# What differs -------------------------------------------------------------------------------------
+
+
+def _encode_shift(shift: Shift | None, out: Writer) -> dict[str, Any] | None:
+    if shift is None:
+        return None
+    state: dict[str, Any] = {
+        "kind": shift.kind,
+        "stories": list(shift.stories),
+        "tales": [
+            {
+                **{name: out.value(name, getattr(tale, name)) for name in TALE},
+                **_arrays(tale, TALE_ARRAYS, out.within(f"tale{k}")),
+            }
+            for k, tale in enumerate(shift.tales)
+        ],
+        "moved": [
+            {name: out.value(name, getattr(move, name)) for name in MOVE} for move in shift.moved
+        ],
+        **{name: out.value(name, getattr(shift, name)) for name in ("left", "carried", "level")},
+        "reason": shift.reason,
+    }
+    if shift.prior is not None:
+        state["prior"] = _arrays(shift.prior, PRIOR_ARRAYS, out.within("prior"))
+        state["prior"]["agree"] = bool(shift.prior.agree)
+    return state
+
+
+def _arrays(found: Any, names: tuple[str, ...], out: Writer) -> dict[str, Any]:
+    values = {name: getattr(found, name) for name in names}
+    return {name: out.put(name, value) for name, value in values.items() if value is not None}
+
+
+def _decode_shift(
+    state: dict[str, Any] | None, reader: Reader, estimator: MDAClassifierCV
+) -> Shift | None:
+    """What `_encode_shift` described; None, too, of files of before there was one."""
+    if state is None:
+        return None
+    d, C = estimator.n_features_in_, len(estimator.classes_)
+    tales = tuple(_decode_tale(one, reader, d, C) for one in state["tales"])
+    known = tuple(tale.name for tale in tales)
+    prior = None
+    if "prior" in state:
+        source, target, error, other = (reader.get(state["prior"][n], C) for n in PRIOR_ARRAYS)
+        prior = ClassPrior(source, target, error, other, _flag(state["prior"]["agree"]))
+    return Shift(
+        one_of(state["kind"], SHIFT_KINDS),
+        tuple(one_of(name, known) for name in state["stories"]),
+        tales,
+        estimator.classes_,
+        prior,
+        tuple(_decode_move(one, d) for one in state["moved"]),
+        number(state["left"]),
+        number(state["carried"]),
+        _text(state["reason"]),
+        number(state["level"], 0, 1),
+    )
+
+
+def _decode_tale(state: dict[str, Any], reader: Reader, d: int, C: int) -> Tale:
+    factor = offset = None
+    if "factor" in state:
+        matrix = len(reader.shape(state["factor"])) == 2
+        factor = reader.get(state["factor"], *((d, d) if matrix else (d,)))
+        offset = reader.get(state["offset"], d)
+    return Tale(
+        one_of(state["name"], SHIFT_KINDS),
+        number(state["p_value"], 0, 1),
+        number(reader.value(state["z"])),
+        number(state["left"]),
+        _flag(state["fits"]),
+        None if state["rival_p"] is None else number(state["rival_p"], 0, 1),
+        number(state["weight"], 0),
+        reader.get(state["shares"], C) if "shares" in state else None,
+        factor,
+        offset,
+    )
+
+
+def _decode_move(state: dict[str, Any], d: int) -> Move:
+    column = count(state["column"])
+    if column >= d:
+        raise ValueError("a moved column is not there")
+    numbers = (number(state[name]) for name in ("factor", "offset", "by"))
+    return Move(column, _text(state["name"]), *numbers)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("a flag is neither true nor false")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a text is none")
+    return value
 
 
 # Members ------------------------------------------------------------------------------------------
@@ -106,8 +216,6 @@ def _encode_member(member: Member, out: Writer) -> dict[str, Any]:
 
 
 def _decode_member(state: dict[str, Any], reader: Reader, estimator: MDAClassifierCV) -> Member:
-    if not isinstance(state["name"], str):
-        raise TypeError("the name of a member is not text")
     inputs = _decode_inputs(state["view"], reader, estimator.n_features_in_)
     width = inputs.width(estimator.n_features_in_)
     model: MDAClassifier | SourceOnly
@@ -120,7 +228,7 @@ def _decode_member(state: dict[str, Any], reader: Reader, estimator: MDAClassifi
         if model.n_features_in_ != width or not np.array_equal(model.classes_, estimator.classes_):
             raise ValueError("a member does not fit the ensemble")
     spread = number(state["spread"], low=TINY)
-    return Member(state["name"], inputs, model, number(state["weight"]), spread)
+    return Member(_text(state["name"]), inputs, model, number(state["weight"]), spread)
 
 
 # Inputs -------------------------------------------------------------------------------------------

@@ -163,9 +163,11 @@ def _settings(model: Any, notes: Sequence[str]) -> Section:
 def _candidates(candidates: Sequence[dict[str, Any]]) -> str:
     """Models that were weighed without target labels, by what they differ in."""
     names = list(dict.fromkeys(name for c in candidates for name in c))
-    told = [n for n in names if len({str(c.get(n)) for c in candidates}) > 1]
+    values = {name: {str(c[name]) for c in candidates if name in c} for name in names}
+    # A source-only model has no parameters of denoising: those that all others share tell nothing.
+    told = [n for n in names if len(values[n]) > 1 or n == "source_only"]
     rows: list[Cells] = [
-        [str(k), *(_value(c.get(name)) for name in told)]
+        [str(k), *(_value(c.get(name, "–")) for name in told)]
         for k, c in enumerate(candidates[:MOST_CANDIDATES], start=1)
     ]
     caption = "Models that were weighed without a target label, by what they differ in."

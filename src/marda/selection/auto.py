@@ -21,7 +21,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import softmax
 
@@ -33,7 +32,7 @@ from marda.selection.ensemble import Ensemble, Member
 from marda.selection.expectation import Expectation, expect, outside_support, stories_to_judge
 from marda.selection.forest import fit_forest
 from marda.selection.inputs import Inputs, align, leaf_inputs
-from marda.selection.source_only import WIDE, SourceOnly, Voice, Voices, fit_source_only
+from marda.selection.source_only import SourceOnly, Voice, Voices, fit_source_only
 from marda.shift import Shift, Tale, explain_shift
 
 __all__ = ["AutoFit", "Evidence", "fit_auto"]

@@ -208,17 +208,18 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.candidates_ = _described(found.members)
         self.best_params_ = found.members[0].model.get_params()
         n = len(self.classes_)
+        calibration: Mapping[str, Any]
         if found.calibration is not None:  # source-only: scores are logarithms of probabilities
             frozen = tuple(member.frozen for member in found.members)
-            self.ensemble_, self.calibration_ = Ensemble(frozen), found.calibration
+            self.ensemble_ = Ensemble(frozen)
+            calibration = found.calibration
         else:
             agreed = expected_accuracy(self.target_skill_, n) if (domain < 0).any() else None
-            self.ensemble_, self.calibration_ = calibrate_ensemble(
+            self.ensemble_, calibration = calibrate_ensemble(
                 found.members, found.left_out if self.calibrate else [], X, domain, seed, agreed
             )
-        if not self.calibrate:
-            self.calibration_ = {}
-        elif found.evidence is not None:
+        self.calibration_: dict[str, Any] = dict(calibration) if self.calibrate else {}
+        if self.calibrate and found.evidence is not None:
             expectation = found.evidence.expectation(self.ensemble_)
             if found.calibration is not None:
                 self.target_skill_ = max(0.0, (expectation.accuracy - 1 / n) / (1 - 1 / n))
@@ -294,10 +295,11 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         best = self._scores(X).argmax(1)
         return np.asarray(self.classes_[best])
 
-    def transform(self, X: Any, *, sample_domain: Any = None) -> NDArray[Any]:
+    def transform(self, X: Any, *, sample_domain: Any = None) -> Any:
         """Denoised rows of the first member that denoises: those that its classifier sees.
 
-        Where all members know the source alone, there are none, and rows stay as they are.
+        Where all members know the source alone, there are none, and rows stay as they are, sparse
+        ones sparse.
 
         Parameters
         ----------
@@ -315,7 +317,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
             if member.adapted is not None:
                 rows = member.inputs.apply(X)
                 return np.asarray(member.adapted.transform(rows, sample_domain=sample_domain))
-        return X.toarray() if sp.issparse(X) else np.asarray(X)
+        return X
 
     def fit_transform(self, X: Any, y: Any = None, *, sample_domain: Any = None) -> Any:
         """Fit, then denoised rows of all domains, each centred (if so set) at its own mean."""

@@ -166,6 +166,12 @@ class Shift:
         """The story of that name, if it was tested."""
         return next((tale for tale in self.tales if tale.name == name), None)
 
+    def with_names(self, columns: Sequence[str]) -> Shift:
+        """The same, with these names of the columns."""
+        return replace(
+            self, moved=tuple(replace(one, name=str(columns[one.column])) for one in self.moved)
+        )
+
     @property
     def weights(self) -> Array:
         """How much each of `stories` is to be believed, of sum 1."""
