@@ -29,9 +29,15 @@ from marda.estimators.accuracy_estimation import agreement, expected_accuracy, r
 from marda.selection.adapted import AdaptedFit, MemberFits, fit_adapted
 from marda.selection.calibration import calibrate
 from marda.selection.ensemble import Ensemble, Member
-from marda.selection.expectation import Expectation, expect, outside_support, stories_to_judge
+from marda.selection.expectation import (
+    LEAST,
+    Expectation,
+    expect,
+    outside_support,
+    stories_to_judge,
+)
 from marda.selection.forest import fit_forest
-from marda.selection.inputs import Inputs, align, leaf_inputs
+from marda.selection.inputs import Inputs, align, draw_rows, leaf_inputs
 from marda.selection.source_only import SourceOnly, Voice, Voices, fit_source_only
 from marda.shift import Shift, Tale, explain_shift
 
@@ -168,7 +174,9 @@ class _Action:
             classes=labels.classes,
             seed=seed,
         )
-        some, others = (_some(rows, EXPLAINED_ROWS, seed) for rows in (ours, theirs))
+        one_domain = np.zeros(len(ours), dtype=np.int64)
+        some = ours[draw_rows(labels.codes[ours], one_domain, EXPLAINED_ROWS, seed)]
+        others = _some(theirs, EXPLAINED_ROWS, seed)
         shift = explain_shift(
             fits.X[some],
             labels.classes[labels.codes[some]],
@@ -303,7 +311,7 @@ class _Action:
         chosen, codes = self.voices.chosen, self.voices.codes
         found = calibrate(chosen.left_out, codes, self.voices.weights)
         outside = None
-        if not self.shift.stories:
+        if not self.shift.stories and self.source.shape[0] >= LEAST:
             outside = outside_support(self.source, self.target, random_state=self.fits.seed)
         skill = recall_above_chance(codes, chosen.left_out.argmax(1))
         return AutoFit(members, [], skill, skill, self.shift, self._evidence(None, outside), found)
