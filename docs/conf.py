@@ -3,10 +3,10 @@
 import sys
 from pathlib import Path
 
+import marda
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
-
-import marda  # noqa: E402
 
 project = "marda"
 copyright = "The marda developers"

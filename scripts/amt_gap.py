@@ -30,7 +30,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from _stored import Stored
 from marda import MDAClassifier, datasets, pack, paper_settings
-from marda.datasets.protocols import tfidf
+from marda.datasets.tasks import tfidf
 from marda.estimators.classifier import fit_rows, training_rows
 from marda.estimators.fitting import Shared
 

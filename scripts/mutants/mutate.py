@@ -181,13 +181,13 @@ class Source:
             assert live.__defaults__ is not None
             assert mutant.index is not None
             values = list(live.__defaults__)
-            values[mutant.index] = ast.literal_eval(mutant.new)  # type: ignore[arg-type]
+            values[mutant.index] = ast.literal_eval(mutant.new)
             live.__defaults__ = tuple(values)
         elif mutant.parent is arguments:
             assert live.__kwdefaults__ is not None
             assert mutant.index is not None
             changed = arguments.kwonlyargs[mutant.index].arg
-            live.__kwdefaults__[changed] = ast.literal_eval(mutant.new)  # type: ignore[arg-type]
+            live.__kwdefaults__[changed] = ast.literal_eval(mutant.new)
 
 
 def _inner(code: CodeType, name: str) -> CodeType:

@@ -113,7 +113,7 @@ def _read(file: IO[bytes], size: int, names: Collection[str] | None, room: _Room
             kind, data = _inflated(data, order, room)
         if kind != _MATRIX:
             raise MatlabError(f"a variable is of an unknown kind ({kind})")
-        name, value = _Parser(data, order, room, names).matrix()
+        name, value = _Variable(data, order, room, names).matrix()
         if name and name in found:
             raise MatlabError(f"it holds {name!r} twice")
         found[name] = value
@@ -137,7 +137,7 @@ def _inflated(data: bytes, order: str, room: _Room) -> tuple[int, bytes]:
     return kind, inner
 
 
-class _Parser:
+class _Variable:
     """One variable: elements one after the other in a buffer."""
 
     def __init__(
@@ -276,7 +276,7 @@ class _Parser:
             if kind != _MATRIX:
                 raise MatlabError("a cell is not a matrix")
             if len(data):
-                inner = _Parser(data, self.order, self.room, None, self.depth + 1)
+                inner = _Variable(data, self.order, self.room, None, self.depth + 1)
                 cells[k] = inner.matrix()[1]
             else:
                 cells[k] = np.empty((0, 0))

@@ -44,15 +44,15 @@ class Labels(NamedTuple):
     codes: NDArray[np.int64]
 
 
-def check_number(name: str, value: Any, *, low: float = 0.0, strict: bool = False) -> float:
-    """A finite real number that is at least `low` (above it if strict)."""
+def check_number(name: str, value: Any, *, strict: bool = False) -> float:
+    """A finite real number that is at least 0 (above it if strict)."""
     try:
         number = float(value)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a number, got {value!r}.") from None
-    if not np.isfinite(number) or number < low or (strict and number == low):
+    if not np.isfinite(number) or number < 0 or (strict and number == 0):
         bound = "above" if strict else "at least"
-        raise ValueError(f"{name} must be {bound} {low:g}, got {value!r}.")
+        raise ValueError(f"{name} must be {bound} 0, got {value!r}.")
     return number
 
 
@@ -80,9 +80,10 @@ def check_rows(
     return X, labels, domain
 
 
-def check_new_rows(estimator: Any, X: Any, dtype: Any = (np.float64, np.float32)) -> Any:
+def check_new_rows(estimator: Any, X: Any) -> Any:
     """Rows of the features that a fitted estimator has seen."""
-    return summed(validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=list(dtype)))
+    dtypes = [np.float64, np.float32]
+    return summed(validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=dtypes))
 
 
 def check_domains(sample_domain: Any, n_rows: int, *, both: bool = True) -> NDArray[np.int64]:

@@ -406,8 +406,7 @@ def importance_weighted(losses: Any, weights: Any) -> float:
     -------
     float
     """
-    losses = np.asarray(losses, dtype=np.float64)
-    w = check_weights(weights, losses.shape[0])
+    losses, w = _check_losses(losses, weights)
     return float(w @ losses / w.sum())
 
 
@@ -419,20 +418,25 @@ def dev_risk(losses: Any, weights: Any) -> float:
 
     Parameters
     ----------
-    losses, weights : arrays of shape (n_source,)
-        Loss of held-out source rows, and their density ratio.
+    losses, weights
+        As for `importance_weighted`.
 
     Returns
     -------
     float
     """
-    losses = np.asarray(losses, dtype=np.float64)
-    w = check_weights(weights, losses.shape[0])
+    losses, w = _check_losses(losses, weights)
     weighted = w * losses
     spread = w - w.mean()
     variance = float(spread @ spread)
     eta = -float(spread @ weighted) / variance if variance > 0 else 0.0
     return float(weighted.mean() + eta * (w.mean() - 1))
+
+
+def _check_losses(losses: Any, weights: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """One loss and one weight per row."""
+    losses = np.asarray(losses, dtype=np.float64)
+    return losses, check_weights(weights, losses.shape[0])
 
 
 def sample_rows(X: Any, n: int, rng: np.random.Generator) -> Any:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pa = pytest.importorskip("pyarrow")
-import pyarrow.parquet as pq  # noqa: E402
+from adaptation.tables import WORDS, rows, table_of, write_pair
+from marda.adaptation import Outputs, ReadOptions, adapt, adapt_streaming
+from marda.adaptation.adapting import why_in_batches
+from marda.io import InputError
 
-from adaptation.tables import WORDS, rows, table_of, write_pair  # noqa: E402
-from marda.adaptation import Outputs, ReadOptions, adapt, adapt_streaming  # noqa: E402
-from marda.adaptation.adapt import why_in_batches  # noqa: E402
-from marda.io import InputError  # noqa: E402
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 
 OPTIONS = ReadOptions("y", id="id")
 

@@ -11,7 +11,7 @@ from marda.benchmarks.tables import (
     Block,
     Cell,
     Figure,
-    Table,
+    PaperTable,
     TableRow,
     build_table,
     check_findings,
@@ -42,7 +42,7 @@ def table():
         TableRow("S1M", (Cell(figure(84.4, 0.1)), Cell())),
     )
     block = Block("OC10 (SqueezeNet features), 12 tasks", "oc10", ("ridge", "dscm"), rows)
-    return Table("us", "Table 2: a title", (block,), ("a note with 5% and x_y",))
+    return PaperTable("us", "Table 2: a title", (block,), ("a note with 5% and x_y",))
 
 
 @pytest.fixture
@@ -51,7 +51,9 @@ def stacked():
         "S1D+ridge", (Cell(figure(55.0), 53.9, None, True, True), Cell(figure(65.0), 65.3))
     )
     quoted = TableRow("DAN (quoted)", (Cell(paper=68.5), Cell(paper=72.9)))
-    return Table("off31", "T", (Block("OFF31", "off31", ("A→W", "mean"), (row, quoted), True),), ())
+    return PaperTable(
+        "off31", "T", (Block("OFF31", "off31", ("A→W", "mean"), (row, quoted), True),), ()
+    )
 
 
 def test_plain(table):

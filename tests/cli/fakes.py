@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from marda.benchmarks.plan import Unit, spec_hash
+from benchmarks.fakes import made_figure
+from marda.benchmarks.plan import Unit
 from marda.benchmarks.store import ResultRow, stamp
 
 
 def good(unit: Unit, data_dir: Path | None) -> Iterator[ResultRow]:
     for spec in unit.specs:
-        figure = 50 + int(spec_hash(spec), 16) % 500 / 10
+        figure = made_figure(spec)
         yield stamp(ResultRow(spec, "done", figure, figure, 100, fit_seconds=0.5))
 
 

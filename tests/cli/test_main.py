@@ -117,11 +117,11 @@ def test_wrong_calls(call, words, refused, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("out", ["file/page.html", "none/page.html", "."])
 def test_unwritable_page_is_refused_before_the_work(out, capsys, tmp_path):
-    from marda.benchmarks import demo
+    from marda.benchmarks import demonstration
 
     (tmp_path / "file").touch()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "run_demo", lambda: pytest.fail("it ran"))
+        patch.setattr(demonstration, "run_demo", lambda: pytest.fail("it ran"))
         assert cli.main(["demo", "--out", str(tmp_path / out)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
@@ -135,12 +135,12 @@ def test_unwritable_page_is_refused_before_the_work(out, capsys, tmp_path):
     ],
 )
 def test_errors_inside_a_command(error, code, words, capsys, monkeypatch):
-    from marda.benchmarks import demo
+    from marda.benchmarks import demonstration
 
     def fail():
         raise error
 
-    monkeypatch.setattr(demo, "run_demo", fail)
+    monkeypatch.setattr(demonstration, "run_demo", fail)
     assert cli.main(["demo"]) == code
     err = capsys.readouterr().err
     assert words in err
@@ -177,10 +177,10 @@ def _parser_of(run):
 
 
 def test_debug_shows_the_traceback(monkeypatch):
-    from marda.benchmarks import demo
+    from marda.benchmarks import demonstration
 
     monkeypatch.setenv("MARDA_DEBUG", "1")
-    monkeypatch.setattr(demo, "run_demo", lambda: 1 / 0)
+    monkeypatch.setattr(demonstration, "run_demo", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         cli.main(["demo"])
 
@@ -204,11 +204,11 @@ WAIT = "time.sleep(30)"
 )
 def test_ctrl_c_from_a_shell(tmp_path, wait):
     code = (
-        "import sys, time; from marda import cli; from marda.benchmarks import demo\n"
+        "import sys, time; from marda import cli; from marda.benchmarks import demonstration\n"
         "def run():\n"
         "    print('ready', flush=True)\n"
         f"    {wait}\n"
-        "demo.run_demo = run\n"
+        "demonstration.run_demo = run\n"
         "sys.exit(cli.main(['demo']))"
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pa = pytest.importorskip("pyarrow")
-import pyarrow.parquet as pq  # noqa: E402
+import marda
+from adaptation.tables import rows, table_of, write_pair
+from marda import cli
 
-import marda  # noqa: E402
-from adaptation.tables import rows, table_of, write_pair  # noqa: E402
-from marda import cli  # noqa: E402
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 
 FILES = ("--source", "s.parquet", "--target", "t.parquet", "--label", "y", "--id", "id")
 SMALL = ("--memory", "1kB")

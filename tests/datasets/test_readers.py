@@ -8,7 +8,7 @@ from sklearn.datasets import dump_svmlight_file
 from marda import datasets
 from marda.datasets import DataError, FormatError, MissingData
 from marda.datasets.amt import DOMAINS as REVIEWS
-from marda.datasets.off31 import OFF31
+from marda.datasets.images import OFF31
 
 RNG = np.random.default_rng(0)
 IMAGES = ("amazon", "caltech10", "dslr", "webcam")

@@ -13,7 +13,7 @@ from marda.diagnostics.intervals import step_text
 from marda.diagnostics.verdict import (
     CHECKS,
     Change,
-    Comparison,
+    ComparisonFacts,
     Facts,
     Judged,
     adapted_verdict,
@@ -309,7 +309,7 @@ def test_labels_that_judge(gain, p_value, adapted, every):
 def test_comparisons(gain, p_value, accuracy):
     best = "BL" if gain is None else "S1D"
     first = interval(accuracy - (0 if gain is None else gain.value))
-    facts = Comparison(
+    facts = ComparisonFacts(
         "BL", best, 200, 80, first, interval(accuracy), gain, gain and p_value, 3, 0.5
     )
     text, verdict = compared_text(facts), compared_verdict(facts)
@@ -323,14 +323,16 @@ def test_comparisons(gain, p_value, accuracy):
 
 @pytest.mark.parametrize("first", ["BL", "auto"])
 def test_only_the_plain_classifier_is_called_the_simplest(first):
-    facts = Comparison(first, first, 200, 80, interval(0.9), interval(0.9), commonest=0.5)
+    facts = ComparisonFacts(first, first, 200, 80, interval(0.9), interval(0.9), commonest=0.5)
     assert ("simplest" in dict(compared_verdict(facts).reasons)["Next step"]) == (first == "BL")
 
 
 @pytest.mark.parametrize("name", [n for n in MMDS if n != "none"])
 def test_the_smallest_distance_is_not_called_closer_if_it_grew(name):
     change = MMDS[name]
-    evidence = dict(compared_verdict(Comparison("BL", "S1D", 50, mmd=change)).reasons)["Evidence"]
+    evidence = dict(compared_verdict(ComparisonFacts("BL", "S1D", 50, mmd=change)).reasons)[
+        "Evidence"
+    ]
     assert "closest" not in evidence
     assert ("smaller than before" in evidence) == (change.after.high < change.before.low)
     assert ("larger than before" in evidence) == (change.after.low > change.before.high)

@@ -23,25 +23,25 @@ TASKS = [
     ("oc10-surf", "amazon", "dslr"),
     ("amt", "books", "dvd"),
 ]
-# The primal J12M of AMT would take minutes (eigendecompositions of 5,000 × 5,000 matrices); SURF
-# covers the same code.
-CASES = [
-    (*task, solver, method)
-    for task in TASKS
-    for solver in ("primal", "dual")
-    for method in ("S1D", "J12M")
-    if (task[0], solver, method) != ("amt", "primal", "J12M")
-]
+LARGEST = 1200
+"""Rows of a dual fit, columns of a primal one: its time grows with their cube."""
 
 
-@pytest.mark.parametrize(("name", "source", "target", "solver", "method"), CASES)
+@pytest.mark.parametrize("method", ["S1D", "J12M"])
+@pytest.mark.parametrize("solver", ["primal", "dual"])
+@pytest.mark.parametrize(("name", "source", "target"), TASKS)
 def test_single_precision_predicts_the_same(name, source, target, solver, method):
     task = make_task(load(name), source, target)
     X, y, domain = pack(task.X_source, task.y_source, task.X_target)
+    X_test, step = task.X_test, -(-X.shape[solver == "primal"] // LARGEST)
+    if solver == "primal":
+        X, X_test = X[:, ::step], X_test[:, ::step]
+    else:
+        X, y, domain = X[::step], y[::step], domain[::step]
     options = {"solver": solver, "tol": 1e-4}
     double = MDAClassifier(method, **options).fit(X, y, sample_domain=domain)
     single = MDAClassifier(method, **options).fit(X.astype(np.float32), y, sample_domain=domain)
-    agree = single.predict(task.X_test.astype(np.float32)) == double.predict(task.X_test)
+    agree = single.predict(X_test.astype(np.float32)) == double.predict(X_test)
     print(f"{name} {method} {solver}: coef_ {relative(single.coef_, double.coef_):.1e}")
     assert agree.mean() >= 0.995
     assert relative(single.coef_, double.coef_) < 1e-2
@@ -60,7 +60,8 @@ ROUTES = [
 def test_decaf6_by_every_route(source, target, method, solver):
     """Wide rows with columns that are empty in the source: 9.8 % before 0.2.0."""
     with np.load(os.path.join(os.environ["MARDA_DATA"], "oc10-decaf6-dw.npz")) as data:
-        rows = {name: normalize(data[f"{name}_X"]) for name in (source, target)}
+        step = 2 if solver == "primal" else 1  # 2,048 columns are still many more than rows
+        rows = {name: normalize(data[f"{name}_X"][:, ::step]) for name in (source, target)}
         labels = {name: data[f"{name}_y"] for name in (source, target)}
     X, y, domain = pack(rows[source], labels[source], rows[target])
     settings = {**paper_settings("image"), "solver": solver}

@@ -204,7 +204,10 @@ def test_the_class_term_needs_no_target_labels_then(method):
 def test_several_schedules_average():
     Xs, ys, Xt, _ = shifted()
     X, y, domain = pack(Xs, ys, Xt)
-    make = lambda n: MDAClassifier("S1", noise=0.1, classifier="kernel", refine=n, **options())  # noqa: E731
+
+    def make(n):
+        return MDAClassifier("S1", noise=0.1, classifier="kernel", refine=n, **options())
+
     parts = []
     for n in (3, 6):
         S = make(n).fit(X, y, sample_domain=domain).model_.scores(Xt)

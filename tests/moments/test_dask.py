@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from estimators.helpers import fitted
 from marda import MDA, MDAClassifier, Moments
+from marda.moments import dask as on_dask
 from marda.noise import Poisson
 from moments.test_accumulate import assert_same
 from problems import make_case, relative
@@ -26,8 +27,6 @@ from problems import make_case, relative
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
-
-from marda.moments import dask as on_dask  # noqa: E402
 
 JOINT = {"max_iter": 3, "tol": 0.0}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.linalg import lapack
 
 from marda.operators.linear import (
     CholeskyFactor,
@@ -161,6 +162,13 @@ def test_cholesky_refuses_singular_matrices():
     with pytest.raises(SingularError, match=r"the matrix is singular \(rank 1 of 2\)"):
         CholeskyFactor(np.diag([1.0, 0.0]), "the matrix")
     assert issubclass(SingularError, ValueError)
+
+
+def test_an_inverse_that_lapack_refuses_is_refused(monkeypatch):
+    factor = CholeskyFactor(np.eye(2))
+    monkeypatch.setattr(lapack, "dpotri", lambda L, lower: (L, 1))
+    with pytest.raises(SingularError, match="the factor could not be inverted"):
+        factor.inverse()
 
 
 def test_rounding_does_not_pass_for_definiteness():

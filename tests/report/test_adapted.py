@@ -11,8 +11,8 @@ pytest.importorskip("altair")
 
 from marda import MDAClassifierCV
 from marda.adaptation import ReadOptions, adapt
-from marda.adaptation.data import read_data
 from marda.adaptation.judgement import Judgement
+from marda.adaptation.reading import read_data
 from marda.diagnostics import Interval, gather
 from report_pages import SAMPLE
 

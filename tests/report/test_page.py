@@ -7,7 +7,7 @@ import json
 import pytest
 
 from marda.report.page import (
-    Number,
+    NumberCell,
     Section,
     _distinct,
     facts,
@@ -41,7 +41,10 @@ def test_table():
     text = table(
         'with "quotes"',
         ("name", "figure"),
-        [["<a>", Number("1.0", 1.0, strong=True, mark=True)], ["b", Number("–", float("nan"))]],
+        [
+            ["<a>", NumberCell("1.0", 1.0, strong=True, mark=True)],
+            ["b", NumberCell("–", float("nan"))],
+        ],
     )
     assert 'aria-label="with &quot;quotes&quot;"' in text
     assert '<th scope="row">&lt;a&gt;</th>' in text

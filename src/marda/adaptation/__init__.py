@@ -1,9 +1,9 @@
 """adapt, predict and compare as functions: what the commands call."""
 
-from marda.adaptation.adapt import Adapted, adapt
-from marda.adaptation.compare import Compared, compare
-from marda.adaptation.data import Outputs, ReadOptions
-from marda.adaptation.predict import Predicted, load_model, predict
+from marda.adaptation.adapting import Adapted, adapt
+from marda.adaptation.comparing import Compared, compare
+from marda.adaptation.predicting import Predicted, load_model, predict
+from marda.adaptation.reading import Outputs, ReadOptions
 from marda.adaptation.statistics import AdaptedFromStatistics, adapt_moments
 from marda.adaptation.stream import Cluster, adapt_streaming
 

@@ -15,7 +15,7 @@ from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import KFold
 
 from marda._order import row_order
-from marda.adaptation.data import Data
+from marda.adaptation.reading import Data
 from marda.diagnostics import Interval
 from marda.diagnostics.intervals import bootstrap_mean
 from marda.diagnostics.verdict import FEW_LABELS, Judged, Verdict, judged_verdict
@@ -74,7 +74,7 @@ class Judgement:
         return judged_verdict(Judged(*shares, self.p_value, self.n_rows, commonest, every))
 
 
-def judge(data: Data, model: Any, *, seed: int = 0) -> Judgement | None:
+def judge(data: Data, model: Any) -> Judgement | None:
     """Cross-validate on the labelled target rows; None where they are too few.
 
     Where a fit is expensive, one fifth of the labels is held out and judges alone.
@@ -93,7 +93,7 @@ def judge(data: Data, model: Any, *, seed: int = 0) -> Judgement | None:
     X, y, domain, mark = data.packed()
     unlabelled = data.packed(target_labels=False)[1]
     plain = MDAClassifier("BL", unlabeled=mark)
-    folds = KFold(FOLDS, shuffle=True, random_state=seed).split(places)
+    folds = KFold(FOLDS, shuffle=True, random_state=0).split(places)
     cost = float(X.shape[0]) * X.shape[1] * min(X.shape)
     judges, guesses = [], []
     for _, held in islice(folds, None if cost < EXPENSIVE_FIT else 1):

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from marda.adaptation.adapt import Adapted
-from marda.adaptation.compare import Compared
+from marda.adaptation.adapting import Adapted
+from marda.adaptation.comparing import Compared
 from marda.adaptation.methods import method_of
-from marda.adaptation.predict import Predicted
-from marda.adaptation.statistics import AdaptedFromStatistics, Domain
+from marda.adaptation.predicting import Predicted
+from marda.adaptation.statistics import AdaptedFromStatistics, DomainCounts
 from marda.diagnostics import Facts, Finding
 from marda.diagnostics.verdict import expected_text
 
@@ -97,7 +97,7 @@ def _end(result: Adapted | AdaptedFromStatistics, findings: Sequence[Finding]) -
     ]
 
 
-def _label_shares(domain: Domain) -> str:
+def _label_shares(domain: DomainCounts) -> str:
     shares = {label: n / domain.n_rows for label, n in domain.labelled.items()}
     bare = domain.n_rows - sum(domain.labelled.values())
     if bare:

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda._validation import UNLABELED
-from marda.adaptation.data import (
+from marda.adaptation.methods import chosen_method
+from marda.adaptation.predicting import predict_rows
+from marda.adaptation.reading import (
     LARGEST,
     Outputs,
     PathLike,
@@ -20,8 +22,6 @@ from marda.adaptation.data import (
     input_errors,
     silent,
 )
-from marda.adaptation.methods import chosen_method
-from marda.adaptation.predict import predict_rows
 from marda.diagnostics.verdict import Facts, next_step, statistics_text
 from marda.diagnostics.warnings import FEW_ROWS, Finding, share_findings
 from marda.estimators import MDAClassifier
@@ -35,7 +35,7 @@ from marda.terms import parse_method
 
 __all__ = [
     "AdaptedFromStatistics",
-    "Domain",
+    "DomainCounts",
     "Summary",
     "adapt_moments",
     "fit_statistics",
@@ -301,7 +301,7 @@ def _shares(
 
 
 @dataclass(frozen=True)
-class Domain:
+class DomainCounts:
     """Rows of one domain: all, and by label; the rest have none."""
 
     name: str
@@ -316,7 +316,7 @@ class Summary:
 
     Attributes
     ----------
-    domains : tuple of Domain
+    domains : tuple of DomainCounts
         Sources first.
     distance_before, distance_after : float
         Between the means of source and target, in standard deviations within the domains; the
@@ -329,7 +329,7 @@ class Summary:
         What is and is not known.
     """
 
-    domains: tuple[Domain, ...]
+    domains: tuple[DomainCounts, ...]
     distance_before: float
     distance_after: float
     farthest: tuple[tuple[str, float], ...]
@@ -391,7 +391,7 @@ def summarize(moments: Moments, estimator: Any, names: Sequence[str]) -> Summary
     )
 
 
-def _domains(moments: Moments) -> list[Domain]:
+def _domains(moments: Moments) -> list[DomainCounts]:
     found = []
     for number in sorted(set(moments.domains.tolist()), key=lambda n: (n < 0, abs(n))):
         here = moments.domains == number
@@ -401,7 +401,7 @@ def _domains(moments: Moments) -> list[Domain]:
         }
         name = moments.domain_names.get(number, str(number))
         role = "source" if number >= 0 else "target"
-        found.append(Domain(name, role, int(moments.counts[here].sum()), labelled))
+        found.append(DomainCounts(name, role, int(moments.counts[here].sum()), labelled))
     return found
 
 
@@ -423,7 +423,7 @@ def _root_mean_square(steps: NDArray[np.float64]) -> float:
 
 
 def _findings(
-    domains: Sequence[Domain],
+    domains: Sequence[DomainCounts],
     names: Sequence[str],
     step: NDArray[np.float64],
     variance: NDArray[np.float64],

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.adaptation.data import (
+from marda.adaptation.reading import (
     Outputs,
     PathLike,
     Progress,
@@ -38,8 +38,8 @@ from marda.moments.parquet import ROLES, ParquetRows, Part, column_types, moment
 from marda.terms import parse_method
 
 __all__ = [
+    "BatchLabels",
     "Cluster",
-    "Labels",
     "adapt_streaming",
     "checkpoint_of",
     "feature_columns",
@@ -274,7 +274,7 @@ def _clean(checkpoint: Path, outputs: Outputs) -> None:
 
 
 @dataclass(frozen=True)
-class Labels:
+class BatchLabels:
     """Labels of a batch as they would be if all rows were read at once.
 
     Attributes
@@ -353,7 +353,9 @@ def feature_columns(
     return features, tuple(notes)
 
 
-def survey_labels(sources: Sequence[PathLike], target: PathLike, label: str) -> tuple[Labels, bool]:
+def survey_labels(
+    sources: Sequence[PathLike], target: PathLike, label: str
+) -> tuple[BatchLabels, bool]:
     """How labels are read, and whether any target row has one; the rules of `read_labels`."""
     source = ", ".join(map(str, sources))
     ours: Counter[Any] = Counter()
@@ -376,8 +378,8 @@ def survey_labels(sources: Sequence[PathLike], target: PathLike, label: str) -> 
     classes, found = read_labels(tables[0], tables[1], label, rows=list(ours.values()))
     some = bool((~is_missing(found)).any())
     if classes.dtype.kind == "O":
-        return Labels(True, None), some
-    return Labels(False, -1 if not (classes == -1).any() else int(classes.min()) - 1), some
+        return BatchLabels(True, None), some
+    return BatchLabels(False, -1 if not (classes == -1).any() else int(classes.min()) - 1), some
 
 
 def _values(path: PathLike, label: str) -> Counter[Any]:

@@ -5,7 +5,7 @@ Each module does one of these steps and knows nothing of the next:
 ====================  ==================================================================
 ``plan``              what can be run: specs with stable keys, the planner, `Request`
 ``execute``           one unit → result rows (the only module that fits models)
-``peers``             the systems marda is compared with
+``peers``             what marda is compared with: systems, and published figures
 ``runner``            plan + store + worker processes, and their progress
 ``store``             result rows in SQLite: resume, claims, failures
 ``paper``             the paper's figures and claims as data
@@ -13,7 +13,7 @@ Each module does one of these steps and knows nothing of the next:
 ``leaderboard``       rows → marda's own choice next to the alternatives
 ``render``            tables, rows and times → terminal, Markdown, CSV, LaTeX
 ``results``           a folder of results: run, write, read back; `Results`
-``demo``              the newcomer's minute on embedded data
+``demonstration``     the newcomer's minute on embedded data
 ``speed``             speed and memory against reference implementations
 ====================  ==================================================================
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from marda import datasets
 from marda._memory import peak_mb, reset_peak
-from marda.benchmarks.peers import systems
+from marda.benchmarks import peers
 from marda.benchmarks.plan import AUTO, BENCHMARKS, EVALUATIONS, SOURCE, Spec, TaskSpec, Unit
 from marda.benchmarks.store import ResultRow, describe, failed, stamp
 from marda.datasets import Dataset, Task
@@ -261,8 +261,8 @@ def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
     from marda import pack
 
     packed = pack(task.X_source, task.y_source, task.X_target, task.y_visible)
-    rows = systems.Rows(*packed, task.X_test)
-    narrow: list[systems.Rows] = []  # made for the first adapter, used by all
+    rows = peers.TaskRows(*packed, task.X_test)
+    narrow: list[peers.TaskRows] = []  # made for the first adapter, used by all
     for method, members in groupby(specs, key=lambda spec: spec.model):
         group = list(members)
         gc.collect()
@@ -276,7 +276,7 @@ def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
         yield from attempt(group, fits)
 
 
-def _fit_auto(specs: Sequence[Spec], rows: systems.Rows, y_test: Any) -> Iterator[Fitted]:
+def _fit_auto(specs: Sequence[Spec], rows: peers.TaskRows, y_test: Any) -> Iterator[Fitted]:
     from marda import MDAClassifierCV
 
     for spec in specs:
@@ -288,7 +288,7 @@ def _fit_auto(specs: Sequence[Spec], rows: systems.Rows, y_test: Any) -> Iterato
         yield replace(fitted, params=facts)
 
 
-def _fit_source(specs: Sequence[Spec], rows: systems.Rows) -> Iterator[Fitted]:
+def _fit_source(specs: Sequence[Spec], rows: peers.TaskRows) -> Iterator[Fitted]:
     """Classifiers of labelled rows that know nothing of domains."""
     known = np.flatnonzero(rows.y != -1)  # class numbers start at 0, so pack marks with -1
     X, y = rows.X[known], rows.y[known]
@@ -296,25 +296,25 @@ def _fit_source(specs: Sequence[Spec], rows: systems.Rows) -> Iterator[Fitted]:
         evaluation = EVALUATIONS[spec.task.benchmark]
         facts = {}
         if evaluation.by_halves:
-            new = partial(systems.column_classifier, spec.classifier, evaluation.measure)
-            facts = {"source_folds": 100 * systems.source_folds(new(), X, y, evaluation.measure)}
+            new = partial(peers.column_classifier, spec.classifier, evaluation.measure)
+            facts = {"source_folds": 100 * peers.source_folds(new(), X, y, evaluation.measure)}
         else:
-            new = partial(systems.classifier, spec.classifier)
+            new = partial(peers.classifier, spec.classifier)
         started = time.process_time()
         model = new().fit(X, y)
         yield replace(_predicted(spec, model.predict, rows.X_test, started), params=facts)
 
 
 def _fit_adapter(
-    name: str, specs: Sequence[Spec], rows: systems.Rows, narrow: list[systems.Rows]
+    name: str, specs: Sequence[Spec], rows: peers.TaskRows, narrow: list[peers.TaskRows]
 ) -> Iterator[Fitted]:
     """Adapt source rows to the target's once; classifiers learn from them, and count its time."""
     if not narrow:
-        narrow.append(systems.narrow_rows(rows))
-    X, y, X_test, seconds = systems.adapt_rows(name, narrow[0])
+        narrow.append(peers.narrow_rows(rows))
+    X, y, X_test, seconds = peers.adapt_rows(name, narrow[0])
     for spec in specs:
         started = time.process_time() - seconds
-        model = systems.classifier(spec.classifier).fit(X, y)
+        model = peers.classifier(spec.classifier).fit(X, y)
         yield _predicted(spec, model.predict, X_test, started)
 
 

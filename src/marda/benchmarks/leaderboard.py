@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from marda.benchmarks import halves
-from marda.benchmarks.peers import systems
+from marda.benchmarks import halves, peers
 from marda.benchmarks.plan import (
     BASELINE,
     BENCHMARKS,
@@ -335,7 +334,7 @@ def notes(specs: Sequence[Spec]) -> list[str]:
         "calibration error on the test rows, mean over tasks, in points. best member: of auto's "
         "ensemble alone, task by task, in hindsight. guess off by: mean distance of auto's "
         "expected accuracy, guessed without target labels, from the true one.",
-        *systems.NOTES,
+        *peers.NOTES,
         *(halves.NOTES if any(EVALUATIONS[s.task.benchmark].by_halves for s in specs) else ()),
         f"Preprocessing: {', '.join(prepared)}.",
     ]

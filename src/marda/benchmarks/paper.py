@@ -90,7 +90,7 @@ HARMLESS = 0.2
 
 
 @dataclass(frozen=True)
-class Claim:
+class PaperClaim:
     """Comparisons of two models: the first minus the second lies above ``threshold``."""
 
     statement: str
@@ -104,8 +104,10 @@ class Claim:
 
 _ALL, _IMAGES = ("oc10", "off31", "amt"), ("oc10", "off31")
 CLAIMS = (
-    Claim("MDA improves the ridge baseline (S1 > BL)", (("S1", "BL"),), _ALL, ("US",), ("ridge",)),
-    Claim(
+    PaperClaim(
+        "MDA improves the ridge baseline (S1 > BL)", (("S1", "BL"),), _ALL, ("US",), ("ridge",)
+    ),
+    PaperClaim(
         "the domain predictor does not hurt ridge (S1D ≥ S1)",
         (("S1D", "S1"),),
         _ALL,
@@ -113,21 +115,21 @@ CLAIMS = (
         ("ridge",),
         strict=False,
     ),
-    Claim(
+    PaperClaim(
         "on text, J12's own Z is worse than S1's (S1 > J12)",
         (("S1", "J12"),),
         ("amt",),
         ("US",),
         ("ridge",),
     ),
-    Claim(
+    PaperClaim(
         "with target labels, J12 improves nn and dscm on images (J12 > S1)",
         (("J12", "S1"),),
         _IMAGES,
         ("SUP", "SS"),
         ("nn", "dscm"),
     ),
-    Claim(
+    PaperClaim(
         f"the class term helps or is harmless in SUP (costs at most {HARMLESS})",
         (("S1C", "S1"), ("J12C", "J12")),
         _ALL,

@@ -6,7 +6,6 @@ are sets of specs; a unit groups the specs that one process runs on the same row
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -146,11 +145,6 @@ class Unit:
     def from_json(cls, text: str) -> Unit:
         """Inverse of ``to_json``."""
         return cls(tuple(Spec.from_dict(d) for d in json.loads(text)))
-
-
-def spec_hash(spec: Spec) -> str:
-    """First 16 hex digits of the SHA-256 of the key: a short name for files and logs."""
-    return hashlib.sha256(spec.key.encode()).hexdigest()[:16]
 
 
 def group_units(specs: Iterable[Spec]) -> tuple[Unit, ...]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from marda import datasets
 from marda.benchmarks.store import ResultRow
-from marda.benchmarks.tables import Block, Cell, Figure, Finding, Table
+from marda.benchmarks.tables import Block, Cell, CheckedClaim, Figure, PaperTable
 from marda.diagnostics.intervals import seconds_text
 from marda.io.atomic import replacing
 from marda.io.writer import harmless
@@ -115,7 +115,7 @@ def _signed(value: float, marks: Marks) -> str:
     return f"{'+' if value > 0 else marks.minus if value < 0 else ''}{abs(value):.1f}"
 
 
-def to_plain(table: Table) -> str:
+def to_plain(table: PaperTable) -> str:
     """Fixed-width text: ``*better of the two*``, ``_better than S1_``."""
     parts = [table.title, "=" * len(table.title)]
     for block in table.blocks:
@@ -137,7 +137,7 @@ def align(lines: Sequence[Sequence[str]], *, rule: bool = False, left: bool = Fa
     return [text[0], "-" * (sum(widths) + 2 * len(widths) - 2), *text[1:]] if rule else text
 
 
-def to_markdown(table: Table) -> str:
+def to_markdown(table: PaperTable) -> str:
     """GitHub-flavoured Markdown."""
     parts = [f"## {table.title}"]
     for block in table.blocks:
@@ -152,7 +152,7 @@ def markdown_lines(grid: Sequence[Sequence[str]]) -> list[str]:
     return ["| " + " | ".join(line) + " |" for line in (grid[0], aligned, *grid[1:])]
 
 
-def to_latex(table: Table) -> str:
+def to_latex(table: PaperTable) -> str:
     """One ``table`` environment per block; needs no package."""
     parts = []
     for block in table.blocks:
@@ -187,7 +187,7 @@ _CSV_HEADER = (
 )
 
 
-def to_csv(tables: Sequence[Table]) -> str:
+def to_csv(tables: Sequence[PaperTable]) -> str:
     """One line per cell, unrounded."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -217,7 +217,7 @@ def _csv_cell(cell: Cell) -> list[object]:
     ]
 
 
-def findings_lines(findings: Sequence[Finding], *, evidence: bool = False) -> list[str]:
+def findings_lines(findings: Sequence[CheckedClaim], *, evidence: bool = False) -> list[str]:
     """The checklist, one line per claim, with its comparisons below if asked for."""
     lines = []
     for finding in findings:
@@ -303,7 +303,7 @@ def time_text(rows: Sequence[ResultRow], report: RunReport) -> list[str]:
 # The terminal -------------------------------------------------------------------------------------
 
 
-def print_table(table: Table, stream: TextIO | None = None) -> None:
+def print_table(table: PaperTable, stream: TextIO | None = None) -> None:
     """Print a table; in a pipe or without rich the marks are ``*better*`` and ``_above S1_``."""
     stream = sys.stdout if stream is None else stream
     console = _console(stream)

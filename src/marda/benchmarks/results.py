@@ -16,9 +16,9 @@ from marda.benchmarks import render
 from marda.benchmarks.halves import HalfLine, half_lines, halves_grid
 from marda.benchmarks.leaderboard import Leaderboard
 from marda.benchmarks.plan import BENCHMARKS, MODELS, TABLES, Request, Spec, TableName, belongs
-from marda.benchmarks.runner import Executor, Progress, RunReport, run
+from marda.benchmarks.runner import Executor, RunProgress, RunReport, run
 from marda.benchmarks.store import ResultRow, Store, StoreError
-from marda.benchmarks.tables import Finding, Table, build_table, check_findings
+from marda.benchmarks.tables import CheckedClaim, PaperTable, build_table, check_findings
 
 __all__ = ["HALVES", "STORE", "Results", "RunOptions", "failure_lines", "read_results", "reproduce"]
 
@@ -32,7 +32,7 @@ class RunOptions(TypedDict, total=False):
     data_dir: Path | None
     jobs: int | None
     force: bool
-    progress: Progress | None
+    progress: RunProgress | None
     executor: Executor | None
 
 
@@ -40,9 +40,9 @@ class RunOptions(TypedDict, total=False):
 class Results:
     """What a request, or all rows of a folder, came to."""
 
-    tables: tuple[Table, ...] = ()
+    tables: tuple[PaperTable, ...] = ()
     leaderboards: tuple[Leaderboard, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[CheckedClaim, ...] = ()
     rows: tuple[ResultRow, ...] = ()
     failures: tuple[ResultRow, ...] = ()
     notes: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ def read_results(folder: Path) -> Results:
     specs = [row.spec for row in (*rows, *failures)]
     auto = [spec for spec in specs if spec.settings == "auto"]
     plain = [spec for spec in specs if spec.settings != "auto" and spec.model in MODELS]
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[CheckedClaim, ...] = ()
     if plain:
         findings = check_findings(rows, plain[0].variant, plain[0].task.preprocessing)
     return Results(
@@ -132,7 +132,7 @@ def _present(specs: Iterable[Spec], data_dir: Path | None) -> dict[str, tuple[st
     return present_domains([name for name in BENCHMARKS if name in names], data_dir)
 
 
-def _stored_tables(specs: Sequence[Spec], rows: Sequence[ResultRow]) -> list[Table]:
+def _stored_tables(specs: Sequence[Spec], rows: Sequence[ResultRow]) -> list[PaperTable]:
     """Every table that the rows give, one per variant of settings and preprocessing."""
     groups: dict[tuple[TableName, str, str], list[Spec]] = {}
     for name in TABLES:
@@ -147,8 +147,8 @@ def _stored_tables(specs: Sequence[Spec], rows: Sequence[ResultRow]) -> list[Tab
 
 
 def _tables_page(
-    tables: Sequence[Table],
-    findings: Sequence[Finding],
+    tables: Sequence[PaperTable],
+    findings: Sequence[CheckedClaim],
     rows: Sequence[ResultRow],
     report: RunReport,
 ) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from marda._machine import available_cores
-from marda._progress import Progress as Display
+from marda._progress import Progress
 from marda.benchmarks.plan import Spec, Unit, group_units
 from marda.benchmarks.store import STALE_SECONDS, ResultRow, Store, describe, failed, now
 
@@ -55,7 +55,7 @@ def run(
     jobs: int | None = None,
     force: bool = False,
     executor: Executor | None = None,
-    progress: Progress | None = None,
+    progress: RunProgress | None = None,
 ) -> RunReport:
     """Compute every spec that ``store`` does not hold yet.
 
@@ -145,7 +145,7 @@ class _Session:
 
     store: Store
     since: str | None
-    progress: Progress
+    progress: RunProgress
     pending: deque[Unit]
     computed: int = 0
     failed: int = 0
@@ -319,7 +319,7 @@ def _bounded_threads(threads: int) -> AbstractContextManager[object]:
 # What a run tells -------------------------------------------------------------------------------
 
 
-class Progress(Protocol):
+class RunProgress(Protocol):
     """What the runner tells while it works."""
 
     def start(self, total: int, done: int) -> None:
@@ -362,7 +362,7 @@ class Shown:
     def start(self, total: int, done: int) -> None:
         """Show the bar."""
         self.count = done
-        self.display = Display(total, stream=self.stream, keep=True, **self.options)
+        self.display = Progress(total, stream=self.stream, keep=True, **self.options)
         self.display(done, self.what)
         self.display.__enter__()
 

@@ -192,7 +192,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Table:
+class PaperTable:
     """A table of the paper, with what a reader must know about it."""
 
     name: TableName
@@ -201,7 +201,7 @@ class Table:
     notes: tuple[str, ...]
 
 
-def build_table(table: TableName, specs: Sequence[Spec], rows: Sequence[ResultRow]) -> Table:
+def build_table(table: TableName, specs: Sequence[Spec], rows: Sequence[ResultRow]) -> PaperTable:
     """Build a table from the rows of ``specs``, which say what it should hold."""
     keys = {spec.key for spec in specs}
     mine = [row for row in rows if row.spec.key in keys]
@@ -212,7 +212,7 @@ def build_table(table: TableName, specs: Sequence[Spec], rows: Sequence[ResultRo
         make(table, name, [s for s in specs if s.task.benchmark == name], accuracies)
         for name in names
     )
-    return Table(table, TITLES[table], blocks, tuple(_notes(table, specs, mine)))
+    return PaperTable(table, TITLES[table], blocks, tuple(_notes(table, specs, mine)))
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,7 @@ def _notes(table: TableName, specs: Sequence[Spec], rows: Sequence[ResultRow]) -
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ClaimComparison:
     """One comparison: ``model`` minus ``other`` must be above (or not below) ``threshold``."""
 
     text: str
@@ -352,11 +352,11 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckedClaim:
     """A claim of the paper with its evidence."""
 
     statement: str
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[ClaimComparison, ...]
 
     @property
     def verdict(self) -> Verdict:
@@ -377,15 +377,15 @@ class Finding:
 
 def check_findings(
     rows: Sequence[ResultRow], variant: str = "paper", preprocessing: str = "paper"
-) -> tuple[Finding, ...]:
+) -> tuple[CheckedClaim, ...]:
     """Check every claim on the rows of one variant of settings and one preprocessing."""
     accuracies = Accuracies(rows)
     return tuple(_check_claim(claim, accuracies, variant, preprocessing) for claim in paper.CLAIMS)
 
 
 def _check_claim(
-    claim: paper.Claim, accuracies: Accuracies, variant: str, preprocessing: str
-) -> Finding:
+    claim: paper.PaperClaim, accuracies: Accuracies, variant: str, preprocessing: str
+) -> CheckedClaim:
     evidence = []
     for setting in claim.settings:
         for name in claim.benchmarks:
@@ -395,5 +395,7 @@ def _check_claim(
                 for model, other in claim.comparisons:
                     difference = accuracies.difference(column, model, other, pairs)
                     text = f"{name} {setting} {classifier}: {model} − {other}"
-                    evidence.append(Evidence(text, difference, claim.threshold, claim.strict))
-    return Finding(claim.statement, tuple(evidence))
+                    evidence.append(
+                        ClaimComparison(text, difference, claim.threshold, claim.strict)
+                    )
+    return CheckedClaim(claim.statement, tuple(evidence))

@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_call(args: argparse.Namespace) -> None:
     """Refuse options that exclude each other, and rows that are not named."""
-    from marda.adaptation.data import refuse_report
+    from marda.adaptation.reading import refuse_report
     from marda.io import InputError
 
     if args.scheduler and args.cluster:

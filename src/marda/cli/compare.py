@@ -43,7 +43,7 @@ def register(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compare and print."""
     from marda.adaptation import compare
-    from marda.adaptation.compare import METHODS
+    from marda.adaptation.comparing import METHODS
     from marda.adaptation.lines import compared_lines
 
     report = report_to(args.report, _page)

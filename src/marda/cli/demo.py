@@ -26,8 +26,8 @@ def register(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the demo and print it."""
-    from marda.adaptation.data import check_names
-    from marda.benchmarks.demo import run_demo, text_lines
+    from marda.adaptation.reading import check_names
+    from marda.benchmarks.demonstration import run_demo, text_lines
     from marda.benchmarks.render import write_text
     from marda.report import require
 

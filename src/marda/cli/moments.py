@@ -94,7 +94,7 @@ def _build(parts: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Build, merge or print."""
-    from marda.adaptation.data import input_errors
+    from marda.adaptation.reading import input_errors
 
     with input_errors() as notes:
         code = {"build": _run_build, "merge": _run_merge, "show": _run_show}[args.what](args)

@@ -26,7 +26,7 @@ def register(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, write, and say where."""
-    from marda.adaptation.data import check_names
+    from marda.adaptation.reading import check_names
     from marda.benchmarks.render import write_text
     from marda.benchmarks.results import STORE, read_results
     from marda.report import require

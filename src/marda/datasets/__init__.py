@@ -15,25 +15,29 @@ from marda.datasets.base import (
     MissingData,
     Task,
 )
-from marda.datasets.collections import (
+from marda.datasets.download import download
+from marda.datasets.generated import ExplainedDataset, ShiftedDataset, make_case, make_shift
+from marda.datasets.readers import Location
+from marda.datasets.registry import (
     COLLECTIONS,
     Collection,
-    ExplainedDataset,
-    make_case,
+    FileCheck,
+    check,
+    fetch,
+    load,
+    locate,
     named_task,
+    names,
 )
-from marda.datasets.collections.shift import ShiftedDataset, make_shift
-from marda.datasets.download import download
-from marda.datasets.protocols import (
+from marda.datasets.tasks import (
     draw_per_class,
     l2_rows,
+    make_task,
     most_frequent,
+    sampled_task,
     surf_rows,
     tfidf,
 )
-from marda.datasets.readers import Location
-from marda.datasets.registry import FileCheck, check, fetch, load, locate, names
-from marda.datasets.tasks import make_task, sampled_task
 
 __all__ = [
     "COLLECTIONS",

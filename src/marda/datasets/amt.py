@@ -16,7 +16,7 @@ from sklearn.datasets import load_svmlight_files
 from marda.datasets.base import Dataset, Domain, FormatError, LazyDomains, Rows
 from marda.datasets.readers import Layout, Location, array_of, find, finite, open_npz
 
-FAMILY = "amt"
+NAME = "amt"
 _Files: TypeAlias = tuple[tuple[str, str, int], ...]  # part, file, time: the key of a cache
 DOMAINS = ("books", "dvd", "electronics", "kitchen")
 SIDES = ("train", "test")
@@ -67,7 +67,7 @@ LAYOUTS = (
 
 def locate(path: str | os.PathLike[str] | None) -> Location:
     """Look for the npz file, else for the svmlight files."""
-    return find(FAMILY, FAMILY, LAYOUTS, path)
+    return find(NAME, NAME, LAYOUTS, path)
 
 
 def load(path: str | os.PathLike[str] | None) -> Dataset:
@@ -86,7 +86,7 @@ def load(path: str | os.PathLike[str] | None) -> Dataset:
         key = tuple((part, str(file), file.stat().st_mtime_ns) for part, file in files.items())
         loaders = {name: partial(_svmlight_domain, key, name) for name in held}
     return Dataset(
-        name=FAMILY,
+        name=NAME,
         domains=LazyDomains(loaders),
         names=("negative", "positive"),
         licence=LICENCE,

@@ -128,7 +128,7 @@ class Dataset:
     licence, citation, notes : str
         Terms, whom to cite, and what a reader of figures must know.
     kind : {"image", "surf", "text", "generated", "table"}
-        Which protocol of `marda.datasets.protocols` prepares the rows; those of tables and
+        Which protocol of `marda.datasets.tasks` prepares the rows; those of tables and
         generated ones are taken as they are.
     files : tuple of Path
         What the rows are read from.

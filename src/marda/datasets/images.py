@@ -1,4 +1,4 @@
-"""What the image benchmarks share: npz, .mat or CSV files of features → `Dataset`."""
+"""Image benchmarks, Office+Caltech10 and Office-31: npz, .mat or CSV files of features."""
 
 from __future__ import annotations
 
@@ -46,11 +46,14 @@ class ImageFamily:
         """The kinds of features, in the order of preference of the bare name."""
         return tuple(self.notes)
 
+    def title(self, variant: str | None) -> str:
+        """The name of a data set: the family's for the first variant that is there."""
+        return self.name if variant is None else f"{self.name}-{variant}"
+
     def locate(self, variant: str | None, path: str | os.PathLike[str] | None) -> Location:
         """Look for the files of one variant, or of the first that is there."""
         layouts = [layout for layout in self.layouts if variant in (None, layout.variant)]
-        name = self.name if variant is None else f"{self.name}-{variant}"
-        return find(name, self.name, layouts, path)
+        return find(self.title(variant), self.name, layouts, path)
 
     def load(self, variant: str | None, path: str | os.PathLike[str] | None) -> Dataset:
         """Wrap the files found; only the names of the domains are read now."""
@@ -87,3 +90,95 @@ class ImageFamily:
             else partial(mat_domain, file, n_classes)
             for name, file in files.items()
         }
+
+
+# Office+Caltech10: ten classes of products in four domains, as three kinds of features ------------
+
+_OC10_DOMAINS = ("amazon", "caltech10", "dslr", "webcam")
+
+
+def _mats(ending: str) -> dict[str, tuple[str, ...]]:
+    """File names of the four domains; caltech10 is published under three spellings."""
+    spellings: dict[str, tuple[str, ...]] = {name: (name,) for name in _OC10_DOMAINS}
+    spellings["caltech10"] = ("caltech10", "caltech", "Caltech10")
+    return {
+        domain: tuple(f"{spelling}_{ending}.mat" for spelling in names)
+        for domain, names in spellings.items()
+    }
+
+
+OC10 = ImageFamily(
+    name="oc10",
+    domains=_OC10_DOMAINS,
+    classes=(
+        "back_pack", "bike", "calculator", "headphones", "keyboard",
+        "laptop_computer", "monitor", "mouse", "mug", "projector",
+    ),
+    layouts=(
+        Layout("squeezenet", {"all": ("oc10-squeezenet.npz",)}),
+        Layout("decaf6", {"all": ("oc10-decaf6.npz",)}),
+        Layout("decaf6", _mats("decaf")),
+        Layout("decaf6", {"all": ("oc10-decaf6-dw.npz",)}),
+        Layout("surf", {"all": ("oc10-surf.npz",)}),
+        Layout("surf", _mats("SURF_L10")),
+    ),
+    citation=(
+        "Gong, Shi, Sha, Grauman: Geodesic flow kernel for unsupervised domain adaptation, "
+        "CVPR 2012; Saenko, Kulis, Fritz, Darrell: Adapting visual category models to new "
+        "domains, ECCV 2010."
+    ),
+    notes={
+        "squeezenet": SQUEEZENET,
+        "decaf6": "DeCAF6 features (Donahue et al. 2014): 4,096 activations of the sixth layer.",
+        "surf": "SURF bag of 800 visual words, counts as published by Gong et al. 2012.",
+    },
+    known={
+        "oc10-squeezenet.npz": "7d47225703511a96feaf078f02b2a56959f871a108b62ff030139a96e6dcaca7",
+        "oc10-surf.npz": "f8df5ead0c4bb701cdd34a7ade915a4f469ec33e5c3fe17a380c53ba34d3f560",
+        "oc10-decaf6-dw.npz": "e10614c89ad89afa382bc7d75c19a73b3118a88fb505a11996486848f1fce0b4",
+    },
+)  # fmt: skip
+
+
+# Office-31: 31 classes of office objects in three domains -----------------------------------------
+
+_OFF31_DOMAINS = ("amazon", "dslr", "webcam")
+
+
+def _files(*patterns: str) -> dict[str, tuple[str, ...]]:
+    """File names of the three domains; ``*`` stands for the domain."""
+    return {name: tuple(p.replace("*", name) for p in patterns) for name in _OFF31_DOMAINS}
+
+
+OFF31 = ImageFamily(
+    name="off31",
+    domains=_OFF31_DOMAINS,
+    classes=(
+        "back_pack", "bike", "bike_helmet", "bookcase", "bottle", "calculator", "desk_chair",
+        "desk_lamp", "desktop_computer", "file_cabinet", "headphones", "keyboard",
+        "laptop_computer", "letter_tray", "mobile_phone", "monitor", "mouse", "mug",
+        "paper_notebook", "pen", "phone", "printer", "projector", "punchers", "ring_binder",
+        "ruler", "scissors", "speaker", "stapler", "tape_dispenser", "trash_can",
+    ),
+    layouts=(
+        Layout("squeezenet", {"all": ("off31-squeezenet.npz",)}),
+        Layout("decaf6", {"all": ("off31-decaf6.npz",)}),
+        Layout("decaf6", _files("*_fc6.mat", "*_decaf6.mat", "*.mat")),
+        Layout("decaf7", _files("*_fc7.mat", "*_decaf7.mat")),
+        Layout("csv", _files("*_*.csv", "*.csv")),
+        # Last: Office+Caltech10 is published under these names too, maybe in the same folder.
+        Layout("decaf6", _files("*_decaf.mat")),
+    ),
+    citation=(
+        "Saenko, Kulis, Fritz, Darrell: Adapting visual category models to new domains, ECCV 2010."
+    ),
+    notes={
+        "squeezenet": SQUEEZENET,
+        "decaf6": "Features of the .mat files (as published: DeCAF6, Donahue et al. 2014).",
+        "decaf7": "Features of the .mat files (as published: DeCAF7, Donahue et al. 2014).",
+        "csv": "Features of the CSV files (as published: ResNet-50).",
+    },
+    known={
+        "off31-squeezenet.npz": "d2687bd14f3a2b73b160595463671a17e78fca32a3f2b688662639bd400e4756",
+    },
+)  # fmt: skip

@@ -1,19 +1,49 @@
-"""Names of data sets → the modules that hold them."""
+"""Names → the modules that hold them: of data sets, and of collections of tasks."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
-from marda.datasets import amt, sentiment_snippets, skada_bench
-from marda.datasets.base import DataError, Dataset, known_sha256
+from marda.datasets import (
+    amt,
+    changed_digits,
+    generated,
+    public_tables,
+    sentiment_snippets,
+    skada_bench,
+)
+from marda.datasets.base import DataError, Dataset, Task, known_sha256
 from marda.datasets.download import Progress, download
-from marda.datasets.oc10 import OC10
-from marda.datasets.off31 import OFF31
-from marda.datasets.readers import ENVIRONMENT, Layout, Location
+from marda.datasets.images import OC10, OFF31
+from marda.datasets.readers import ENVIRONMENT, Location
+from marda.datasets.tasks import make_task
 
-_IMAGES = {family.name: family for family in (OC10, OFF31)}
+Folder: TypeAlias = str | os.PathLike[str] | None
+
+
+class _Entry(NamedTuple):
+    """How one data set is read and found in a folder, and the checksums of its files."""
+
+    load: Callable[[Folder], Dataset]
+    locate: Callable[[Folder], Location]
+    known: Mapping[str, str]
+
+
+_ENTRIES = {
+    module.NAME: _Entry(module.load, module.locate, module.KNOWN)
+    for module in (sentiment_snippets, amt, skada_bench)
+} | {
+    family.title(variant): _Entry(
+        partial(family.load, variant), partial(family.locate, variant), family.known
+    )
+    for family in (OC10, OFF31)
+    for variant in (None, *family.variants)
+}
 
 
 @dataclass(frozen=True)
@@ -30,13 +60,10 @@ def names() -> tuple[str, ...]:
 
     A bare ``oc10`` or ``off31`` stands for the first kind of features that is found.
     """
-    found = [sentiment_snippets.NAME, amt.FAMILY, skada_bench.NAME]
-    for family in _IMAGES.values():
-        found += [family.name, *(f"{family.name}-{variant}" for variant in family.variants)]
-    return tuple(found)
+    return tuple(_ENTRIES)
 
 
-def load(name: str, path: str | os.PathLike[str] | None = None, *, verify: bool = False) -> Dataset:
+def load(name: str, path: Folder = None, *, verify: bool = False) -> Dataset:
     """Load a data set by name; rows are read when a domain is first used.
 
     Parameters
@@ -59,21 +86,13 @@ def load(name: str, path: str | os.PathLike[str] | None = None, *, verify: bool 
     ChecksumError
         With ``verify=True``, if a known file differs.
     """
-    family, variant = _parse(name)
-    if family == sentiment_snippets.NAME:
-        return sentiment_snippets.load()
-    if family == amt.FAMILY:
-        dataset = amt.load(path)
-    elif family == skada_bench.NAME:
-        dataset = skada_bench.load(path)
-    else:
-        dataset = _IMAGES[family].load(variant, path)
+    dataset = _entry(name).load(path)
     if verify:
         dataset.verify()
     return dataset
 
 
-def locate(name: str, path: str | os.PathLike[str] | None = None) -> Location:
+def locate(name: str, path: Folder = None) -> Location:
     """Tell where a data set is looked for and which files are there.
 
     Parameters
@@ -88,27 +107,16 @@ def locate(name: str, path: str | os.PathLike[str] | None = None) -> Location:
     Location
         ``str(location)`` is one line for a reader.
     """
-    family, variant = _parse(name)
-    if family == sentiment_snippets.NAME:
-        file = sentiment_snippets.FILE
-        layout = Layout("embedded", {"all": (file.name,)})
-        return Location(name, (file.parent,), layout, {"all": file}, (layout,))
-    if family == amt.FAMILY:
-        return amt.locate(path)
-    if family == skada_bench.NAME:
-        return skada_bench.locate(path)
-    return _IMAGES[family].locate(variant, path)
+    return _entry(name).locate(path)
 
 
-def check(name: str, path: str | os.PathLike[str] | None = None) -> tuple[FileCheck, ...]:
+def check(name: str, path: Folder = None) -> tuple[FileCheck, ...]:
     """Compare the files of a data set with the checksums known to marda.
 
     Parameters
     ----------
-    name : str
-        One of `names`.
-    path : str or path-like, optional
-        Folder to look in instead of ``MARDA_DATA``.
+    name, path
+        As for `locate`.
 
     Returns
     -------
@@ -118,7 +126,7 @@ def check(name: str, path: str | os.PathLike[str] | None = None) -> tuple[FileCh
     location = locate(name, path)
     if location.layout is None:
         raise location.missing()
-    known = _known(_parse(name)[0])
+    known = _entry(name).known
     checks = []
     for file in location.files.values():
         got, expected = known_sha256(file), known.get(file.name)
@@ -128,7 +136,7 @@ def check(name: str, path: str | os.PathLike[str] | None = None) -> tuple[FileCh
 
 def fetch(
     name: str,
-    path: str | os.PathLike[str] | None = None,
+    path: Folder = None,
     *,
     progress: Progress | None = None,
 ) -> tuple[Path, ...]:
@@ -148,8 +156,7 @@ def fetch(
     tuple of Path
         The files, each with its checksum verified. Those already there are not fetched again.
     """
-    family, _ = _parse(name)
-    if family != amt.FAMILY:
+    if name != amt.NAME:
         raise DataError(
             f"{name} has no stable public address: put its files into the folder that "
             f"{ENVIRONMENT} names; accepted file names: {locate(name, path).accepted}."
@@ -163,20 +170,126 @@ def fetch(
     )
 
 
-def _parse(name: str) -> tuple[str, str | None]:
-    """Split a name into family and variant; an unknown one says which there are."""
-    if name not in names():
+def _entry(name: str) -> _Entry:
+    """One of the table; an unknown name says which there are."""
+    if name not in _ENTRIES:
         raise DataError(f"Unknown data set {name!r}: choose from {', '.join(names())}.")
-    if name in (sentiment_snippets.NAME, amt.FAMILY, skada_bench.NAME):
-        return name, None
-    family, _, variant = name.partition("-")
-    return family, variant or None
+    return _ENTRIES[name]
 
 
-def _known(family: str) -> dict[str, str]:
-    """Return the checksums known for a family."""
-    if family == sentiment_snippets.NAME:
-        return {sentiment_snippets.FILE.name: sentiment_snippets.SHA256}
-    if family == skada_bench.NAME:
-        return dict(skada_bench.KNOWN)
-    return dict(amt.KNOWN if family == amt.FAMILY else _IMAGES[family].known)
+# Collections of tasks: rows and features differ from task to task ---------------------------------
+
+_ENDS = ("source", "target")
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Tasks by name, each in one or several draws of its rows.
+
+    Attributes
+    ----------
+    name : str
+        The collection.
+    tasks : tuple of str
+        Every task it has.
+    draws : int
+        Splits or seeds of each.
+    present : callable
+        Given a folder, the tasks that are there; raises `MissingData` if none can be.
+    read : callable
+        Given a task, a draw and a folder: a data set and the names of its source and target.
+    """
+
+    name: str
+    tasks: tuple[str, ...]
+    draws: int
+    present: Callable[[Folder], tuple[str, ...]]
+    read: Callable[[str, int, Folder], tuple[Dataset, tuple[str, str]]]
+
+
+def named_task(collection: str, task: str, draw: int = 0, path: Folder = None) -> Task:
+    """Rows of one task of a collection; no target row is labelled.
+
+    Parameters
+    ----------
+    collection : {"skada-bench", "generated", "digits", "tables"}
+        Its name in `COLLECTIONS`.
+    task : str
+        One of the collection's ``tasks``.
+    draw : int, default=0
+        Number of the split or of the seed.
+    path : str or path-like, optional
+        Folder to look in instead of ``MARDA_DATA``.
+
+    Returns
+    -------
+    Task
+        Rows as they are; accuracy is measured on ``X_test``.
+
+    Examples
+    --------
+    >>> from marda.datasets import named_task
+    >>> named_task("generated", "five rows", draw=3).X_target.shape
+    (5, 10)
+    """
+    if collection not in COLLECTIONS:
+        raise DataError(f"no collection {collection!r}: choose from {', '.join(COLLECTIONS)}.")
+    found = COLLECTIONS[collection]
+    if task not in found.tasks:
+        some = ", ".join(found.tasks[:8])
+        raise DataError(f"{collection} has no task {task!r}: choose from {some}, ….")
+    if not 0 <= draw < found.draws:
+        raise DataError(f"draw={draw}: {collection} has draws 0 … {found.draws - 1}.")
+    dataset, (source, target) = found.read(task, draw, path)
+    return make_task(dataset, source, target)
+
+
+def _skada_present(path: Folder) -> tuple[str, ...]:
+    """Tasks that the file has in every split."""
+    held = set(skada_bench.load(path).pairs())
+    return tuple(
+        task
+        for task in skada_bench.TASKS
+        if all(skada_bench.domains_of(task, k) in held for k in range(skada_bench.SPLITS))
+    )
+
+
+def _read_skada(task: str, draw: int, path: Folder) -> tuple[Dataset, tuple[str, str]]:
+    return skada_bench.load(path), skada_bench.domains_of(task, draw)
+
+
+def _tables_present(path: Folder) -> tuple[str, ...]:
+    public_tables.require()
+    return public_tables.TASKS
+
+
+COLLECTIONS = {
+    collection.name: collection
+    for collection in (
+        Collection(
+            skada_bench.NAME, skada_bench.TASKS, skada_bench.SPLITS, _skada_present, _read_skada
+        ),
+        Collection(
+            "generated",
+            tuple(generated.CASES),
+            generated.SEEDS,
+            lambda path: tuple(generated.CASES),
+            lambda task, draw, path: (generated.make_case(task, draw), _ENDS),
+        ),
+        Collection(
+            "digits",
+            changed_digits.TASKS,
+            1,
+            lambda path: changed_digits.TASKS,
+            lambda task, draw, path: (changed_digits.load(task), _ENDS),
+        ),
+        Collection(
+            "tables",
+            public_tables.TASKS,
+            1,
+            _tables_present,
+            lambda task, draw, path: (public_tables.load(task), _ENDS),
+        ),
+    )
+}
+"""Every collection by its name."""

@@ -15,11 +15,12 @@ import numpy as np
 from scipy import sparse
 
 from marda.datasets.base import Dataset, Domain, LazyDomains, Rows
-from marda.datasets.readers import array_of, open_npz
+from marda.datasets.readers import Layout, Location, array_of, open_npz
 
 NAME = "sentiment-snippets"
 FILE = Path(__file__).parent / "data" / "sentiment-snippets.npz"
 SHA256 = "37a05c6da0e116aa6503556c0426ac219da05b6beb123827f2e5701a39b6decd"
+KNOWN = {FILE.name: SHA256}
 DOMAINS = ("products", "films", "editorials", "tweets")
 NEUTRAL = 0.5  # sentences rated closer to 0 than this are left out
 
@@ -76,7 +77,13 @@ def count(texts: Iterable[str], vocabulary: Sequence[str]) -> Rows:
     return sparse.csr_matrix(arrays, shape=(len(indptr) - 1, len(column)))
 
 
-def load() -> Dataset:
+def locate(path: object = None) -> Location:
+    """Where the package has it; a folder of the user is not looked into."""
+    layout = Layout("embedded", {"all": (FILE.name,)})
+    return Location(NAME, (FILE.parent,), layout, {"all": FILE}, (layout,))
+
+
+def load(path: object = None) -> Dataset:
     """Load the embedded data set."""
     dataset = Dataset(
         name=NAME,

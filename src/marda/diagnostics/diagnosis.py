@@ -15,7 +15,6 @@ from marda.diagnostics.evidence import denoise
 from marda.diagnostics.intervals import Interval
 from marda.diagnostics.verdict import Change, Facts, Outcome, diagnosis_text, outcome_of
 from marda.diagnostics.warnings import Finding, checks_of, data_findings, prediction_findings
-from marda.shift import Shift
 
 __all__ = ["Diagnosis", "diagnose", "facts_of"]
 
@@ -176,7 +175,7 @@ def _explained(
     shift = getattr(estimator, "shift_", None)
     if shift is None:
         return {}
-    found = {"shift": shift.sentence(), "action": _action(estimator, shift)}
+    found = {"shift": shift.sentence(), "action": _action(estimator)}
     if expected is None or "expected_interval" not in calibration:
         return found
     low, high = calibration["expected_interval"]
@@ -184,18 +183,16 @@ def _explained(
     return {**found, **known, "interval": (low, high)}
 
 
-def _action(estimator: Any, shift: Shift) -> str:
+def _action(estimator: Any) -> str:
     """What was done in place of adapting features."""
     members = estimator.members_
     if any(member.adapted is not None for member in members):
         return ""
-    if not shift.stories or shift.kind == "none":
-        return "The model of the source is used as it is."
     if len(members) > 1:
         return "A model for each is used, weighted by how far it is to be believed."
     done = []
-    if "columns" in shift.kind or shift.kind == "linear map":
+    if members[0].inputs.kind == "aligned":
         done.append("rows moved back")
-    if "class shares" in shift.kind:
+    if members[0].model.bias.any():
         done.append("the target's class shares")
-    return f"The model of the source is used with {' and '.join(done)}."
+    return f"The model of the source is used {f'with {done[0]}' if done else 'as it is'}."

@@ -100,18 +100,10 @@ def gather(
 
     Parameters
     ----------
-    Xs, Xt : arrays or CSR arrays
-        Rows of source and target.
-    estimator : classifier with `transform`
-        Fitted on them.
-    names : sequence of str
-        Features.
-    labels, predicted : arrays
-        Source labels, predicted target labels.
+    Xs, Xt, estimator, names, labels, predicted, source_domain
+        As for `diagnosis.diagnose`.
     probabilities : array of shape (n_target, n_classes)
         Of the target rows.
-    source_domain : array of int, default=None
-        Which source every source row is of, as in the fit; None: there is one.
     """
     rng = np.random.default_rng(seed)
     most = min(POINTS, max(50, CELLS // (2 * max(1, Xs.shape[1]))))

@@ -32,7 +32,7 @@ __all__ = [
     "FEW_LABELS",
     "FEW_ROWS",
     "Change",
-    "Comparison",
+    "ComparisonFacts",
     "Facts",
     "Judged",
     "Outcome",
@@ -550,7 +550,7 @@ def _no_better(accuracy: Interval, commonest: float) -> str | None:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparisonFacts:
     """What is known of several methods.
 
     Attributes
@@ -597,7 +597,7 @@ class Comparison:
         return _no_better(self.best_accuracy, self.commonest)
 
 
-def compared_text(facts: Comparison) -> str:
+def compared_text(facts: ComparisonFacts) -> str:
     """One sentence, for the terminal."""
     if facts.best_accuracy is None:
         return (
@@ -616,7 +616,7 @@ def compared_text(facts: Comparison) -> str:
     )
 
 
-def compared_verdict(facts: Comparison) -> Verdict:
+def compared_verdict(facts: ComparisonFacts) -> Verdict:
     """The same for a page."""
     if facts.best_accuracy is None:
         step = "Label 100 to 300 target rows, put them into the file, run again."
@@ -650,7 +650,7 @@ def compared_verdict(facts: Comparison) -> Verdict:
     return Verdict("unclear", word, text, (*reasons, ("How sure", sure), *beware))
 
 
-def _smallest(facts: Comparison) -> str:
+def _smallest(facts: ComparisonFacts) -> str:
     if facts.mmd is None:
         return ""
     word = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -95,7 +96,7 @@ def with_parameters(cls: type[T]) -> type[T]:
     return cls
 
 
-class BaseMDA(TransformerMixin, BaseEstimator):
+class BaseMDA(TransformerMixin, BaseEstimator, ABC):
     """Parameters, and everything that a fitted model gives."""
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sample_domain": True}
@@ -288,13 +289,13 @@ class BaseMDA(TransformerMixin, BaseEstimator):
 
     # Fits -------------------------------------------------------------------------------------
 
+    @abstractmethod
     def fit(self, X: Any, y: Any, *, sample_domain: Any = None) -> Self:
         """Learn from rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fit_moments(self, moments: Moments) -> Self:
         """Learn from statistics alone."""
-        raise NotImplementedError
 
     def _take_names(self, moments: Moments) -> None:
         """Names of features as the statistics have them."""

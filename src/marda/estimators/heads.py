@@ -412,9 +412,10 @@ def syrk(A: Matrix, *, transposed: bool) -> Matrix:
 def _cholesky(M: Matrix) -> tuple[Matrix, bool]:
     """The factor of M (overwritten), of which only the upper triangle is defined."""
     try:
-        return cho_factor(M, overwrite_a=True, check_finite=False)  # type: ignore[no-any-return]
+        factor, lower = cho_factor(M, overwrite_a=True, check_finite=False)
     except LinAlgError:
         raise ValueError(SINGULAR) from None
+    return factor, lower
 
 
 def _posdef_solve(M: Matrix, B: Matrix) -> Matrix:

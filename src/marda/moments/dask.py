@@ -379,14 +379,14 @@ def connect(address: str, *, timeout: float = CONNECT_TIMEOUT) -> Any:
         ) from error
 
 
-def start_local(n_workers: int | None = None, *, memory: str | int = "auto") -> Any:
+def start_local(n_workers: int | None = None) -> Any:
     """A client of worker processes on this machine; closing it ends them."""
     distributed = _require("distributed")
     return distributed.Client(
         n_workers=n_workers or available_cores(),
         threads_per_worker=1,
         processes=True,
-        memory_limit=memory,
+        memory_limit="auto",
         dashboard_address=":0",  # a free port: the usual one may be taken by another cluster
         silence_logs=logging.ERROR,  # that a worker was slow to end is no news
     )

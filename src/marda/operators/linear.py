@@ -252,7 +252,7 @@ class CholeskyFactor:
     def inverse(self) -> Matrix:
         """G⁻¹, for a third of the flops of solving with I."""
         inverse, info = lapack.dpotri(self._L, lower=1)
-        if info:  # pragma: no cover - cannot happen after a successful factorisation
+        if info:  # LAPACK's word; after a successful factorisation it has none
             raise SingularError("the factor could not be inverted.")
         return mirror_lower(np.asarray(inverse))
 

@@ -14,7 +14,17 @@ from marda.adaptation.methods import classifier_of, method_of
 from marda.diagnostics.intervals import counted, percent
 from marda.diagnostics.verdict import FEW_LABELS, Verdict, adapted_verdict
 from marda.report import charts
-from marda.report.page import Cells, Chart, Number, Section, facts, page, paragraph, points, table
+from marda.report.page import (
+    Cells,
+    Chart,
+    NumberCell,
+    Section,
+    facts,
+    page,
+    paragraph,
+    points,
+    table,
+)
 from marda.report.sections import before_and_after, confidence, confusion, convergence, times
 
 __all__ = ["adapted_page"]
@@ -99,7 +109,7 @@ def _predictions(result: Adapted) -> Section:
     if len(classes) > MOST_SHARES:
         name = f"The {MOST_SHARES} commonest classes: source labels, predictions for the target."
     rows: list[Cells] = [
-        [classes[k], *(Number(percent(share), share) for share in shares[:, k].tolist())]
+        [classes[k], *(NumberCell(percent(share), share) for share in shares[:, k].tolist())]
         for k in often
     ]
     spec = charts.bars(
@@ -174,6 +184,6 @@ def _candidates(candidates: Sequence[dict[str, Any]]) -> str:
     return table(caption, ("model", *told), rows)
 
 
-def _value(value: Any) -> str | Number:
+def _value(value: Any) -> str | NumberCell:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return Number(f"{value:.4g}", float(value)) if number else str(value)
+    return NumberCell(f"{value:.4g}", float(value)) if number else str(value)

@@ -12,11 +12,11 @@ from marda.benchmarks.plan import BENCHMARKS, CLASSIFIERS, MODELS
 from marda.benchmarks.render import time_lines
 from marda.benchmarks.results import HALVES, Results
 from marda.benchmarks.store import ResultRow
-from marda.benchmarks.tables import Block, Cell, Column, Finding, Table
+from marda.benchmarks.tables import Block, Cell, CheckedClaim, Column, PaperTable
 from marda.diagnostics.intervals import counted, signed
 from marda.diagnostics.verdict import Verdict, benchmark_verdict
 from marda.report import charts
-from marda.report.page import NONE, Cells, Chart, Number, Section, number, page, points, table
+from marda.report.page import NONE, Cells, Chart, NumberCell, Section, number, page, points, table
 from marda.report.sections import times
 
 __all__ = ["benchmarked_page"]
@@ -122,7 +122,7 @@ def _problems(results: Results) -> list[str]:
     return told + [f"{counted(n, 'run')} warned: {message}" for message, n in warned.items()]
 
 
-def _paper(tables: Sequence[Table]) -> list[Section]:
+def _paper(tables: Sequence[PaperTable]) -> list[Section]:
     """Ours against the paper's: all figures in one chart, then table by table."""
     sections = []
     dots = [
@@ -160,7 +160,7 @@ def _cells(block: Block) -> list[tuple[str, str, Cell]]:
     ]
 
 
-def _ours(cell: Cell) -> Number:
+def _ours(cell: Cell) -> NumberCell:
     """Bold if better than the paper's, underlined if better than S1."""
     if cell.ours is None:
         return NONE
@@ -169,13 +169,13 @@ def _ours(cell: Cell) -> Number:
         text += f" ± {cell.ours.stderr:.1f}"
     if cell.ours.rows < cell.ours.expected:
         text += f" ({cell.ours.rows}/{cell.ours.expected})"
-    return Number(text, cell.ours.mean, cell.ours_better, cell.improves)
+    return NumberCell(text, cell.ours.mean, cell.ours_better, cell.improves)
 
 
-def _printed(cell: Cell) -> Number:
+def _printed(cell: Cell) -> NumberCell:
     if cell.paper is None:
         return NONE
-    return Number(f"{cell.paper:.1f}", cell.paper, cell.paper_better, cell.paper_improves)
+    return NumberCell(f"{cell.paper:.1f}", cell.paper, cell.paper_better, cell.paper_improves)
 
 
 def _block(block: Block) -> str:
@@ -207,7 +207,7 @@ def _block(block: Block) -> str:
     return table(block.heading, header, rows)
 
 
-def _findings(found: Sequence[Finding]) -> Section:
+def _findings(found: Sequence[CheckedClaim]) -> Section:
     rows: list[Cells] = [[f.statement, f.verdict, f.summary] for f in found]
     evidence: list[Cells] = [
         [e.text, number(e.difference, "+.1f"), "yes" if e.holds else "no"]
@@ -331,7 +331,7 @@ def _board(board: Leaderboard) -> Section:
 
 
 def _line(entry: Entry) -> Cells:
-    def figure(value: float | None) -> Number:
+    def figure(value: float | None) -> NumberCell:
         return NONE if value is None else number(value, ".1f")
 
     seconds, memory = entry.fit_seconds, entry.peak_mb
@@ -340,6 +340,6 @@ def _line(entry: Entry) -> Cells:
         entry.role,
         figure(entry.mean),
         *(figure(value) for value in entry.values),
-        NONE if seconds is None else Number(f"{seconds:.2f} s", seconds),
-        NONE if memory is None else Number(f"{memory:.0f} MB", memory),
+        NONE if seconds is None else NumberCell(f"{seconds:.2f} s", seconds),
+        NONE if memory is None else NumberCell(f"{memory:.0f} MB", memory),
     ]

@@ -11,7 +11,7 @@ from marda.report.page import (
     NONE,
     Cells,
     Chart,
-    Number,
+    NumberCell,
     Section,
     interval_cells,
     number,
@@ -95,18 +95,18 @@ def _methods(result: Compared) -> Section:
         if r.accuracy is not None:
             low, high = (percent(v) for v in (r.accuracy.low, r.accuracy.high))
             right = [
-                Number(percent(r.accuracy.value), r.accuracy.value),
-                Number(f"{low} to {high}", r.accuracy.low),
+                NumberCell(percent(r.accuracy.value), r.accuracy.value),
+                NumberCell(f"{low} to {high}", r.accuracy.low),
             ]
         apart = details.a_distance
         rows.append(
             [
                 r.method,
                 *right,
-                Number(percent(r.agreement), r.agreement),
+                NumberCell(percent(r.agreement), r.agreement),
                 NONE if apart is None else number(apart.value),
                 number(r.mmd.value),
-                Number(f"{r.seconds:.2f} s", r.seconds),
+                NumberCell(f"{r.seconds:.2f} s", r.seconds),
             ]
         )
     header = (
@@ -141,7 +141,7 @@ def _recalls(result: Compared) -> list[Chart]:
                 continue
             share = float(details.confusion[k, k] / total)
             cells.append((label, method.method, share, percent(share)))
-            line.append(Number(percent(share), share))
+            line.append(NumberCell(percent(share), share))
         if len(line) > 1:
             rows.append(line)
     name = "Share of rows that are right, by true class and method."

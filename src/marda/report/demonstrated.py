@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from marda._memory import peak_mb
-from marda.benchmarks.demo import (
+from marda.benchmarks.demonstration import (
     INTRO,
     LEGEND,
     DemoResult,
@@ -21,7 +21,7 @@ from marda.report import charts
 from marda.report.page import (
     Cells,
     Chart,
-    Number,
+    NumberCell,
     Section,
     facts,
     interval_cells,
@@ -108,7 +108,7 @@ def _scores(result: DemoResult) -> Section:
         for score in pair.scores:
             label, b, g = score.method.label, score.balanced, score.gain
             cells.append((name, label, b.value, f"{b.value:.1f}"))
-            gain: Cells = [Number("", float("nan"))] * 2
+            gain: Cells = [NumberCell("", float("nan"))] * 2
             if g is not None:
                 gain = [*interval_cells(g, "+.1f")]
                 gains.append((f"{name}, {score.method.name}", g))
@@ -139,7 +139,7 @@ def _scores(result: DemoResult) -> Section:
 
 
 def _plain(cells: list[tuple[str, str, float, str]]) -> list[Cells]:
-    return [[down, across, Number(text, value)] for down, across, value, text in cells]
+    return [[down, across, NumberCell(text, value)] for down, across, value, text in cells]
 
 
 def _words(pair: PairResult) -> Section:
@@ -149,7 +149,7 @@ def _words(pair: PairResult) -> Section:
             w.text,
             kind,
             number(w.after - w.before, "+.2f"),
-            Number(f"{w.target_rows:,}", w.target_rows),
+            NumberCell(f"{w.target_rows:,}", w.target_rows),
         ]
         for kind, words in word_lists(pair)
         for w in words

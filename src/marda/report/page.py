@@ -26,7 +26,7 @@ __all__ = [
     "NONE",
     "Cells",
     "Chart",
-    "Number",
+    "NumberCell",
     "Section",
     "facts",
     "interval_cells",
@@ -60,7 +60,7 @@ def require() -> None:
 
 
 @dataclass(frozen=True)
-class Number:
+class NumberCell:
     """A figure as it is read and as it is sorted; ``strong`` and ``mark`` only adorn it."""
 
     text: str
@@ -69,8 +69,8 @@ class Number:
     mark: bool = False
 
 
-Cells = list[str | Number]
-NONE = Number("–", float("nan"))
+Cells = list[str | NumberCell]
+NONE = NumberCell("–", float("nan"))
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,9 @@ class Section:
         return "-".join(words)
 
 
-def paragraph(text: str, kind: str = "") -> str:
+def paragraph(text: str) -> str:
     """One paragraph of plain text."""
-    name = f' class="{kind}"' if kind else ""
-    return f"<p{name}>{escape(text)}</p>"
+    return f"<p>{escape(text)}</p>"
 
 
 def points(lines: Sequence[str], kind: str = "") -> str:
@@ -127,21 +126,14 @@ def facts(pairs: Sequence[tuple[str, str]]) -> str:
     return f'<dl class="facts">{lines}</dl>'
 
 
-def table(
-    caption: str,
-    header: Sequence[str],
-    rows: Sequence[Cells],
-    *,
-    sortable: bool = True,
-) -> str:
+def table(caption: str, header: Sequence[str], rows: Sequence[Cells]) -> str:
     """A table whose first column names its rows; the script makes the headers sort."""
     numeric = [
-        any(isinstance(row[k], Number) for row in rows) if rows else False
+        any(isinstance(row[k], NumberCell) for row in rows) if rows else False
         for k in range(len(header))
     ]
     heads = "".join(
-        _head(name, number, sortable and len(rows) > 1)
-        for name, number in zip(header, numeric, strict=True)
+        _head(name, number, len(rows) > 1) for name, number in zip(header, numeric, strict=True)
     )
     body = "".join(f"<tr>{''.join(_cell(c, k) for k, c in enumerate(row))}</tr>" for row in rows)
     # A wide table scrolls by itself: a keyboard must be able to reach it, and to know what it is.
@@ -162,8 +154,8 @@ def _head(name: str, number: bool, sortable: bool) -> str:
     return f'<th scope="col"{kind} aria-sort="none">{button}</th>'
 
 
-def _cell(cell: str | Number, column: int) -> str:
-    if isinstance(cell, Number):
+def _cell(cell: str | NumberCell, column: int) -> str:
+    if isinstance(cell, NumberCell):
         text = escape(cell.text)
         text = f"<u>{text}</u>" if cell.mark else text
         text = f"<strong>{text}</strong>" if cell.strong else text
@@ -174,16 +166,16 @@ def _cell(cell: str | Number, column: int) -> str:
     return f"<td>{escape(cell)}</td>"
 
 
-def number(value: float, form: str = ".2f") -> Number:
+def number(value: float, form: str = ".2f") -> NumberCell:
     """A figure in a table."""
     text = signed(value, form) if form.startswith("+") else f"{value:{form}}".replace("-", "−")
-    return Number(text, value)
+    return NumberCell(text, value)
 
 
-def interval_cells(value: Interval, form: str = ".2f") -> list[Number]:
+def interval_cells(value: Interval, form: str = ".2f") -> list[NumberCell]:
     """The estimate, and its interval sorted by its lower end."""
     low, high = number(value.low, form), number(value.high, form)
-    return [number(value.value, form), Number(f"{low.text} to {high.text}", value.low)]
+    return [number(value.value, form), NumberCell(f"{low.text} to {high.text}", value.low)]
 
 
 # The page -----------------------------------------------------------------------------------------

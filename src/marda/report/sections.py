@@ -21,7 +21,7 @@ from marda.report import charts
 from marda.report.page import (
     Cells,
     Chart,
-    Number,
+    NumberCell,
     Section,
     interval_cells,
     number,
@@ -169,7 +169,11 @@ def _centres(evidence: Evidence, picture: Picture, by: str, stage: str) -> str:
             spread = float(np.sqrt(places.var(0).sum()))
             values = (*places.mean(0).tolist(), spread)
             rows.append(
-                [name, Number(f"{len(places):,}", len(places)), *(number(v, ".3g") for v in values)]
+                [
+                    name,
+                    NumberCell(f"{len(places):,}", len(places)),
+                    *(number(v, ".3g") for v in values),
+                ]
             )
     header = (by, "rows", "mean, direction 1", "mean, direction 2", "spread")
     return table(f"Centres and spreads {stage}.", header, rows)
@@ -208,7 +212,7 @@ def confidence(evidence: Evidence, facts: Facts) -> Chart:
     counts = evidence.confidence.sum(0).tolist()
     edges = evidence.edges.tolist()
     rows: list[Cells] = [
-        [f"{low:.0%} to {high:.0%}", Number(f"{count:,}", count)]
+        [f"{low:.0%} to {high:.0%}", NumberCell(f"{count:,}", count)]
         for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True)
         if count
     ]
@@ -232,8 +236,8 @@ def confusion(counts: NDArray[np.int64], classes: Sequence[str], of: str) -> Cha
             [
                 classes[i],
                 classes[j],
-                Number(f"{n:,}", n),
-                Number(percent(n / totals[i]), n / totals[i]),
+                NumberCell(f"{n:,}", n),
+                NumberCell(percent(n / totals[i]), n / totals[i]),
             ]
             for n, i, j in wrong[:CONFUSIONS]
         ],
@@ -281,7 +285,7 @@ def times(steps: Sequence[tuple[str, float]], total: float, peak: float | None) 
     shown = [(what, seconds) for what, seconds in steps if seconds >= 0.005]
     if shown:
         name = "Time by step."
-        rows: list[Cells] = [[what, Number(f"{s:.2f} s", s)] for what, s in shown]
+        rows: list[Cells] = [[what, NumberCell(f"{s:.2f} s", s)] for what, s in shown]
         spec = charts.bars([(w, "", s) for w, s in shown], axis="seconds", form=".3~f", tip=".2f")
         parts.append(Chart(spec, name, table(name, ("step", "time"), rows)))
     return Section("Time and memory", tuple(parts))

@@ -4,12 +4,13 @@
   source_only.py that left-out source rows prefer.
 - Only class shares differ: the same with the target's class prior, neither centred nor
   self-trained.
-- Columns moved, were stretched or mixed: the same, on rows that are moved back.
+- Columns moved or were stretched: the same, on rows that are moved back.
 - Several of these fit: their models together, each as far as it makes the rows likely.
-- None fits. In tables (up to `WIDE` columns) in which a forest predicts left-out source rows about
-  as well as anything, models of the source lead as far as they agree on the target as they do on
-  the source, and beside them stands one that denoises leaves of the forest and labels the
-  target itself. In all other rows, images and words above all, the adapted models of adapted.py.
+- None fits, or only one that fits too much. In tables in which a forest predicts left-out source
+  rows about as well as anything, models of the source lead as far as they agree on the target as
+  they do on the source, and beside them stands one that denoises leaves of the forest and labels
+  the target itself. In all other rows, images and words above all, the adapted models of
+  adapted.py.
 
 Target rows with a label say more than any story: the adapted models learn from them.
 """
@@ -18,14 +19,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 from marda._validation import UNLABELED, Labels
-from marda.estimators.accuracy_estimation import agreement, expected_accuracy, recall_above_chance
+from marda.estimators.accuracy_estimation import (
+    accuracy_by_agreement,
+    agreement,
+    recall_above_chance,
+)
 from marda.selection.adapted import AdaptedFit, MemberFits, fit_adapted
 from marda.selection.calibration import calibrate
 from marda.selection.ensemble import Ensemble, Member
@@ -57,6 +62,8 @@ CLEARLY = 2.0
 #: Weight of the source-only model where all of them agree, the largest it can have beside leaves:
 #: more, and leaves change nothing.
 MAX_WEIGHT = 10.0
+#: Stories that fit so much that they may take classes for each other: they are told, not acted on.
+FLEXIBLE = {"class shares and moved columns", "linear map"}
 #: Stories that change class shares for sure have classes with fewer rows than this left out.
 RARE = 3
 
@@ -70,9 +77,9 @@ class Evidence:
     source_only: Matrix
     shift: Shift
     explanations: dict[str, Matrix]
-    voices: tuple[Matrix, ...]
-    agreement: float | None
-    outside: NDArray[np.bool_] | None
+    voices: tuple[Matrix, ...] = ()
+    agreement: float | None = None
+    outside: NDArray[np.bool_] | None = None
 
     def expectation(self, ensemble: Ensemble) -> Expectation:
         """What to expect of the ensemble's predictions."""
@@ -137,7 +144,7 @@ def fit_auto(
     say(action.shift.sentence())
     if action.shift.kind in ("none", "too few rows"):
         return action.source_only()
-    if action.shift.stories:
+    if set(action.shift.stories) - FLEXIBLE:
         return action.stories()
     if action.leaves_help():
         return action.leaves(say)
@@ -149,6 +156,12 @@ def _adapted(fit: AdaptedFit) -> AutoFit:
     return AutoFit(fit.members, fit.left_out, fit.source_skill, fit.target_skill)
 
 
+class _Sample(NamedTuple):
+    X: Any
+    codes: Index
+    places: Index
+
+
 @dataclass(frozen=True)
 class _Action:
     """What can be done about a shift: source-only models of the rows, and its explanation."""
@@ -156,8 +169,8 @@ class _Action:
     fits: MemberFits
     shift: Shift
     voices: Voices
-    #: Labelled source rows, and a sample of target rows.
-    source: Any
+    #: Samples of the labelled source rows, with their places among these, and of target rows.
+    source: _Sample
     target: Any
 
     @classmethod
@@ -185,7 +198,9 @@ class _Action:
             random_state=seed,
         )
         target = fits.X[_some(theirs, EXPECTED_ROWS, seed)]
-        return cls(fits, shift, voices, fits.X[_some(ours, EXPECTED_ROWS, seed)], target)
+        places = _some(np.arange(len(ours)), EXPECTED_ROWS, seed)
+        source = _Sample(fits.X[ours[places]], labels.codes[ours[places]], places)
+        return cls(fits, shift, voices, source, target)
 
     # What is done ---------------------------------------------------------------------------------
 
@@ -262,10 +277,7 @@ class _Action:
 
     def judged(self, fit: AdaptedFit) -> AutoFit:
         """An adapted fit, with what it can be judged by."""
-        n = len(self.fits.labels.classes)
-        agreed = expected_accuracy(fit.target_skill, n)
-        outside = outside_support(self.source, self.target, random_state=self.fits.seed)
-        return replace(_adapted(fit), shift=self.shift, evidence=self._evidence(agreed, outside))
+        return replace(_adapted(fit), shift=self.shift, evidence=self._evidence())
 
     # Parts of it ----------------------------------------------------------------------------------
 
@@ -310,20 +322,14 @@ class _Action:
         members = [Member(name, inputs, model, w, 1.0) for name, inputs, model, w in parts]
         chosen, codes = self.voices.chosen, self.voices.codes
         found = calibrate(chosen.left_out, codes, self.voices.weights)
-        outside = None
-        if not self.shift.stories and self.source.shape[0] >= LEAST:
-            outside = outside_support(self.source, self.target, random_state=self.fits.seed)
         skill = recall_above_chance(codes, chosen.left_out.argmax(1))
-        return AutoFit(members, [], skill, skill, self.shift, self._evidence(None, outside), found)
+        return AutoFit(members, [], skill, skill, self.shift, self._evidence(), found)
 
-    def _evidence(self, agreed: float | None, outside: Any) -> Evidence:
+    def _evidence(self) -> Evidence:
         """What source-only models say of the target, under the class prior of the source."""
-        shares = self._shares
-        model = self.voices.chosen.model.with_prior(shares)
-        bias = np.log(np.maximum(shares, 1e-12)) - np.log(
-            np.maximum(self.voices.chosen.model.shares, 1e-12)
-        )
-        left_out = softmax(self.voices.chosen.left_out + bias, axis=1)
+        shares, chosen = self._shares, self.voices.chosen
+        model = chosen.model.with_prior(shares)
+        known = self.voices.codes, softmax(chosen.left_out + model.bias, axis=1)
         told = {}
         for name in stories_to_judge(self.shift):
             tale = self.shift.tale(name)
@@ -331,13 +337,34 @@ class _Action:
             rows = _undone(tale).apply(self.target)
             one = model if tale.shares is None else self._told(tale)
             told[name] = np.exp(one.scores(rows))
+        alone = np.exp(model.scores(self.target))
+        if self.shift.stories:  # nothing else is read
+            return Evidence(self.target, known, alone, self.shift, told)
         others = tuple(
             np.exp(voice.model.with_prior(shares).scores(self.target))
             for voice in self.voices.others
         )
-        known = self.voices.codes, left_out
-        alone = np.exp(model.scores(self.target))
+        agreed = accuracy_by_agreement(
+            self._fit_part,
+            self.source.X,
+            (self.source.codes, known[1][self.source.places]),
+            self.target,
+        )
+        outside = None
+        if self.source.X.shape[0] >= LEAST:
+            outside = outside_support(self.source.X, self.target, random_state=self.fits.seed)
         return Evidence(self.target, known, alone, self.shift, told, others, agreed, outside)
+
+    def _fit_part(self, X: Any, codes: Index) -> Any:
+        """A model of some source rows, of the kind that was chosen; a pool counts as linear."""
+        kind = self.voices.chosen.model.kind
+        n = len(self.fits.labels.classes)
+        kinds = ("linear" if kind == "pool" else kind,)
+        found = fit_source_only(
+            X, codes, n, class_weight=self.fits.class_weight, classes=self.fits.labels.classes,
+            seed=self.fits.seed, kinds=kinds,
+        )  # fmt: skip
+        return lambda rows: found.chosen.model.scores(rows).argmax(1)
 
 
 def _undone(tale: Tale) -> Inputs:

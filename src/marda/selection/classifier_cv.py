@@ -39,9 +39,10 @@ FOUND_BY_AUTO = ("source_skill_", "target_skill_", "shift_")
 class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     """A classifier for the target that chooses everything by itself.
 
-    By default a small ensemble is fitted whose every number is a rule that reads the rows: noise,
-    ridges, rounds of self-training, and the weight of a source-only model; see
-    docs/learn/choosing.md.
+    By default it first asks what differs between the domains (`shift_`) and acts on it: a
+    source-only model, with other class shares or with rows moved back, where that explains the
+    target; an ensemble of adapted models where it does not. Every number is a rule that reads the
+    rows; see docs/learn/choosing.md.
     With `candidates`, models are compared by a label-free criterion and the best one is kept.
 
     Parameters
@@ -85,8 +86,12 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         These models, with their inputs and weights.
     calibration_ : dict
         "sharpness" (the inverse temperature), "ece_before", "ece_after" and "rows" of the
-        calibration on source rows, and with "auto" how much it was "softened" for
-        "expected_accuracy"; empty without.
+        calibration on source rows. With "auto" also what to expect of the target rows:
+        "expected_accuracy", "expected_interval" (low, high; 90 %), "can_tell" (False where only
+        labels can tell) and the "reason". Empty without.
+    shift_ : Shift or None
+        With "auto": what differs between source and target, told without a target label; None where
+        there is no target or it has labels.
     source_skill_ : float
         With "auto": how well the source predicts left-out rows of itself, 0 (chance) to 1.
     target_skill_ : float
@@ -105,6 +110,8 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     >>> bool(clf.score(Xt, yt) > 0.9)
     True
     """
+
+    calibration_: dict[str, Any]
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sample_domain": True}
     __metadata_request__transform: ClassVar[dict[str, bool]] = {"sample_domain": True}
@@ -192,9 +199,8 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
             self.candidates_ = best.table
             self.best_params_, self.best_index_ = best.parameters, best.index
             known = best.left_out if self.calibrate else []
-            self.ensemble_, self.calibration_ = calibrate_ensemble(
-                [best.member], known, X, domain, seed
-            )
+            self.ensemble_, calibration = calibrate_ensemble([best.member], known, X, domain, seed)
+            self.calibration_ = dict(calibration)
         self.setting_ = TrainingRows(X, labels, domain).setting
         adapted = [one.adapted for one in self.members_ if one.adapted is not None]
         self.residual_ = max((one.residual_ for one in adapted), default=0.0)
@@ -218,7 +224,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
             self.ensemble_, calibration = calibrate_ensemble(
                 found.members, found.left_out if self.calibrate else [], X, domain, seed, agreed
             )
-        self.calibration_: dict[str, Any] = dict(calibration) if self.calibrate else {}
+        self.calibration_ = dict(calibration) if self.calibrate else {}
         if self.calibrate and found.evidence is not None:
             expectation = found.evidence.expectation(self.ensemble_)
             if found.calibration is not None:

@@ -332,6 +332,9 @@ def _by_kinds(
         reason = f"{100 * parts['outside']:.0f} % of the target rows lie where no source row does"
     else:
         reason = "no story of the shift fits, and models of the source agree about the predictions"
+    if lost or few or min(1.0, high) - max(0.0, low) > TELLING:
+        # Whatever it is worth on the source, adaptation may have saved.
+        high = max(high, made.source_accuracy)
     interval = _within(low, high)
     if lost:  # nothing in it is more likely than the rest: the middle is never far off
         accuracy = (interval[0] + interval[1]) / 2

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 
 from adaptation.small import NAMES, XS, XT, YS, from_python, write
 from marda import MDAClassifier, pack
-from marda.adaptation import ReadOptions, adapt, load_model, predict
+from marda.adaptation import ReadOptions, adapt, load_model, predict, predicting
 from marda.io import InputError, read_table
 
 
 def test_batches_do_not_change_predictions(tmp_path, monkeypatch):
     source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT)
     adapt(source, target, ReadOptions("y"), out=tmp_path / "a.csv", model=tmp_path / "m")
-    module = importlib.import_module("marda.adaptation.predict")  # not the function
-    monkeypatch.setattr(module, "MAX_BATCH_ROWS", 300)
+    monkeypatch.setattr(predicting, "MAX_BATCH_ROWS", 300)
     many = write(tmp_path / "many.csv", np.tile(XT, (20, 1)))
     done = predict(tmp_path / "m", many, tmp_path / "b.csv")
     assert done.n_rows == 900

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from marda.adaptation.adapt import why_in_batches
-from marda.adaptation.data import Outputs, ReadOptions, check_names, memory_budget, rows_size
+from marda.adaptation.adapting import why_in_batches
+from marda.adaptation.reading import Outputs, ReadOptions, check_names, memory_budget, rows_size
 from marda.io import InputError
 
 

@@ -7,7 +7,7 @@ from scipy import stats
 from sklearn.linear_model import RidgeClassifier
 
 from marda.datasets import DataError, make_shift, make_task
-from marda.datasets.collections.shift import _gaussian_accuracy, _word_accuracy
+from marda.datasets.generated import _gaussian_accuracy, _word_accuracy
 
 KINDS = ("mean", "rotation", "words")
 MANY = {"n_source": 20_000, "n_target": 20_000}

@@ -13,8 +13,7 @@ from sklearn.linear_model import RidgeClassifier
 
 import marda
 from marda import datasets
-from marda.benchmarks import execute
-from marda.benchmarks.peers import systems
+from marda.benchmarks import execute, peers
 from marda.benchmarks.plan import PEERS, plan_leaderboard
 
 SPECS = plan_leaderboard(benchmarks=["oc10-surf"], tasks=["dslr-webcam"])
@@ -119,7 +118,7 @@ def test_peers_do_what_their_pipelines_do(task, wrap):
     }
     for fitted in found:
         assert fitted.predicted is not None, fitted.message
-        classifier = systems.classifier(fitted.spec.classifier)
+        classifier = peers.classifier(fitted.spec.classifier)
         with sklearn.config_context(enable_metadata_routing=True):
             pipe = skada.make_da_pipeline(adapters[fitted.spec.model], classifier)
             pipe.fit(X, y.copy(), sample_domain=domain)
@@ -130,22 +129,22 @@ def test_peers_do_what_their_pipelines_do(task, wrap):
 def test_wide_rows_are_cut_and_few_rows_lose_nothing(task, monkeypatch):
     pytest.importorskip("skada")
     X, y, domain = marda.pack(task.X_source, task.y_source, task.X_target)
-    rows = systems.Rows(X, y, domain, task.X_test)
-    monkeypatch.setattr(systems, "MAX_DIRECTIONS", 5)
-    assert systems.narrow_rows(rows).X.shape == (140, 5)
-    monkeypatch.setattr(systems, "MAX_DIRECTIONS", 29)
+    rows = peers.TaskRows(X, y, domain, task.X_test)
+    monkeypatch.setattr(peers, "MAX_DIRECTIONS", 5)
+    assert peers.narrow_rows(rows).X.shape == (140, 5)
+    monkeypatch.setattr(peers, "MAX_DIRECTIONS", 29)
     few = replace(rows, X=X[:20], y=y[:20], domain=domain[:20])
-    narrow = systems.narrow_rows(few)
+    narrow = peers.narrow_rows(few)
     assert narrow.X.shape == (20, 20)
     np.testing.assert_allclose(narrow.X @ narrow.X.T, X[:20] @ X[:20].T, atol=1e-8)
 
 
 def test_transport_draws_from_large_domains(task, monkeypatch):
     X, y, domain = marda.pack(task.X_source, task.y_source, task.X_target)
-    monkeypatch.setattr(systems, "MAX_TRANSPORT_ROWS", 25)
-    drawn = systems.draw_rows(systems.Rows(X, y, domain, task.X_test))
+    monkeypatch.setattr(peers, "MAX_TRANSPORT_ROWS", 25)
+    drawn = peers.draw_rows(peers.TaskRows(X, y, domain, task.X_test))
     assert (drawn.domain >= 0).sum() == (drawn.domain < 0).sum() == 25
-    again = systems.draw_rows(systems.Rows(X, y, domain, task.X_test))
+    again = peers.draw_rows(peers.TaskRows(X, y, domain, task.X_test))
     np.testing.assert_array_equal(drawn.X, again.X)
 
 
@@ -203,24 +202,22 @@ def test_folds_see_the_source_alone():
 
 
 def test_classes_weigh_alike_where_they_count_alike():
-    plain, alike = (
-        systems.column_classifier("ridge", m) for m in ("accuracy", "balanced_accuracy")
-    )
+    plain, alike = (peers.column_classifier("ridge", m) for m in ("accuracy", "balanced_accuracy"))
     rng = np.random.default_rng(0)
     y = (np.arange(300) < 30).astype(int)
     X = rng.normal(size=(300, 2)) + y[:, None]
     assert plain.fit(X, y).predict(X).mean() < 0.05
     assert alike.fit(X, y).predict(X).mean() > 0.15
     with pytest.raises(ValueError, match="choose ridge, logistic or forest"):
-        systems.column_classifier("svm", "accuracy")
+        peers.column_classifier("svm", "accuracy")
 
 
 def test_folds_need_two_rows_of_a_class():
-    model = systems.column_classifier("ridge", "accuracy")
+    model = peers.column_classifier("ridge", "accuracy")
     X, y = np.arange(12.0)[:, None], np.r_[np.zeros(9, int), 1, 1, 1]
-    assert 0 <= systems.source_folds(model, X, y, "accuracy") <= 1
+    assert 0 <= peers.source_folds(model, X, y, "accuracy") <= 1
     with pytest.raises(ValueError, match="a class has 1 labelled row"):
-        systems.source_folds(model, X[:10], y[:10], "accuracy")
+        peers.source_folds(model, X[:10], y[:10], "accuracy")
 
 
 @pytest.mark.parametrize("told", [{}, {"expected_interval": (0.4, 0.9)}])

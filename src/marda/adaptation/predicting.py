@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from marda.adaptation.data import PathLike, Progress, input_errors, silent
 from marda.adaptation.methods import classes_and_probabilities
+from marda.adaptation.reading import PathLike, Progress, input_errors, silent
 from marda.estimators import MDAClassifier
 from marda.io import InputError, PredictionWriter, Preprocessing, detect_format, read_batches
 from marda.io.arrow import parquet_footer

@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda._memory import format_bytes
-from marda.adaptation.data import (
+from marda.adaptation.judgement import Judgement, judge
+from marda.adaptation.methods import (
+    classes_and_probabilities,
+    classifier_of,
+    make_classifier,
+    method_of,
+)
+from marda.adaptation.reading import (
     Outputs,
     PathLike,
     Progress,
@@ -30,13 +37,6 @@ from marda.adaptation.data import (
     rows_size,
     silent,
     sources_of,
-)
-from marda.adaptation.judgement import Judgement, judge
-from marda.adaptation.methods import (
-    classes_and_probabilities,
-    classifier_of,
-    make_classifier,
-    method_of,
 )
 from marda.adaptation.statistics import AdaptedFromStatistics
 from marda.adaptation.stream import Cluster, adapt_streaming, quiet

@@ -3,13 +3,13 @@ import time
 import numpy as np
 import pytest
 
-from marda.benchmarks import demo
-from marda.benchmarks.demo import METHODS, DemoResult, Interval, PairResult, Score, Word
+from marda.benchmarks import demonstration
+from marda.benchmarks.demonstration import METHODS, DemoResult, Interval, PairResult, Score, Word
 
 
 @pytest.fixture(scope="module")
 def result():
-    return demo.run_demo([("editorials", "tweets")], methods=METHODS[:2], n_features=150)
+    return demonstration.run_demo([("editorials", "tweets")], methods=METHODS[:2], n_features=150)
 
 
 def test_figures_and_intervals(result):
@@ -29,14 +29,14 @@ def test_figures_and_intervals(result):
 def test_gain_is_paired():
     # The same hits: the gain is exactly zero, however wide the intervals of the figures are.
     hit = np.arange(200) % 3 > 0
-    first, second = demo._scores(METHODS[:2], [hit, hit], [1.0, 2.0], np.arange(200) % 2)
+    first, second = demonstration._scores(METHODS[:2], [hit, hit], [1.0, 2.0], np.arange(200) % 2)
     assert (second.gain.low, second.gain.value, second.gain.high) == (0, 0, 0)
     assert first.balanced.low < first.balanced.high
 
 
 def test_bootstrap_interval_covers_what_theory_says():
     hit = np.arange(1000) % 4 > 0
-    (score,) = demo._scores(METHODS[:1], [hit], [1.0], np.zeros(1000, int))
+    (score,) = demonstration._scores(METHODS[:1], [hit], [1.0], np.zeros(1000, int))
     error = 100 * np.sqrt(0.75 * 0.25 / 1000)
     assert score.accuracy.low == pytest.approx(75 - 1.96 * error, abs=0.3 * error)
     assert score.accuracy.high == pytest.approx(75 + 1.96 * error, abs=0.3 * error)
@@ -49,7 +49,7 @@ def test_words_are_those_the_source_never_used(result):
     assert all(word.before == pytest.approx(0.0, abs=1e-12) for word in words)
     assert all(word.after > 0 for word in pair.positive)
     assert all(word.after < 0 for word in pair.negative)
-    assert all(word.target_rows >= demo.MIN_TARGET_ROWS for word in words)
+    assert all(word.target_rows >= demonstration.MIN_TARGET_ROWS for word in words)
     assert pair.unseen >= len(words)
 
 
@@ -59,7 +59,7 @@ def test_times_add_up(result):
 
 
 def test_text_fits_a_terminal(result):
-    lines = demo.text_lines(result)
+    lines = demonstration.text_lines(result)
     assert max(map(len, lines)) <= 90
     text = "\n".join(lines)
     assert "source only" in text
@@ -97,14 +97,14 @@ def made(gain):
     ],
 )
 def test_verdict_says_what_the_interval_says(gain, words):
-    assert words in "\n".join(demo.text_lines(made(gain)))
+    assert words in "\n".join(demonstration.text_lines(made(gain)))
 
 
 @pytest.mark.slow
 def test_whole_demo_is_quick_and_helps():
     # CPU time: the wall clock of a test machine belongs to others too. Under 60 s on two cores.
     started = time.process_time()
-    result = demo.run_demo()
+    result = demonstration.run_demo()
     assert time.process_time() - started < 100
     assert (result.pairs[0].source, result.pairs[0].target) == ("films", "tweets")
     assert result.pairs[0].scores[1].gain.value > 1.0

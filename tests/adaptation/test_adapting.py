@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-import importlib
 
 import numpy as np
 import pytest
 
 from adaptation.small import XS, XT, YS, YT, from_python, write
-from marda.adaptation import ReadOptions, adapt, load_model, predict
+from marda.adaptation import ReadOptions, adapt, adapting, load_model, predict
 from marda.io import InputError, read_table
 
 
@@ -102,8 +101,7 @@ def test_nothing_is_written_if_the_model_cannot_be(tmp_path, monkeypatch):
     def full(model, path):
         raise OSError("no space left")
 
-    module = importlib.import_module("marda.adaptation.adapt")  # not the function
-    monkeypatch.setattr(module, "save", full)
+    monkeypatch.setattr(adapting, "save", full)
     source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT)
     files = {"out": tmp_path / "p.csv", "report": (tmp_path / "r.html", lambda result: "page")}
     with pytest.raises(OSError, match="no space"):

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from marda.datasets import DataError, make_task
-from marda.datasets.collections import changed_digits
+from marda.datasets import DataError, changed_digits, make_task
 
 
 def test_halves_of_the_digits():

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix
 
-from marda.adaptation.data import (
+from marda.adaptation.judgement import Pair, pairs_of
+from marda.adaptation.methods import AUTO, make_classifier
+from marda.adaptation.reading import (
     Data,
     PathLike,
     Progress,
@@ -25,8 +27,6 @@ from marda.adaptation.data import (
     silent,
     sources_of,
 )
-from marda.adaptation.judgement import Pair, pairs_of
-from marda.adaptation.methods import AUTO, make_classifier
 from marda.criteria import sample_places
 from marda.diagnostics import (
     Change,
@@ -45,7 +45,7 @@ from marda.diagnostics import (
     prediction_findings,
 )
 from marda.diagnostics.intervals import bootstrap_mean
-from marda.diagnostics.verdict import Comparison, compared_text
+from marda.diagnostics.verdict import ComparisonFacts, compared_text
 from marda.io import InputError
 from marda.io.atomic import replacing
 
@@ -120,7 +120,7 @@ class Compared:
         return _best(self.results)
 
     @property
-    def facts(self) -> Comparison:
+    def facts(self) -> ComparisonFacts:
         """What a verdict follows from."""
         before = None if self.before is None else self.before[1]
         return _facts(
@@ -284,7 +284,7 @@ def _facts(
     n_labelled: int,
     commonest: float | None,
     before: Interval | None = None,
-) -> Comparison:
+) -> ComparisonFacts:
     """The first method, the best one, and what lies between them."""
     first, best = results[0], results[_best(results)]
     gain = p_value = None
@@ -292,7 +292,7 @@ def _facts(
         pair = next(p for p in pairs if {p.a, p.b} == {first.method, best.method})
         d, p_value = pair.difference, pair.p_value
         gain = d if pair.a == best.method else Interval(-d.value, -d.high, -d.low)
-    return Comparison(
+    return ComparisonFacts(
         first.method,
         best.method,
         n_target,

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from marda.datasets import DataError, make_case, make_task
-from marda.datasets.collections import generated
-from marda.datasets.collections.generated import CASES, N_TEST, SEPARATION
+from marda.datasets import DataError, generated, make_case, make_task
+from marda.datasets.generated import CASES, N_TEST, SEPARATION
 
 
 def rows(name, seed=0):

@@ -1,1 +1,0 @@
-"""What marda is compared with: systems that run here, and figures that others published."""
