@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, settings
 
-from problems import Case, make_case
+from problems import Case, always_adapted, make_case
 
 settings.register_profile(
     "marda",
@@ -22,3 +22,17 @@ settings.load_profile("marda")
 def case() -> Case:
     """Two domains, three classes, some labelled and many unlabelled target rows."""
     return make_case("SS", seed=7)
+
+
+@pytest.fixture
+def adapted_default(monkeypatch):
+    """The default of `MDAClassifierCV` adapts, whatever the shift is."""
+    monkeypatch.setattr("marda.selection.classifier_cv.fit_auto", always_adapted)
+
+
+@pytest.fixture(scope="module")
+def adapted_default_of_module():
+    """The same for all tests of a module, and for its fixtures that are made once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("marda.selection.classifier_cv.fit_auto", always_adapted)
+        yield

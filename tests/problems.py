@@ -8,6 +8,8 @@ import numpy as np
 
 from marda.moments import Moments, accumulate
 from marda.problem import Problem, Settings
+from marda.selection.adapted import MemberFits, fit_adapted
+from marda.selection.auto import AutoFit
 from marda.solve import Solution, solve
 from marda.terms import parse_method
 
@@ -90,3 +92,13 @@ def relative(a, b) -> float:
     a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     assert a.shape == b.shape
     return float(np.linalg.norm(a - b) / max(np.linalg.norm(b), 1e-300))
+
+
+def always_adapted(X, labels, domain, class_weight, seed, say, columns=None) -> AutoFit:
+    """The adapted ensemble, whatever the shift is: stands for `fit_auto`.
+
+    Small problems are often explained, and a source-only model is right for them: what is about
+    members that denoise would not be seen.
+    """
+    fit = fit_adapted(MemberFits.of(X, labels, domain, class_weight, seed), say)
+    return AutoFit(fit.members, fit.left_out, fit.source_skill, fit.target_skill)

@@ -70,7 +70,7 @@ def test_an_ensemble_of_version_0_1_predicts_what_it_did():
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("kind", ["dense", "zeros", "sparse"])
-def test_the_ensemble(kind, dtype, tmp_path, usual_inputs):
+def test_the_ensemble(kind, dtype, tmp_path, usual_inputs, adapted_default):
     X = (CASE.X if kind == "dense" else COUNTS).astype(dtype)
     X = sp.csr_array(X) if kind == "sparse" else X
     model = fit(MDAClassifierCV(random_state=0), X)
@@ -81,7 +81,7 @@ def test_the_ensemble(kind, dtype, tmp_path, usual_inputs):
     assert again.get_params() == model.get_params()
 
 
-def test_chosen_columns_and_names(monkeypatch, tmp_path):
+def test_chosen_columns_and_names(monkeypatch, tmp_path, adapted_default):
     pd = pytest.importorskip("pandas")
     monkeypatch.setattr("marda.selection.adapted.MAX_FEATURES", 5)
     frame = pd.DataFrame(CASE.X, columns=list("abcdefghi"))
@@ -132,7 +132,7 @@ def test_refused(model, words, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_members_share_what_is_the_same(tmp_path, usual_inputs):
+def test_members_share_what_is_the_same(tmp_path, usual_inputs, adapted_default):
     """Two inputs of the same sparse rows have the same zeros, which are stored once."""
     rng = np.random.default_rng(0)
     X = sp.csr_array(rng.poisson(0.2, (110, 200)) + 2.0 * np.eye(110, 200, k=50))
@@ -157,7 +157,7 @@ def test_a_refit_forgets_the_files_preprocessing_and_the_search(tmp_path):
 
 
 @pytest.fixture
-def saved(tmp_path, usual_inputs):
+def saved(tmp_path, usual_inputs, adapted_default):
     fit(MDAClassifierCV(random_state=0), COUNTS).save(tmp_path / "m")
     return tmp_path / "m"
 
@@ -199,7 +199,7 @@ def test_hostile_fields_with_a_right_checksum(change, saved):
     assert_refused(saved, change)
 
 
-def test_skops_round_trips_the_ensemble(tmp_path):
+def test_skops_round_trips_the_ensemble(tmp_path, adapted_default):
     skops = pytest.importorskip("skops.io")
     for X in (CASE.X, sp.csr_array(COUNTS)):
         model = fit(MDAClassifierCV(random_state=0), X)

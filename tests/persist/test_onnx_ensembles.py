@@ -55,7 +55,7 @@ def test_empty_rows_stay_empty(tmp_path):
 @pytest.mark.parametrize("margin", [0.02, 1.0])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_ensemble(n_classes, sparse, margin, tmp_path, monkeypatch):
+def test_the_ensemble(n_classes, sparse, margin, tmp_path, monkeypatch, adapted_default):
     """Members on unit and root rows, or on whatever predicts better."""
     monkeypatch.setattr("marda.selection.inputs.MARGIN", margin)
     case = make_case("US", seed=5, d=9, n_classes=n_classes, n_source=60, n_target=50)
@@ -69,7 +69,7 @@ def test_the_ensemble(n_classes, sparse, margin, tmp_path, monkeypatch):
     assert_same(model, tmp_path / "m", X[::-1] * 1.5)
 
 
-def test_the_ensemble_has_its_own_columns(monkeypatch, tmp_path):
+def test_the_ensemble_has_its_own_columns(monkeypatch, tmp_path, adapted_default):
     monkeypatch.setattr("marda.selection.adapted.MAX_FEATURES", 5)
     model = fit_cv(MDAClassifierCV(random_state=0))
     assert len(model.members_[0].inputs.columns) == 5
@@ -86,7 +86,7 @@ def test_every_kind_of_inputs_in_a_search(inputs, tmp_path):
     assert_same(model, tmp_path / "m", X)
 
 
-def test_float32_models_stay_within_their_precision(tmp_path):
+def test_float32_models_stay_within_their_precision(tmp_path, adapted_default):
     X = WIDE.X.astype(np.float32)
     model = fit_cv(MDAClassifierCV(random_state=0), X)
     model.to_onnx(tmp_path / "m")
@@ -98,14 +98,14 @@ def test_float32_models_stay_within_their_precision(tmp_path):
     assert os.path.getsize(tmp_path / "m") < 0.8 * os.path.getsize(tmp_path / "wide")
 
 
-def test_a_loaded_ensemble_has_the_same_graph(tmp_path):
+def test_a_loaded_ensemble_has_the_same_graph(tmp_path, adapted_default):
     fit_cv(MDAClassifierCV(random_state=0)).save(tmp_path / "m.marda")
     again = load(tmp_path / "m.marda")
     again.to_onnx(tmp_path / "m.onnx")
     assert_same(again, tmp_path / "m.onnx", WIDE.X)
 
 
-def test_preprocessing_comes_before_the_inputs(tmp_path):
+def test_preprocessing_comes_before_the_inputs(tmp_path, adapted_default):
     """An ensemble on scaled columns, with gaps filled: the graph takes the rows of the file."""
     gaps = WIDE.X * np.geomspace(1, 1000, 9) + 5
     gaps[3, 1] = gaps[7, 0] = np.nan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
@@ -72,7 +73,7 @@ def test_without_labels_the_word_follows_from_distances(verdict_of):
 
 
 @pytest.mark.parametrize("candidates", ["auto", {"method": ["S1", "S1D"], "noise": [0.5, 0.9]}])
-def test_candidates_are_listed_by_what_they_differ_in(candidates, tmp_path):
+def test_candidates_are_listed_by_what_they_differ_in(candidates, tmp_path, adapted_default):
     from marda.report.adapted import _candidates, adapted_page
 
     files = "sample:source", "sample:target"
@@ -96,3 +97,18 @@ def test_candidates_are_listed_by_what_they_differ_in(candidates, tmp_path):
     listed = _candidates(model.candidates_)
     assert listed.count("<tr>") == 1 + len(model.candidates_)
     assert "fit_intercept" not in listed  # the same in all
+
+
+def test_one_source_only_model_is_no_choice_but_is_told(tmp_path):
+    """Columns of the sample moved: what differs, what is used and what to expect of it."""
+    from marda.report.adapted import adapted_page
+
+    path = tmp_path / "r.html"
+    done = adapt("sample:source", "sample:target", SAMPLE, report=(path, adapted_page))
+    (member,) = done.model.members_
+    page = unescape(path.read_text(encoding="utf-8"))
+    assert "Models that were weighed" not in page
+    assert member.name in page
+    assert f"{done.model.shift_.sentence()} The model of the source is used" in page
+    low, high = done.model.calibration_["expected_interval"]
+    assert f"{100 * low:.0f}% to {100 * high:.0f}% in nine of ten cases" in page

@@ -1,215 +1,475 @@
-"""The default ensemble: its rules, and that it helps or at least does no harm."""
+"""The default explains the shift, and does what it asks for."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import make_moons
 
-from marda import MDAClassifier, MDAClassifierCV, pack
-from marda._validation import Labels
-from marda.selection import auto, inputs
-from marda.selection.auto import noise_rule
-from marda.selection.inputs import UNIT
+from marda import MDAClassifierCV, pack
+from marda._order import row_order, seed_of
+from marda.criteria import expected_calibration_error
+from marda.selection import auto, source_only
+from marda.selection.forest import fit_forest
+from marda.selection.source_only import fit_source_only
+from selection.test_adapted import gaussian, sensors
+from shift.drawn import classes, pair
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_trees():
+    """Of all forests here: what they say does not matter."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source_only, "fit_forest", partial(fit_forest, n_trees=20))
+        patch.setattr(auto, "fit_forest", partial(fit_forest, n_trees=20))
+        yield
 
 
 def fitted(Xs, ys, Xt, yt=None, **options):
     X, y, domain = pack(Xs, ys, Xt, yt)
-    model = MDAClassifierCV(random_state=0, **options).fit(X, y, sample_domain=domain)
-    source = model.members_[-1]
-    assert source.name == "source only"
-    return model, lambda rows: model.classes_[source.scores(rows).argmax(1)]
+    return MDAClassifierCV(random_state=0, **options).fit(X, y, sample_domain=domain)
 
 
-def gaussian(seed, n, share=0.5, gap=1.5, shift=0.0, d=10):
+def mixed(seed, n=200):
+    """A table with a chequered class; half of the target is drawn together, the other moved away.
+
+    No story undoes it, since it is no map of rows.
+    """
     rng = np.random.default_rng(seed)
-    y = (rng.random(n) < share).astype(int)
-    X = rng.normal(size=(n, d)) + shift
-    X[:, 0] += gap * (2 * y - 1)
-    return X, y
+    Xs, Xt = rng.normal(size=(n, 4)), rng.normal(size=(n, 4))
+    ys = (Xs[:, 0] * Xs[:, 1] > 0).astype(int)
+    return Xs, ys, np.where(np.arange(n)[:, None] % 2, 0.2 * Xt + 2, Xt - 1)
 
 
-def sensors(seed, n=300, d=20, n_classes=4):
-    """One recording, and another by instruments with other offsets and gains."""
+def turned(seed, n=300):
+    """The first two columns turned by 60 degrees."""
+    Xs, ys, Xt = pair(seed, n, d=3)
+    turn = np.deg2rad(60)
+    Xs[:, 1] *= 0.3
+    Xt[:, 1] *= 0.3
+    Xt[:, :2] @= np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+    return Xs, ys, Xt
+
+
+def words(seed, n=80, n_words=600):
+    """Counts of words; half of them mean the other class in the target."""
     rng = np.random.default_rng(seed)
-    means = 0.7 * rng.normal(size=(n_classes, d))
-    ys, yt = np.arange(n) % n_classes, np.arange(n) % n_classes
-    Xs, Xt = (means[y] + rng.normal(size=(n, d)) for y in (ys, yt))
-    return Xs, ys, Xt * np.exp(0.3 * rng.normal(size=d)) + 1.5 * rng.normal(size=d), yt
+    topics = rng.dirichlet(np.full(n_words, 0.05), size=2)
+    others = rng.dirichlet(np.full(n_words, 0.05), size=2)
+    y = np.arange(n) % 2
+    Xs, Xt = (
+        np.vstack([rng.multinomial(40, t[c]) for c in y]).astype(float)
+        for t in (topics, (topics + others) / 2)
+    )
+    return sp.csr_array(Xs), y, sp.csr_array(Xt)
 
 
-def counts(seed, n, words, shares=(0.5, 0.5)):
-    rng = np.random.default_rng(seed)
-    y = rng.choice(2, n, p=shares)
-    topics = np.random.default_rng(99).dirichlet(np.full(300, 0.1), size=2) * words
-    X = np.vstack([rng.multinomial(40, topics[c] / topics[c].sum()) for c in y])
-    return sp.csr_array(X.astype(float)), y
+PROBLEMS = {
+    "none": lambda: pair(1, 200),
+    "class shares": lambda: pair(0, 300, after=0.9),
+    "moved columns": lambda: pair(0, 300, factor=1.5, by=1.0),
+    "class shares and moved columns": lambda: pair(0, 300, after=0.9, factor=1.5, by=2.0),
+    "linear map": lambda: turned(0),
+    "several": lambda: pair(2, 60, after=0.85),
+    "mixed": lambda: mixed(0),
+    "words": lambda: words(0),
+    "too few rows": lambda: pair(0, 100, n_target=5),
+    "one target row": lambda: pair(0, 100, n_target=1),
+    "constant target": lambda: (*pair(0, 100)[:2], np.ones((50, 4))),
+    "outliers": lambda: with_outliers(*pair(0, 300, after=0.9)),
+}
+
+
+def with_outliers(Xs, ys, Xt):
+    Xs, Xt = Xs.copy(), Xt.copy()
+    Xs[0], Xt[0], Xt[1, 2] = 1e6, -1e8, 1e12
+    return Xs, ys, Xt
+
+
+@pytest.fixture(scope="module")
+def default():
+    """The default model of each problem, fitted once."""
+    known = {}
+
+    def get(name):
+        if name not in known:
+            known[name] = fitted(*PROBLEMS[name]())
+        return known[name]
+
+    return get
+
+
+def chosen_model(name):
+    """The source-only model of a problem, by hand: rows in the order in which a fit sees them."""
+    X, y, domain = pack(*PROBLEMS[name]())
+    order = row_order(X, domain, y)
+    ours = order[domain[order] > 0]
+    return fit_source_only(
+        X[ours], y[ours], 2, class_weight="balanced", seed=seed_of(0)
+    ).chosen.model
+
+
+# What is done -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["none", "too few rows", "one target row", "constant target"])
+def test_the_source_model_as_it_is_where_nothing_is_known_to_differ(name, default):
+    Xt = PROBLEMS[name]()[2]
+    model = default(name)
+    assert model.shift_.kind == ("none" if name == "none" else "too few rows")
+    chosen = chosen_model(name)
+    (member,) = model.members_
+    assert member.name == f"source only, {chosen.kind}"
+    assert (member.inputs.kind, member.weight, member.spread) == ("raw", 1.0, 1.0)
+    np.testing.assert_allclose(model.predict_proba(Xt), np.exp(chosen.scores(Xt)), atol=1e-10)
+    assert model.best_params_ == chosen.get_params() | {
+        "sharpness": pytest.approx(chosen.sharpness)
+    }
+
+
+def test_other_class_shares_correct_the_prior(default):
+    Xt = PROBLEMS["class shares"]()[2]
+    model = default("class shares")
+    assert model.shift_.stories == ("class shares",)
+    (member,) = model.members_
+    assert member.inputs.kind == "raw"
+    shares = model.shift_.tale("class shares").shares
+    assert shares[1] == pytest.approx(0.9, abs=3 * model.shift_.prior.standard_error[1])
+    chosen = chosen_model("class shares")
+    by_hand = chosen.with_prior(shares)
+    np.testing.assert_allclose(model.predict_proba(Xt), np.exp(by_hand.scores(Xt)), atol=1e-10)
+    assert np.mean(model.predict(Xt) == 1) > np.mean(chosen.scores(Xt).argmax(1) == 1)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_it_helps_where_instruments_differ(seed):
-    Xs, ys, Xt, yt = sensors(seed)
-    model, source_only = fitted(Xs, ys, Xt)
-    assert model.score(Xt, yt) > np.mean(source_only(Xt) == yt) + 0.05
-
-
-def test_rows_that_differ_in_length_keep_it():
-    rng = np.random.default_rng(0)
-
-    def rings(n, at):
-        y = np.arange(n) % 2
-        turn, radius = rng.uniform(0, 2 * np.pi, n), 1 + y + rng.normal(0, 0.15, n)
-        return np.stack([radius * np.cos(turn) + at, radius * np.sin(turn)], 1), y
-
-    (Xs, ys), (Xt, yt) = rings(200, 0.0), rings(200, 0.3)
-    model, _ = fitted(Xs, ys, Xt)
-    assert model.members_[0].inputs.kind == "standard"
-    assert model.score(Xt, yt) > 0.95
-
-
-def test_a_turned_shape_is_followed():
-    Xs, ys = make_moons(200, noise=0.1, random_state=0)
-    Xt, yt = make_moons(200, noise=0.1, random_state=1)
-    turn = np.deg2rad(30)
-    Xt = Xt @ np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
-    model, source_only = fitted(Xs, ys, Xt)
-    assert model.score(Xt, yt) > np.mean(source_only(Xt) == yt) + 0.05
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_other_class_shares_are_not_taken_for_a_shift(seed):
+def test_other_class_shares_are_not_taken_for_a_move(seed):
     """Centring would cut the target's large class in two: 64 % right instead of 99 %."""
     Xs, ys = gaussian(seed, 300, gap=2.5)
     Xt, yt = gaussian(seed + 10, 300, share=0.95, gap=2.5)
-    model, source_only = fitted(Xs, ys, Xt)
-    assert model.score(Xt, yt) > np.mean(source_only(Xt) == yt) - 0.02
-    assert model.members_[0].model.target_shares_[1] > 0.85
-    always = MDAClassifier(
-        "S1", classifier="kernel", center=True, normalize=True, refine=5, class_weight="balanced"
+    model = fitted(Xs, ys, Xt)
+    assert model.score(Xt, yt) > 0.97
+    assert np.mean(model.predict(Xt) == 1) == pytest.approx(0.95, abs=0.03)
+
+
+def test_moved_columns_are_moved_back(default):
+    Xt = PROBLEMS["moved columns"]()[2]
+    model = default("moved columns")
+    assert model.shift_.stories == ("moved columns",)
+    tale = model.shift_.tale("moved columns")
+    (member,) = model.members_
+    assert member.inputs.kind == "aligned"
+    np.testing.assert_allclose(member.inputs.apply(Xt), tale.undo(Xt))
+    np.testing.assert_allclose(tale.factor, 1 / 1.5, rtol=0.15)
+    chosen = chosen_model("moved columns")
+    by_hand = np.exp(chosen.scores(tale.undo(Xt)))
+    np.testing.assert_allclose(model.predict_proba(Xt), by_hand, atol=1e-10)
+    # As good as on rows that did not move.
+    there = classes(2000, 4, 0.5, np.random.default_rng(5))
+    moved = model.score(1.5 * there[0] + 1.0, there[1])
+    assert moved > np.mean(chosen.scores(there[0]).argmax(1) == there[1]) - 0.02
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_it_helps_where_instruments_differ(seed):
+    Xs, ys, Xt, yt = sensors(seed)
+    model = fitted(Xs, ys, Xt)
+    chosen = fit_source_only(Xs, ys, 4, class_weight="balanced", seed=seed_of(0)).chosen.model
+    assert model.score(Xt, yt) > np.mean(chosen.scores(Xt).argmax(1) == yt) + 0.05
+    low, high = model.calibration_["expected_interval"]
+    assert low < model.score(Xt, yt) < high
+
+
+@pytest.mark.parametrize("story", sorted(auto.FLEXIBLE))
+def test_stories_that_fit_too_much_are_told_but_not_acted_on(story, default):
+    """They may take classes for each other."""
+    model = default(story)
+    assert model.shift_.stories == (story,)
+    assert all(member.inputs.kind != "aligned" for member in model.members_)
+    assert any(member.adapted is not None for member in model.members_)
+    assert model.shift_.sentence().startswith("The target looks like the source ")
+
+
+def test_stories_that_fit_share_the_weight(default):
+    Xt = PROBLEMS["several"]()[2]
+    model = default("several")
+    assert model.shift_.kind == "several"
+    shares, moved = model.members_
+    assert [m.name.split(", ")[-1] for m in model.members_] == ["class shares", "moved columns"]
+    assert [m.inputs.kind for m in model.members_] == ["raw", "aligned"]
+    weights = [model.shift_.tale(name).weight for name in model.shift_.stories]
+    assert shares.weight + moved.weight == pytest.approx(1)
+    assert shares.weight / moved.weight == pytest.approx(weights[0] / weights[1])
+    # The geometric mean of what both say.
+    chosen = chosen_model("several")
+    one = chosen.with_prior(model.shift_.tale("class shares").shares).scores(Xt)
+    other = chosen.scores(model.shift_.tale("moved columns").undo(Xt))
+    P = np.exp(shares.weight * one + moved.weight * other)
+    np.testing.assert_allclose(model.predict_proba(Xt), P / P.sum(1, keepdims=True), atol=1e-10)
+
+
+def test_a_rare_class_keeps_its_share():
+    """Three rows of a class do not tell its share of the target."""
+    Xs, ys, Xt = pair(0, 300, after=0.9)
+    ys = ys.copy()
+    ys[:2] = 2
+    model = fitted(Xs, ys, Xt)
+    assert model.shift_.stories == ("class shares",)
+    (member,) = model.members_
+    told = member.model.shares * np.exp(member.model.bias)
+    assert told[2] / told.sum() == pytest.approx(2 / 300, rel=1e-6)
+
+
+def test_a_rare_class_is_never_lost_to_a_sample(monkeypatch):
+    monkeypatch.setattr(auto, "EXPLAINED_ROWS", 100)
+    Xs, ys, Xt = pair(0, 300, after=0.9)
+    for rows in (slice(1), slice(7, 8), slice(50, 52)):
+        y = ys.copy()
+        y[rows] = 2
+        model = fitted(Xs, y, Xt)
+        np.testing.assert_array_equal(model.shift_.classes, [0, 1, 2])
+        np.testing.assert_allclose(model.predict_proba(Xt).sum(1), 1)
+
+
+# Where no story fits ------------------------------------------------------------------------------
+
+
+def test_tables_that_nothing_explains_get_leaves_beside_the_source_model(default):
+    model = default("mixed")
+    assert model.shift_.stories == ()
+    leaves, plain = model.members_
+    assert (leaves.inputs.kind, leaves.weight) == ("leaves", 1.0)
+    assert leaves.model.get_params()["center"] is False
+    assert plain.inputs.kind == "raw"
+    assert plain.name.startswith("source only, ")
+    assert 0 <= plain.weight < auto.MAX_WEIGHT
+    assert {"softened", "expected_accuracy", "reason"} <= set(model.calibration_)
+
+
+def test_source_models_that_agree_on_the_target_need_no_leaves(monkeypatch):
+    """All the weight that they can have is theirs."""
+    Xs, ys, Xt = PROBLEMS["none"]()
+    explain = auto.explain_shift
+    monkeypatch.setattr(
+        auto,
+        "explain_shift",
+        lambda *rows, **options: replace(
+            explain(*rows, **options), kind="unexplained", stories=(), left=1.0
+        ),
     )
-    X, y, domain = pack(Xs, ys, Xt)
-    assert always.fit(X, y, sample_domain=domain).score(Xt, yt) < 0.8
+    monkeypatch.setattr(auto, "MAX_WEIGHT", 0.0)
+    model = fitted(Xs, ys, Xt)
+    (member,) = model.members_
+    chosen = chosen_model("none")
+    assert member.name == f"source only, {chosen.kind}"
+    np.testing.assert_allclose(model.predict_proba(Xt), np.exp(chosen.scores(Xt)), atol=1e-10)
+    monkeypatch.setattr(auto, "MAX_WEIGHT", 1e9)
+    leaves, plain = fitted(Xs, ys, Xt).members_
+    assert leaves.inputs.kind == "leaves"
+    assert plain.weight > 1  # they agree here as there
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_rare_class_stays_rare(seed):
-    """One row in ten is of the second class, in both domains: balanced centres would cost 8 %."""
-    (Xs, ys), (Xt, yt) = gaussian(seed, 600, share=0.1), gaussian(seed + 10, 300, share=0.1)
-    model, source_only = fitted(Xs, ys, Xt)
-    assert model.score(Xt, yt) > np.mean(source_only(Xt) == yt) - 0.01
+def test_forests_that_predict_worse_leave_it_to_adapted_models(monkeypatch):
+    """A linear rule in many noisy columns: trees see little of it."""
+    rng = np.random.default_rng(0)
+    slope = rng.normal(size=40)
+    Xs, Xt = rng.normal(size=(200, 40)), np.exp(rng.normal(size=(150, 40)))
+    ys = (Xs @ slope > 0).astype(int)
+    model = fitted(Xs, ys, Xt)
+    assert model.shift_.stories == ()
+    assert all(member.inputs.kind != "leaves" for member in model.members_)
+    assert model.members_[0].name.startswith("adapted, ")
+    assert model.members_[-1].name == "source only"
 
 
-def test_counts_get_second_inputs_and_much_noise():
-    Xs, ys = counts(0, 200, np.ones(300))
-    Xt, yt = counts(1, 200, np.exp(np.random.default_rng(5).normal(0, 1, 300)))
-    model, source_only = fitted(Xs, ys, Xt)
+def test_wide_rows_that_nothing_explains_are_adapted(default):
+    model = default("words")
+    assert model.shift_.stories == ()
     assert [m.inputs.kind for m in model.members_] == ["unit", "sqrt", "unit"]
-    assert [m.weight for m in model.members_[:2]] == [0.5, 0.5]
-    odds = (1 - model.target_skill_) / model.target_skill_
-    assert model.members_[-1].weight == pytest.approx(odds**2)
-    assert model.score(Xt, yt) >= np.mean(source_only(Xt) == yt) - 0.01
+    assert [m.name for m in model.members_] == [
+        "adapted, unit rows",
+        "adapted, sqrt rows",
+        "source only",
+    ]
+    assert {"softened", "expected_accuracy", "reason"} <= set(model.calibration_)
 
 
-def test_noise_is_the_share_of_zeros_within_bounds():
-    assert noise_rule(np.ones((4, 5))) == 0.5
-    assert noise_rule(np.eye(20)) == 0.9
-    assert noise_rule(np.triu(np.ones((10, 10)), 4)) == pytest.approx(1 - 21 / 100)
+# What is known of it ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("factor", [1e-4, 1e5])
-def test_units_do_not_matter(factor):
-    Xs, ys, Xt, _ = sensors(0, n=120)
-    base, scaled = (fitted(Xs * f, ys, Xt * f)[0] for f in (1.0, factor))
-    np.testing.assert_array_equal(base.predict(Xt), scaled.predict(Xt * factor))
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_interval_holds_the_expected_accuracy(name, default):
+    model = default(name)
+    found = model.calibration_
+    low, high = found["expected_interval"]
+    assert 0 <= low <= found["expected_accuracy"] <= high <= 1
+    assert found["can_tell"] in (True, False)
+    assert found["reason"]
+    assert found["can_tell"] or high - low > 0.2
+    assert 0 <= model.target_skill_ <= 1
+    assert 0 <= model.source_skill_ <= 1
+    assert np.isfinite(model.predict_proba(PROBLEMS[name]()[2])).all()
 
 
-def test_a_few_target_labels_help():
-    Xs, ys, Xt, yt = sensors(1)
-    few = np.where(np.arange(len(yt)) < 12, yt, -1)
-    without, with_few = fitted(Xs, ys, Xt)[0], fitted(Xs, ys, Xt, few)[0]
-    assert with_few.setting_ == "SS"
-    assert with_few.score(Xt[12:], yt[12:]) >= without.score(Xt[12:], yt[12:]) - 0.01
+@pytest.mark.parametrize("name", ["none", "class shares", "moved columns"])
+def test_what_is_expected_is_found(name, default):
+    """Of 2,000 rows drawn as the target's were."""
+    share = 0.9 if name == "class shares" else 0.5
+    X, y = classes(2000, 4, share, np.random.default_rng(9))
+    X = 1.5 * X + 1.0 if name == "moved columns" else X
+    model = default(name)
+    low, high = model.calibration_["expected_interval"]
+    assert low <= model.score(X, y) <= high
+    assert model.calibration_["expected_accuracy"] == pytest.approx(model.score(X, y), abs=0.05)
+    assert model.calibration_["can_tell"]
+
+
+@pytest.mark.parametrize("name", ["too few rows", "one target row", "constant target"])
+def test_too_few_rows_do_not_tell(name, default):
+    model = default(name)
+    assert not model.calibration_["can_tell"]
+    assert model.calibration_["reason"] == "there are too few rows to tell what differs"
+
+
+def test_outliers_do_not_decide(default):
+    """Three rows that are far away: the story stays, and so do most predictions."""
+    model, without = default("outliers"), default("class shares")
+    assert model.shift_.stories == without.shift_.stories == ("class shares",)
+    Xt = PROBLEMS["class shares"]()[2][2:]
+    assert np.mean(model.predict(Xt) == without.predict(Xt)) > 0.97
 
 
 def test_probabilities_are_calibrated_where_the_target_is_like_the_source():
-    from marda.criteria import expected_calibration_error
-
     (Xs, ys), (Xt, yt) = gaussian(0, 400, gap=1.0), gaussian(1, 400, gap=1.0)
-    model, _ = fitted(Xs, ys, Xt)
-    raw, _ = fitted(Xs, ys, Xt, calibrate=False)
+    model, raw = fitted(Xs, ys, Xt), fitted(Xs, ys, Xt, calibrate=False)
     assert raw.calibration_ == {}
-    after = expected_calibration_error(model.predict_proba(Xt), yt)
-    assert after < 0.08
-    assert after < expected_calibration_error(raw.predict_proba(Xt), yt)
+    assert expected_calibration_error(model.predict_proba(Xt), yt) < 0.08
     on_source = {"sharpness", "ece_before", "ece_after", "rows"}
-    assert set(model.calibration_) == on_source | {"expected_accuracy", "softened"}
-    assert abs(model.calibration_["expected_accuracy"] - model.score(Xt, yt)) < 0.08
+    on_target = {"expected_accuracy", "expected_interval", "can_tell", "reason"}
+    assert set(model.calibration_) == on_source | on_target
+    assert abs(model.calibration_["expected_accuracy"] - model.score(Xt, yt)) < 0.05
     np.testing.assert_array_equal(model.predict(Xt), raw.predict(Xt))
 
 
-def test_large_domains_are_sampled_and_rare_classes_kept():
-    rng = np.random.default_rng(0)
-    ys = np.r_[np.zeros(500), np.ones(12)].astype(int)
-    Xs = rng.normal(size=(512, 5)) + 3 * ys[:, None]
-    Xt = rng.normal(size=(400, 5)) + 1
-    model, _ = fitted(Xs, ys, Xt, max_rows=60)
-    basis = model.members_[0].model.classifier_.basis_
-    assert len(basis) <= 60 + 12 + 20 + 60
-    np.testing.assert_array_equal(model.classes_, [0, 1])
-    same, _ = fitted(Xs, ys, Xt, max_rows=60)
-    np.testing.assert_array_equal(model.predict_proba(Xt), same.predict_proba(Xt))
+# Rows of all kinds --------------------------------------------------------------------------------
 
 
-def test_without_a_target_it_is_a_classifier():
+def test_labelled_target_rows_are_learned_from():
+    Xs, ys, Xt, yt = sensors(1)
+    few = np.where(np.arange(len(yt)) < 12, yt, -1)
+    model = fitted(Xs, ys, Xt, few)
+    assert model.setting_ == "SS"
+    assert model.shift_ is None
+    assert model.members_[0].name.startswith("adapted, ")
+    assert model.members_[-1].name == "source only"
+    assert "expected_interval" not in model.calibration_
+
+
+def test_nothing_is_explained_without_a_target():
     X, y = gaussian(0, 200)
     model = MDAClassifierCV(random_state=0).fit(X, y)
+    assert model.shift_ is None
+    assert "expected_accuracy" not in model.calibration_
     assert model.score(*gaussian(1, 200)) > 0.88
 
 
-def test_a_table_in_many_units_is_standardised(monkeypatch):
-    """A salary next to zeros and ones: unit rows show the salary alone."""
-    rng = np.random.default_rng(0)
-
-    def people(n, raise_):
-        answers = rng.integers(0, 2, (n, 12)).astype(float)
-        salary = rng.lognormal(10 + raise_, 0.3, n)
-        y = (answers[:, :5].sum(1) + rng.normal(0, 0.4, n) > 2.5).astype(int)
-        return np.column_stack([salary, answers]), y
-
-    (Xs, ys), (Xt, yt) = people(300, 0.0), people(300, 0.2)
-    model, _ = fitted(Xs, ys, Xt)
-    assert {m.inputs.kind for m in model.members_} == {"standard"}
-    assert model.score(Xt, yt) > 0.8
-    monkeypatch.setattr(inputs, "MARGIN", 1.0)
-    usual = fitted(Xs, ys, Xt)[0]
-    assert usual.source_skill_ < model.source_skill_ - 0.02
-    assert usual.score(Xt, yt) < model.score(Xt, yt)
-
-
-def test_inputs_are_compared_on_few_rows(monkeypatch):
-    seen = []
-    kappa = auto.MemberFits.kappa
-    monkeypatch.setattr(auto, "COMPARED_ROWS", 50)
-    monkeypatch.setattr(
-        auto.MemberFits,
-        "kappa",
-        lambda fits, option: seen.append(fits.X.shape[0]) or kappa(fits, option),
+@pytest.mark.parametrize("name", ["none", "several", "mixed"])
+def test_the_order_of_rows_does_not_matter(name, default):
+    X, y, domain = pack(*PROBLEMS[name]())
+    order = np.random.default_rng(3).permutation(len(X))
+    other = MDAClassifierCV(random_state=0).fit(X[order], y[order], sample_domain=domain[order])
+    model = default(name)
+    assert other.shift_.kind == model.shift_.kind
+    assert [m.name for m in other.members_] == [m.name for m in model.members_]
+    np.testing.assert_allclose(other.predict_proba(X), model.predict_proba(X), atol=1e-10)
+    np.testing.assert_allclose(
+        other.calibration_["expected_interval"],
+        model.calibration_["expected_interval"],
+        atol=1e-10,
     )
-    Xs, ys, Xt, _ = sensors(0, n=120)
-    model, _ = fitted(Xs, ys, Xt)
-    assert set(seen) == {48 + 50 + 32}  # at least 20 of every class, or its share
-    assert model.members_[0].model.classifier_.basis_.shape[0] == 240
 
 
-def test_empty_rows_are_nobodys_neighbours():
-    """At distance 1 from every row of unit length, they would be next to all that share no word."""
+@pytest.mark.parametrize("factor", [1e-150, 1e-4, 1e5, 1e100])
+def test_units_do_not_matter(factor):
+    Xs, ys, Xt = pair(0, 100, after=0.9)
+    base, scaled = (fitted(Xs * f, ys, Xt * f) for f in (1.0, factor))
+    assert base.shift_.stories == scaled.shift_.stories
+    np.testing.assert_array_equal(base.predict(Xt), scaled.predict(Xt * factor))
+
+
+def test_two_sources_are_one_where_they_are_alike():
+    Xs, ys, Xt = PROBLEMS["class shares"]()
+    X, y, domain = pack(Xs, ys, Xt)
+    domain = np.where(domain < 0, -1, np.arange(len(domain)) % 2)
+    model = MDAClassifierCV(random_state=0).fit(X, y, sample_domain=domain)
+    assert model.domains_.tolist() == [-1, 0, 1]
+    assert model.shift_.stories == ("class shares",)
+    (member,) = model.members_
+    assert member.name.startswith("source only, ")
+    assert np.mean(model.predict(Xt) == 1) == pytest.approx(0.9, abs=0.05)
+
+
+def test_two_targets_are_told_as_one():
+    Xs, ys, Xt = PROBLEMS["class shares"]()
+    X, y, domain = pack(Xs, ys, Xt)
+    one = MDAClassifierCV(random_state=0).fit(X, y, sample_domain=domain)
+    domain = np.where(domain < 0, -1 - np.arange(len(domain)) % 2, domain)
+    two = MDAClassifierCV(random_state=0).fit(X, y, sample_domain=domain)
+    assert two.domains_.tolist() == [-2, -1, 1]
+    assert two.shift_.stories == one.shift_.stories
+
+
+def test_sparse_tables_are_told_as_dense_ones():
     rng = np.random.default_rng(0)
-    X = sp.csr_array((rng.random((200, 400)) < 0.005).astype(float))
-    X = sp.vstack([X[np.diff(X.indptr) > 0], sp.csr_array((20, 400))]).tocsr()
-    n = X.shape[0] - 20
-    labels = Labels(np.array([0, 1]), np.full(n + 20, -1))
-    fits = auto.MemberFits(X, labels, np.full(n + 20, -1), "balanced", 0, 0.9, None)
-    near = fits.neighbours(fits.inputs(UNIT))
-    np.testing.assert_array_equal(near.rows, np.arange(n))
-    assert near.nearest.max() < n
+    y = np.arange(120) % 2
+    Xs, Xt = (rng.poisson(0.3 + 1.5 * y[:, None] * (np.arange(8) < 2), (120, 8)) for _ in range(2))
+    dense = fitted(Xs.astype(float), y, Xt.astype(float))
+    sparse = fitted(sp.csr_array(Xs.astype(float)), y, sp.csr_array(Xt.astype(float)))
+    assert sparse.shift_.kind == dense.shift_.kind
+    assert [m.name for m in sparse.members_] == [m.name for m in dense.members_]
+    np.testing.assert_allclose(sparse.predict_proba(Xt), dense.predict_proba(Xt), atol=1e-8)
+
+
+@pytest.mark.parametrize("n_source", [2, 3, 5])
+@pytest.mark.parametrize("n_target", [1, 100])
+def test_very_few_rows(n_source, n_target):
+    Xs, ys, Xt = pair(0, 100, n_target=n_target)
+    few = np.r_[np.flatnonzero(ys == 0)[: (n_source + 1) // 2], np.flatnonzero(ys)[: n_source // 2]]
+    model = fitted(Xs[few], ys[few], Xt)
+    assert model.shift_.kind == "too few rows"
+    assert not model.calibration_["can_tell"]
+    np.testing.assert_allclose(model.predict_proba(Xt).sum(1), 1)
+
+
+def test_names_of_columns_are_told():
+    pd = pytest.importorskip("pandas")
+    Xs, ys, Xt = PROBLEMS["moved columns"]()
+    X, y, domain = pack(Xs, ys, Xt)
+    frame = pd.DataFrame(X, columns=["age", "size", "dose", "time"])
+    model = MDAClassifierCV(random_state=0).fit(frame, y, sample_domain=domain)
+    assert {move.name for move in model.shift_.moved} <= set(frame.columns)
+    assert model.shift_.moved[0].name in model.shift_.sentence()
+
+
+def test_another_fit_forgets_what_was_known():
+    Xs, ys, Xt = PROBLEMS["too few rows"]()
+    model = fitted(Xs, ys, Xt)
+    assert model.shift_.kind == "too few rows"
+    assert "expected_interval" in model.calibration_
+    X, y = gaussian(0, 100)
+    model.fit(X, y)
+    assert model.shift_ is None
+    assert "expected_interval" not in model.calibration_
+    model.set_params(candidates={"method": ["BL"]}).fit(X, y)
+    for name in ("shift_", "source_skill_", "target_skill_"):
+        assert not hasattr(model, name)
+
+
+def test_it_says_what_it_does(capsys):
+    Xs, ys, Xt = PROBLEMS["moved columns"]()
+    model = fitted(Xs, ys, Xt, verbose=1)
+    said = capsys.readouterr().out
+    assert said.startswith("[marda] asking what differs\n")
+    assert model.shift_.sentence() in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,11 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from marda import MDAClassifierCV, load
-from marda._validation import UNLABELED
-from marda.selection.auto import AutoFit
-from marda.selection.ensemble import Member
-from marda.selection.inputs import Inputs
-from marda.selection.source_only import fit_source_only
+from marda.selection import auto
 from problems import make_case
 
 CASE = make_case("US", seed=5, d=9, n_source=60, n_target=50)
@@ -71,7 +68,7 @@ def test_pipeline_routes_sample_domain():
     np.testing.assert_allclose(pipe.decision_function(CASE.X), alone.decision_function(scaled))
 
 
-def test_transform_centres_every_domain_and_names_its_features(monkeypatch):
+def test_transform_centres_every_domain_and_names_its_features(monkeypatch, adapted_default):
     monkeypatch.setattr("marda.selection.adapted.MAX_FEATURES", 5)
     frame = pd.DataFrame(CASE.X, columns=list("abcdefghi"))
     model = fit(MDAClassifierCV(random_state=0).set_output(transform="pandas"), frame)
@@ -125,20 +122,13 @@ def test_rows_that_do_not_differ(wrap, candidates):
 
 @pytest.fixture
 def source_only(monkeypatch):
-    """The default, where its rules leave a source-only model and nothing else."""
-
-    def fit_auto(X, labels, domain, class_weight, seed, say):
-        known = labels.codes != UNLABELED
-        found = fit_source_only(
-            X[known], labels.codes[known], 3, class_weight=class_weight, seed=seed
-        )
-        model, inputs = found.chosen.model, Inputs("raw")
-        scores = model.scores(X[domain < 0])
-        left_out = [(np.flatnonzero(known), found.codes, found.chosen.left_out)]
-        member = Member.of("source only", inputs, model, 1.0, scores)
-        return AutoFit([member], left_out, 0.8, 0.6)
-
-    monkeypatch.setattr("marda.selection.classifier_cv.fit_auto", fit_auto)
+    """The default, where nothing differs: a source-only model and nothing else."""
+    explain = auto.explain_shift
+    monkeypatch.setattr(
+        auto,
+        "explain_shift",
+        lambda *rows, **options: replace(explain(*rows, **options), kind="none", stories=()),
+    )
     return fit(MDAClassifierCV(random_state=0))
 
 
@@ -147,7 +137,7 @@ def test_a_source_only_model_predicts_alone(source_only):
     kind = model.members_[0].model.kind
     assert model.best_params_["source_only"] == kind
     assert model.candidates_ == [
-        {"name": "source only", "inputs": "raw", "weight": 1.0, **model.best_params_}
+        {"name": f"source only, {kind}", "inputs": "raw", "weight": 1.0, **model.best_params_}
     ]
     assert (model.setting_, model.residual_) == ("US", 0.0)
     by_hand = model.members_[0].model.scores(CASE.X).argmax(1)

@@ -34,9 +34,15 @@ from marda.estimators.accuracy_estimation import (
 from marda.selection.adapted import AdaptedFit, MemberFits, fit_adapted
 from marda.selection.calibration import calibrate
 from marda.selection.ensemble import Ensemble, Member
-from marda.selection.expectation import Expectation, expect, outside_support, stories_to_judge
+from marda.selection.expectation import (
+    LEAST,
+    Expectation,
+    expect,
+    outside_support,
+    stories_to_judge,
+)
 from marda.selection.forest import fit_forest
-from marda.selection.inputs import Inputs, align, leaf_inputs
+from marda.selection.inputs import Inputs, align, draw_rows, leaf_inputs
 from marda.selection.source_only import SourceOnly, Voice, Voices, fit_source_only
 from marda.shift import Shift, Tale, explain_shift
 
@@ -181,7 +187,9 @@ class _Action:
             classes=labels.classes,
             seed=seed,
         )
-        some, others = (_some(rows, EXPLAINED_ROWS, seed) for rows in (ours, theirs))
+        one_domain = np.zeros(len(ours), dtype=np.int64)
+        some = ours[draw_rows(labels.codes[ours], one_domain, EXPLAINED_ROWS, seed)]
+        others = _some(theirs, EXPLAINED_ROWS, seed)
         shift = explain_shift(
             fits.X[some],
             labels.classes[labels.codes[some]],
@@ -342,7 +350,9 @@ class _Action:
             (self.source.codes, known[1][self.source.places]),
             self.target,
         )
-        outside = outside_support(self.source.X, self.target, random_state=self.fits.seed)
+        outside = None
+        if self.source.X.shape[0] >= LEAST:
+            outside = outside_support(self.source.X, self.target, random_state=self.fits.seed)
         return Evidence(self.target, known, alone, self.shift, told, others, agreed, outside)
 
     def _fit_part(self, X: Any, codes: Index) -> Any:

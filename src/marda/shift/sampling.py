@@ -156,7 +156,7 @@ def _statistics_of(values: Array, n: int) -> tuple[float, ...]:
     mean = float(cut.mean())
     off = cut - mean
     variance = float((off**2).mean())
-    skew = float((off**3).mean()) / variance**1.5 if variance > 0 else 0.0
+    skew = float(((off / np.sqrt(variance)) ** 3).mean()) if variance > 0 else 0.0
     return low, high, mean, variance, skew
 
 
