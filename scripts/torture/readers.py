@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import hashlib
+import io
+import json
+import lzma
 import sqlite3
+import zipfile
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -202,6 +207,72 @@ def _bytes(data: bytes, packed: bool = False) -> Callable[[Path], Any]:
     return lambda path: path.write_bytes(content)
 
 
+def _local_csv() -> bytes:
+    """As a German office writes it: decimal commas, dates, Windows-1252."""
+    lines = [";".join([*NAMES, "tag", "größe", "y"])]
+    for k, (row, y) in enumerate(zip(X, Y, strict=True)):
+        cells = [str(v).replace(".", ",") for v in row]
+        lines.append(";".join([*cells, f"{k % 28 + 1:02d}.03.2024", "groß", str(y)]))
+    return "\r\n".join(lines).encode("cp1252")
+
+
+def _records() -> list[dict[str, Any]]:
+    return [
+        {**dict(zip(NAMES, row.tolist(), strict=True)), "word": word, "ok": bool(y), "y": int(y)}
+        for row, word, y in zip(X, WORDS.tolist(), Y, strict=True)
+    ]
+
+
+def _json_lines() -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in _records()).encode()
+
+
+def _zip(path: Path) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
+        out.writestr("a.csv", _csv())
+
+
+def _zstandard(path: Path) -> None:
+    import zstandard
+
+    context = zstandard.ZstdCompressor(write_checksum=True)
+    path.write_bytes(context.compress(_csv()))
+
+
+def _workbook(path: Path) -> None:
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.append([*_records()[0]])
+    for row in _records():
+        sheet.append([*row.values()])
+    held = io.BytesIO()
+    book.save(held)
+    path.write_bytes(held.getvalue())
+
+
+def _feather(compression: str) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        import pyarrow as pa
+        from pyarrow import feather
+
+        columns: dict[str, Any] = {name: X[:, k] for k, name in enumerate(NAMES)}
+        table = pa.table({**columns, "word": WORDS.tolist(), "y": Y})
+        feather.write_feather(table, path, compression=compression)
+
+    return make
+
+
+def _converted(path: Path) -> Any:
+    """A table whose text was made numbers and dates of."""
+    from marda.io.values import Wishes, settle
+
+    table = read_table(path)
+    found, problems, *_ = settle([table], [*table.columns], [Wishes()])
+    return table.n_rows, dict(found[0].columns), [p.what for p in problems], table.names
+
+
 def _parquet(text: bool = True, **options: Any) -> Callable[[Path], None]:
     def make(path: Path) -> None:
         import pyarrow as pa
@@ -240,6 +311,7 @@ def _make_old_store(path: Path) -> None:
 
 NO_TEXT = "text has no checksum"
 NO_MAT = "uncompressed MATLAB files have no checksum"
+NO_ARROW = "Arrow files have no checksum"
 NO_PARQUET = "without page checksums"
 FOOTER = "page headers and the footer have no checksum"
 TABLE = (InputError,)
@@ -296,6 +368,33 @@ READERS = {
         Reader("svmlight, gzip", "a.svm.gz", _bytes(_svmlight(), True), _table, TABLE, "CRC-32"),
         Reader("CSV", "a.csv", _bytes(_csv()), _table, TABLE, "none", NO_TEXT),
         Reader("CSV, gzip", "a.csv.gz", _bytes(_csv(), True), _table, TABLE, "CRC-32"),
+        Reader("CSV, local", "a.csv", _bytes(_local_csv()), _converted, TABLE, "none", NO_TEXT),
+        Reader(
+            "CSV, UTF-16",
+            "a.csv",
+            _bytes(_csv().decode().encode("utf-16")),
+            _table,
+            TABLE,
+            "none",
+            NO_TEXT,
+        ),
+        Reader("CSV, bzip2", "a.csv.bz2", _bytes(bz2.compress(_csv())), _table, TABLE, "CRC-32"),
+        Reader("CSV, xz", "a.csv.xz", _bytes(lzma.compress(_csv())), _table, TABLE, "CRC-64"),
+        Reader("CSV, zip", "a.zip", _zip, _table, TABLE, "CRC-32"),
+        Reader("CSV, zstandard", "a.csv.zst", _zstandard, _table, TABLE, "XXH64"),
+        Reader(
+            "JSON",
+            "a.json",
+            _bytes(json.dumps(_records()).encode()),
+            _table,
+            TABLE,
+            "none",
+            NO_TEXT,
+        ),
+        Reader("JSON lines", "a.jsonl", _bytes(_json_lines()), _table, TABLE, "none", NO_TEXT),
+        Reader("Excel", "a.xlsx", _workbook, _table, TABLE, "CRC-32"),
+        Reader("Arrow", "a.feather", _feather("uncompressed"), _table, TABLE, "none", NO_ARROW),
+        Reader("Arrow, LZ4", "a.feather", _feather("lz4"), _table, TABLE, "none", NO_ARROW),
         Reader(
             "CSV, data set",
             "a.csv",

@@ -28,7 +28,10 @@ def add_gram(lower: NDArray[np.float64], A: NDArray[np.float64]) -> NDArray[np.f
     """
     if not A.size:  # BLAS refuses empty matrices
         return lower
-    return np.asarray(dsyrk(1.0, np.asfortranarray(A), beta=1.0, c=lower, lower=1, overwrite_c=1))
+    # BLAS reads either order, but not through a copy.
+    turned = not A.flags.f_contiguous
+    A = A.T if turned else A
+    return np.asarray(dsyrk(1.0, A, beta=1.0, c=lower, lower=1, trans=turned, overwrite_c=1))
 
 
 def mirror_lower(matrix: NDArray[np.float64]) -> NDArray[np.float64]:

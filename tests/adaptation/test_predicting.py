@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
+
 import numpy as np
 import pytest
 
@@ -43,3 +45,105 @@ def test_columns_of_a_file_that_lie_are_refused_before_names_are_made(tmp_path):
     model.save(tmp_path / "m")
     with pytest.raises(InputError, match="do not fit"):
         load_model(tmp_path / "m")
+
+
+# Files written otherwise than those of adapt -----------------------------------------------------
+
+
+def _local(path, ids, *, sep=";", decimal=",", dates="%d.%m.%Y", truth=("ja", "nein"), label=None):
+    """Rows as an office writes them; the same rows for the same ids."""
+    names = ["Lange", "Preis", "Tag", "Frisch"]
+    lines = [sep.join([*names, *(["kind"] if label else [])])]
+    for k in ids:
+        rng = np.random.default_rng(k)
+        y = k % 2
+        day = date(2024, 1, 1) + timedelta(days=int(rng.integers(300)) + 40 * y)
+        cells = [f"{rng.normal(3 * y, 1):.3f}", f"{1500 + 150 * y + rng.normal(0, 90):.2f}"]
+        cells = [cell.replace(".", decimal) for cell in cells]
+        cells += [f"{day:{dates}}", truth[rng.random() < 0.5]]
+        lines.append(sep.join([*cells, *(["ab"[y]] if label else [])]))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def local_model(tmp_path):
+    """A model of files with decimal points and ISO dates."""
+    plain = {"sep": ",", "decimal": ".", "dates": "%Y-%m-%d", "truth": ("1", "0")}
+    source = _local(tmp_path / "s.csv", range(60), label=True, **plain)
+    target = _local(tmp_path / "t.csv", range(100, 150), **plain)
+    adapt(source, target, ReadOptions("kind"), model=tmp_path / "m", method="BL")
+    new = _local(tmp_path / "new.csv", range(200, 260), **plain)
+    predict(tmp_path / "m", new, tmp_path / "wanted.csv")
+    return tmp_path, (tmp_path / "wanted.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"decimal": ".", "dates": "%m/%d/%Y", "truth": ("TRUE", "FALSE"), "sep": "\t"},
+        {"dates": "%d %B %Y", "truth": ("yes", "no"), "sep": "|"},
+    ],
+)
+def test_other_conventions_give_the_same_answers(local_model, how, monkeypatch):
+    folder, wanted = local_model
+    new = _local(folder / "local.csv", range(200, 260), **how)
+    predict(folder / "m", new, folder / "p.csv")
+    assert (folder / "p.csv").read_text() == wanted
+    new.write_text(new.read_text().replace("Lange", " LANGE "))
+    predict(folder / "m", new, folder / "p.csv")
+    assert (folder / "p.csv").read_text() == wanted
+    monkeypatch.setattr(predicting, "MAX_BATCH_ROWS", 256)
+    many = new.read_text().splitlines()
+    new.write_text("\n".join([many[0], *many[1:] * 10]) + "\n")
+    predict(folder / "m", new, folder / "p.csv")
+    rows = (folder / "p.csv").read_text().splitlines()[1:]
+    assert [row.split(",", 1)[1] for row in rows] == [
+        row.split(",", 1)[1] for row in wanted.splitlines()[1:]
+    ] * 10
+
+
+def test_what_a_new_file_leaves_open_is_asked_for_at_once(local_model):
+    folder, _ = local_model
+    new = folder / "one.csv"
+    new.write_text("Lange;Preis;Tag;Frisch\n1,234;1,500;3/4/2024;ja\n")
+    with pytest.raises(InputError, match=r"3 things to settle.*--decimal.*--dates") as caught:
+        predict(folder / "m", new, folder / "p.csv")
+    wanted = ("--decimal", "point|comma", "--dates", "day-first|month-first")  # not to be pasted
+    assert caught.value.options == wanted
+    options = ReadOptions("", decimal=("comma",), dates=("month-first",))
+    predict(folder / "m", new, folder / "p.csv", options=options)
+    same = folder / "same.csv"
+    same.write_text("Lange,Preis,Tag,Frisch\n1.234,1.500,2024-03-04,1\n")
+    predict(folder / "m", same, folder / "q.csv")
+    assert (folder / "p.csv").read_text() == (folder / "q.csv").read_text()
+
+
+def test_a_later_batch_may_not_change_its_mind(local_model, monkeypatch):
+    folder, _ = local_model
+    monkeypatch.setattr(predicting, "MAX_BATCH_ROWS", 256)
+    new = folder / "turns.csv"
+    rows = ["1.5;2;2024-01-01;1"] * 300 + ["1,5;2;2024-01-01;1"]
+    new.write_text("\n".join(["Lange;Preis;Tag;Frisch", *rows]) + "\n")
+    with pytest.raises(InputError, match="column 'Lange' must hold numbers, got '1,5'"):
+        predict(folder / "m", new, folder / "p.csv")
+    rows[-1] = "1.5;2;soon;1"
+    new.write_text("\n".join(["Lange;Preis;Tag;Frisch", *rows]) + "\n")
+    with pytest.raises(InputError, match="column 'Tag' must hold dates, got"):
+        predict(folder / "m", new, folder / "p.csv")
+    new.write_text("\n".join(["Lange;Pries;Tag;Frisch", *rows[:1]]) + "\n")
+    with pytest.raises(InputError, match=r"no column 'Preis', .*\(did you mean 'Pries'\?\)"):
+        predict(folder / "m", new, folder / "p.csv")
+
+
+def test_words_that_mean_no_value_are_remembered(tmp_path):
+    source = write(tmp_path / "s.csv", XS, YS)
+    target = write(tmp_path / "t.csv", XT)
+    first = f"{XT[0, 0]}"
+    target.write_text(target.read_text().replace(first, "broken", 1))
+    options = ReadOptions("y", na=("broken",), missing="impute")
+    done = adapt(source, target, options, model=tmp_path / "m", out=tmp_path / "a.csv", method="BL")
+    assert done.preprocessing.na == ("broken",)
+    predict(tmp_path / "m", target, tmp_path / "b.csv")
+    assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()

@@ -96,7 +96,7 @@ def test_warnings_are_printed(files, capsys, tmp_path):
     for name, low in (("a.csv", 0), ("b.csv", 1000)):
         lines = [f"{low + k},{rng.normal() * 1e-5},{k % 2}" for k in range(30)]
         (tmp_path / name).write_text("number,x,y\n" + "\n".join(lines) + "\n")
-    given = ("--source", "a.csv", "--target", "b.csv", "--label", "y")
+    given = ("--source", "a.csv", "--target", "b.csv", "--label", "y", "--keep", "number")
     for method in ("auto", "S1D"):
         assert call(*given, "--method", method) == 0
         out = capsys.readouterr().out
@@ -128,12 +128,20 @@ def test_options_that_mend(files, capsys, options):
         ((*GOOD, "--id", "id", "--model", "folder"), "is a folder"),
         ((*GOOD, "--id", "id", "--out", "p.csv", "--model", "s.csv/m"), "s.csv"),
         ((*GOOD, "--id", "key"), "no column 'key'"),
-        (GOOD, "column 'id' has 70 different words in 70 rows"),
+        ((*GOOD, "--keep", "id"), "column 'id' has 70 different words in 70 rows"),
+        ((*GOOD, "--keep", "ids"), "no column 'ids' (did you mean 'id'?)"),
+        ((*GOOD, "--drop", '"a'), "is no list of columns"),
+        ((*GOOD, "--dates", "first"), "--dates first: choose from day-first, month-first"),
+        ((*GOOD, "--encoding", "utf-9"), "--encoding utf-9: there is no such encoding"),
+        ((*GOOD, "--encoding", "a,b,c"), "--encoding has 3 values for 2 files"),
+        (("--source", "https://example.org/s.csv", *GOOD[2:]), "https://example.org/s.csv is an"),
+        (("--source", "-", "--target", "-", *GOOD[4:]), "standard input (-) can be one file only"),
+        ((*GOOD, "--out", "-", "--json"), "both write to standard output"),
         ((*GOOD[:4], "--label", "z"), "s.csv has no column 'z'"),
         (("--source", "no.csv", *GOOD[2:]), "no.csv"),
         (("--source", "folder", *GOOD[2:]), "is a folder"),
         (("--source", "empty.csv", *GOOD[2:]), "empty.csv is empty"),
-        (("--source", "latin.csv", *GOOD[2:]), "not UTF-8"),
+        (("--source", "latin.csv", *GOOD[2:]), "one class only, 1.0"),
         (("--source", "one.csv", *GOOD[2:], "--id", "id"), "one class only, 'p'"),
         (("--source", "holes.csv", *GOOD[2:], "--id", "id"), "20 source rows have no label"),
         (("--source", "x.parquet", *GOOD[2:]), "not a parquet file"),
@@ -171,6 +179,7 @@ def test_files_of_other_programs_and_damaged_ones_are_one_line(files, capsys):
         out.writestr("xl/workbook.xml", "<workbook/>")
     with zipfile.ZipFile("rows.zip", "w") as out:
         out.writestr("s.csv", ROWS)
+        out.writestr("t.csv", TARGET)
     np.savez_compressed("a.npz", X=np.arange(200.0).reshape(40, 5), y=np.arange(40) % 2)
     scipy.io.savemat("a.mat", {"X": np.arange(200.0).reshape(40, 5)}, do_compression=True)
     for name, at in (("a.npz", 100), ("a.mat", 300), ("g.csv.gz", 60)):

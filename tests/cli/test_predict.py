@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import os
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -134,3 +138,26 @@ def test_an_interrupt_leaves_no_file(files, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(type(load("m.marda")), "predict_proba", stop)
     assert call("--model", "m.marda", "--input", "good.csv", "--out", "p.csv") == 130
     assert set(os.listdir(tmp_path)) == files
+
+
+def test_standard_input_and_output(tmp_path, monkeypatch, capsysbinary):
+    monkeypatch.chdir(tmp_path)
+    given = ("--source", "sample:source", "--target", "sample:target", "--label", "y", "--id", "id")
+    assert cli.main(["adapt", *given, "--method", "BL", "--model", "m", "--out", "a.csv"]) == 0
+    assert cli.main(["adapt", *given, "--method", "BL", "--out", "-"]) == 0
+    capsysbinary.readouterr()
+    header = "id," + ",".join(f"reading{k}" for k in range(1, 7))
+    rows = f"{header}\nr1,1,2,3,4,5,6\nr2,0,0,0,0,0,0\n"
+    Path("new.csv").write_text(rows)
+    assert cli.main(["predict", "--model", "m", "--input", "new.csv", "--out", "p.csv"]) == 0
+    capsysbinary.readouterr()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(rows.encode()))))
+    assert cli.main(["predict", "--model", "m", "--input", "-", "--out", "-"]) == 0
+    out, err = capsysbinary.readouterr()
+    assert out == Path("p.csv").read_bytes()
+    assert b"standard output" in err
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert cli.main(["predict", "--model", "m", "--input", "-", "--out", "-"]) == 2
+    out, err = capsysbinary.readouterr()
+    assert out == b""
+    assert err == b"marda predict: standard input is empty.\n"

@@ -14,7 +14,8 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from marda.io import InputError, detect_format, read_batches, read_table, text_formats
+from marda.io import InputError, detect_format, read_batches, read_table
+from marda.io.readers import text as text_formats
 from marda.io.table import as_numbers
 
 X = np.array([[1.5, 0.0, 2.0], [0.0, -3.0, 0.25], [4.0, 5.0, 6.0]])
@@ -61,7 +62,9 @@ def test_parquet(tmp_path):
         "n": pa.array([1, None, 3]),
         "flag": [True, False, None],
         "word": pa.array(["p", "", None]).dictionary_encode(),
-        "day": pa.array([1, 2, 3], pa.date32()),
+        "day": pa.array([1, None, 3], pa.date32()),
+        "time": pa.array([0, 1, None], pa.timestamp("ms", "Europe/Berlin")),
+        "list": pa.array([[1], [2], [3]]),
         "gone": pa.nulls(3),
     }
     pq.write_table(pa.table({**columns, **extra}), path)
@@ -72,8 +75,14 @@ def test_parquet(tmp_path):
     np.testing.assert_array_equal(table["flag"], [1, 0, np.nan])
     assert table["word"].tolist() == ["p", None, None]
     assert np.isnan(table["gone"]).all()
-    with pytest.raises(InputError, match=r"'day' has type date32\[day\].*--drop 'day'"):
-        table["day"]
+    assert [str(day) for day in table["day"].astype("datetime64[D]")] == [
+        "1970-01-02",
+        "NaT",
+        "1970-01-04",
+    ]
+    assert str(table["time"][1]) == "1970-01-01T00:00:00.001000"
+    with pytest.raises(InputError, match=r"'list' has type list.*--drop 'list'"):
+        table["list"]
 
 
 def test_svmlight(tmp_path):
@@ -138,9 +147,12 @@ OBJECTS = {"X": np.array([[1, None]], dtype=object)}
         ("a.csv", b"", "is empty"),
         ("a.csv", b"a,b\n", "has no rows"),
         ("a.csv", b"a,b\n1,2\n1\n", "line 3: 1 fields, but the header has 2"),
-        ("a.csv", b"a,a\n1,2\n", "two columns 'a'"),
+        ("a.csv", b'a,b\n1,"2\n3,4\n', "cannot be read as CSV: unexpected end of data"),
+        ("a.csv", b'a,b\n1,"2"3\n', "cannot be read as CSV: ',' expected after"),
+        ("a.csv", b"a,b\n1,2\n\0,3\n", "is not text"),
+        ("a.csv", b"a,b\n\xc3\xa9\xc3\xa9,1\n\xc3(,2\n", "not UTF-8"),
         ("a.csv", b"a,b\n\xff\xfe,2\n", "not UTF-8"),
-        ("a.csv.gz", gzip.compress(b"a,b\n1,2\n" * 99, mtime=0)[:20], "cannot be read as CSV"),
+        ("a.csv.gz", gzip.compress(b"a,b\n1,2\n" * 99, mtime=0)[:20], "cannot be read as"),
         ("a.parquet", b"PAR1 nothing", "cannot be read as Parquet"),
         ("a.parquet", b"a,b\n1,2\n", "not a parquet file"),
         ("a.npz", b"PK\x03\x04 nothing", "not a whole archive"),
@@ -201,11 +213,11 @@ def archive(path, *names):
 @pytest.mark.parametrize(
     ("name", "members", "words"),
     [
-        ("a.xlsx", ["[Content_Types].xml", "xl/workbook.xml"], "Excel workbook: save the sheet as"),
-        ("a.csv", ["xl/worksheets/sheet1.xml"], "Excel workbook: save the sheet as CSV"),
+        ("a.xlsx", ["[Content_Types].xml", "xl/workbook.xml"], "Excel workbook.*save the sheet as"),
+        ("a.csv", ["xl/worksheets/sheet1.xml"], "Excel workbook.* or save the sheet as CSV"),
         ("a.ods", ["mimetype", "content.xml"], "is a document: save its table as CSV"),
-        ("a.zip", ["rows.csv"], r"zip archive \('rows\.csv'\): unpack it and give the file inside"),
-        ("a.npz", ["b.csv", "c", "d", "e"], r"zip archive \('b\.csv', 'c', 'd', …\): unpack it"),
+        ("a.zip", ["b.csv", "c.csv"], r"of 2 files \('b\.csv', 'c\.csv'\): unpack it and give"),
+        ("a.npz", ["b.csv", "c", "d", "e"], r"of 4 files \('b\.csv', 'c', 'd', …\): unpack it"),
     ],
 )
 def test_workbooks_and_archives_say_what_to_do(tmp_path, name, members, words):
@@ -229,7 +241,7 @@ def test_a_damaged_workbook_says_what_to_do(tmp_path, name):
 
 def test_an_old_workbook_says_what_to_do(tmp_path):
     (tmp_path / "a.xls").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500))
-    with pytest.raises(InputError, match="Excel workbook: save the sheet as CSV"):
+    with pytest.raises(InputError, match="Excel workbook of an old kind: save it as"):
         read_table(tmp_path / "a.xls")
 
 
@@ -297,9 +309,9 @@ def test_a_hundred_thousand_columns_take_no_two_seconds(tmp_path):
     path.write_text(",".join(names) + "\n" + ",".join("1" * 100_000) + "\n")
     began = time.process_time()
     assert len(read_table(path).columns) == 100_000
-    path.write_text(",".join([*names, names[-1]]) + "\n")
-    with pytest.raises(InputError, match="two columns 'column_99999'"):
-        read_table(path)
+    path.write_text(",".join([*names, names[-1]]) + "\n" + ",".join("1" * 100_001) + "\n")
+    with pytest.raises(InputError, match=r"'column_99999' is there twice: .*--drop 'column_99999'"):
+        read_table(path)["column_99999"]
     assert time.process_time() - began < 2
 
 

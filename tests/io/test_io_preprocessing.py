@@ -211,3 +211,54 @@ def test_labels():
 def test_wrong_labels(ys, yt, words):
     with pytest.raises(InputError, match=words):
         read_labels(table(y=ys), table(y=yt), "y")
+
+
+@pytest.mark.parametrize("form", ["{:.2f} €", "{:.1f}%", "$ {:,.2f}", "2024-01-{:02.0f}"])
+def test_labels_that_are_amounts_are_refused(form):
+    values = [form.format(k) for k in range(1, 29)]
+    if form.startswith("2024"):  # days are words: rare ones, but words
+        assert len(read_labels(table(y=values), table(y=[None, None]), "y")[0]) == 28
+        return
+    with pytest.raises(InputError, match=r"28 different numbers in 28 rows.*\(a regression\)"):
+        read_labels(table(y=values), table(y=[None, None]), "y")
+
+
+def test_dates_are_days_at_mean_0():
+    days = np.array(["2024-01-01", "2024-01-03", "NaT"], dtype="datetime64[us]")
+    source = Table("s", 3, {"d": days})
+    target = Table("t", 1, {"d": np.array(["2024-01-02T12:00"], dtype="datetime64[us]")})
+    chosen = again(fit_preprocessing(source, target, label="y", missing="impute"))
+    X = np.vstack([chosen.transform(t) for t in (source, target)]).ravel()
+    np.testing.assert_allclose(
+        [X[[0, 1, 3]].mean(), X[[0, 1, 3]].std(), X[2]], [0, 1, 0], atol=1e-9
+    )
+    strict = fit_preprocessing(source, target, label="y")
+    assert strict.gaps(source) == ["'d' (1 row)"]
+    with pytest.raises(InputError, match=r"missing values in 'd' \(1 row\)"):
+        strict.transform(source)
+    with pytest.raises(InputError, match="column 'd' must hold dates, got 'x'"):
+        chosen.transform(table(d=["x"]))
+
+
+def test_all_that_is_wrong_is_said_at_once():
+    source = table("s", y=["p", "q"], a=[1, 2], b=[np.inf, 1], c=["x", "y"])
+    with pytest.raises(InputError) as caught:
+        fit_preprocessing(source, table("t", b=[1, 2], c_=[1, 2]), label="y", drop=["z"])
+    assert "4 things to settle" in str(caught.value)
+    assert "(did you mean 'c_'?)" in str(caught.value)
+    assert caught.value.options == ("--drop", "a,b,c")
+    assert str(caught.value).endswith("In one go: --drop a,b,c")
+
+
+def test_scripts_without_spaces_are_read_by_characters():
+    source = table("s", y=["p", "q"], t=["果皮坚硬", "柔软多汁"])
+    chosen = again(fit_preprocessing(source, source, label="y", text=["t"]))
+    assert "t:坚硬" in chosen.features
+    assert chosen.steps[0].characters
+    assert chosen.transform(table(t=["坚硬"])).nnz == 3
+
+
+def test_models_of_before_have_categories_with_spaces():
+    state = {"kind": "category", "name": "c", "categories": [" u", "v"], "fill": None}
+    old = Preprocessing.from_json({"version": 1, "label": "y", "id": None, "steps": [state]})
+    np.testing.assert_array_equal(old.transform(table(c=["u", "v"])), np.eye(2))

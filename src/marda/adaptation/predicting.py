@@ -10,11 +10,19 @@ from typing import Any
 import numpy as np
 
 from marda.adaptation.methods import classes_and_probabilities
-from marda.adaptation.reading import PathLike, Progress, input_errors, silent
+from marda.adaptation.reading import (
+    PathLike,
+    Progress,
+    ReadOptions,
+    input_errors,
+    one_per_file,
+    silent,
+)
 from marda.estimators import MDAClassifier
 from marda.io import InputError, PredictionWriter, Preprocessing, detect_format, read_batches
 from marda.io.arrow import parquet_footer
 from marda.io.columns import Matrix, Number
+from marda.io.table import named
 from marda.persist import load
 from marda.selection import MDAClassifierCV
 
@@ -24,6 +32,7 @@ BATCH_BYTES = 32 * 2**20
 MAX_BATCH_ROWS = 50_000
 
 Classifier = MDAClassifier | MDAClassifierCV
+AS_FOUND = ReadOptions("")
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,7 @@ def predict(
     *,
     format: str | None = None,
     id: str | None = None,
+    options: ReadOptions = AS_FOUND,
     progress: Progress = silent,
 ) -> Predicted:
     """Score the rows of a file.
@@ -88,6 +98,8 @@ def predict(
         Of the input; None: found out.
     id : str, default=None
         Column to carry through; None: the one of adapt, if the input has it.
+    options : ReadOptions
+        Its `encoding`, `sheet`, `decimal` and `dates`, where the file does not tell.
     progress : callable
         Called with the share of the work done (not for npz and mat, which are read whole).
     """
@@ -95,7 +107,9 @@ def predict(
     if Path(out).resolve() in (Path(input).resolve(), Path(model).resolve()):
         raise InputError(f"--out {out} would replace an input file.")
     classifier, chosen = load_model(model)
-    counts = predict_rows(classifier, chosen, input, out, format=format, id=id, progress=progress)
+    counts = predict_rows(
+        classifier, chosen, input, out, format=format, id=id, options=options, progress=progress
+    )
     return Predicted(sum(counts.values()), counts, time.perf_counter() - began, str(out))
 
 
@@ -107,6 +121,7 @@ def predict_rows(
     *,
     format: str | None = None,
     id: str | None = None,
+    options: ReadOptions = AS_FOUND,
     progress: Progress = silent,
 ) -> dict[Any, int]:
     """Score the rows of a file with a model in memory; gives rows per class."""
@@ -116,10 +131,20 @@ def predict_rows(
     wanted = {*chosen.columns, *([key] if key else [])}
     total = _rows(Path(input), format)
     counts = np.zeros(len(classifier.classes_), dtype=np.int64)
-    batches = read_batches(input, format, rows=rows, columns=wanted)
+    how: dict[str, Any] = {
+        "encoding": one_per_file("--encoding", options.encoding, 1)[0],
+        "sheet": one_per_file("--sheet", options.sheet, 1)[0],
+        "na": chosen.na,
+    }
+    batches = read_batches(input, format, rows=rows, columns=wanted, **how)
+    wishes = options.wishes(1)[0]
     first = next(batches, None)
     if first is None or first.n_rows == 0:
         raise InputError(f"{input} has no rows.")
+    first, conventions = chosen.converted(first, wishes)
+    if any(name not in first.names for name in chosen.columns):
+        for whole in read_batches(input, format, rows=1, **how):
+            chosen.transform(named(whole, chosen.columns)[0])  # raises, and knows all names
     if key is not None and (id is not None or key in first.names):
         first[key]  # raises where the id that was asked for is not there
     else:
@@ -136,6 +161,8 @@ def predict_rows(
             batch = next(batches, None)
             if batch is not None and batch.n_rows == 0:
                 batch = None
+            if batch is not None:
+                batch, _ = chosen.converted(batch, wishes, conventions)
     return dict(zip(classifier.classes_.tolist(), counts.tolist(), strict=True))
 
 

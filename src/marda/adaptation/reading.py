@@ -27,8 +27,12 @@ from marda.io import (
     stack_sources,
 )
 from marda.io.arrow import parquet_files, parquet_footer
-from marda.io.formats import is_sample
-from marda.io.table import is_missing
+from marda.io.formats import is_sample, refuse_address
+from marda.io.preprocessing import missing_values
+from marda.io.problems import Problem, refuse
+from marda.io.screening import notes_of, screen
+from marda.io.table import Table, is_missing, named
+from marda.io.values import Wishes, settle
 
 __all__ = [
     "LARGEST",
@@ -45,6 +49,7 @@ __all__ = [
     "is_parquet",
     "memory_budget",
     "names_of",
+    "one_per_file",
     "read_data",
     "refuse_report",
     "rows_size",
@@ -116,12 +121,22 @@ class ReadOptions:
         Of both files; None: found out.
     id : str or None
         Column carried to the predictions.
-    text, drop : tuples of str
-        Columns for tf-idf; columns to leave out.
+    text, drop, keep : tuples of str
+        Columns for tf-idf; columns to leave out; columns to use although they look like an id, a
+        constant or a leak.
     missing : {"error", "impute"}
         What to do with missing values.
     scale : {"none", "standard"}
         Whether numbers are brought to mean 0 and standard deviation 1.
+    encoding, sheet : tuples of str
+        Of text files and of workbooks: one for all files, or one per file, sources first; none:
+        found out.
+    decimal : tuple of {"point", "comma"}
+        Likewise: the decimal mark, where a file does not tell.
+    dates : tuple of {"day-first", "month-first"}
+        Likewise: how 3/4/2020 is read, where no file tells.
+    na : tuple of str
+        Words that mean "no value".
     """
 
     label: str
@@ -131,6 +146,54 @@ class ReadOptions:
     drop: tuple[str, ...] = ()
     missing: str = "error"
     scale: str = "none"
+    keep: tuple[str, ...] = ()
+    encoding: tuple[str, ...] = ()
+    sheet: tuple[str, ...] = ()
+    decimal: tuple[str, ...] = ()
+    dates: tuple[str, ...] = ()
+    na: tuple[str, ...] = ()
+
+    @property
+    def not_features(self) -> set[str | None]:
+        """Columns that are no features by these options."""
+        return {self.label, self.id, *self.drop}
+
+    def wishes(self, n_files: int) -> list[Wishes]:
+        """What is said of numbers and dates, per file."""
+        marks = one_per_file("--decimal", self.decimal, n_files, {"point": ".", "comma": ","})
+        orders = {"day-first": True, "month-first": False}
+        first = one_per_file("--dates", self.dates, n_files, orders)
+        return [Wishes(mark, order) for mark, order in zip(marks, first, strict=True)]
+
+    def read(self, paths: Sequence[PathLike]) -> list[Table]:
+        """The tables of all files; what is wrong with several is said at once."""
+        encodings = one_per_file("--encoding", self.encoding, len(paths))
+        sheets = one_per_file("--sheet", self.sheet, len(paths))
+        tables, problems = [], []
+        for path, encoding, sheet in zip(paths, encodings, sheets, strict=True):
+            try:
+                tables.append(
+                    read_table(path, self.format, encoding=encoding, sheet=sheet, na=self.na)
+                )
+            except InputError as error:
+                problems.append(Problem(str(error).removesuffix(".")))
+        refuse(problems)
+        return tables
+
+
+def one_per_file(
+    flag: str, given: Sequence[str], n_files: int, meaning: Mapping[str, Any] | None = None
+) -> list[Any]:
+    """The values of an option, one per file; None where nothing is said."""
+    if meaning is not None and (wrong := [value for value in given if value not in meaning]):
+        raise InputError(f"{flag} {wrong[0]}: choose from {', '.join(meaning)}.")
+    values = [value if meaning is None else meaning[value] for value in given] or [None]
+    if len(values) not in (1, n_files):
+        raise InputError(
+            f"{flag} has {len(values)} values for {n_files} files: give one for all, or one per "
+            "file, sources first."
+        )
+    return values * n_files if len(values) == 1 else values
 
 
 @dataclass(frozen=True)
@@ -169,25 +232,52 @@ class Data:
 
 
 def read_data(source: Sources, target: PathLike, options: ReadOptions) -> Data:
-    """Read all files and decide what becomes of every column."""
-    sources = [read_table(path, options.format) for path in sources_of(source)]
-    for table in sources:
-        table[options.label]  # raises if there is none
-    whole = stack_sources(sources, {options.id, *options.drop})
-    tables = [whole, read_table(target, options.format)]
-    ys, yt = read_labels(tables[0], tables[1], options.label)
+    """Read all files and decide what becomes of every column; what is wrong is said at once."""
+    tables = options.read([*sources_of(source), target])
+    notes = [note for table in tables for note in table.notes]
+    tables = _one_naming(tables, notes)
+    problems = _lost_names(tables, options)
+    sources, last = tables[:-1], tables[-1]
+    lost = [table for table in sources if options.label not in table.columns]
+    if lost:
+        refuse(problems or [Problem(lost[0].missing_column(options.label))])
+    left_out = {*options.not_features, *options.text}
+    beside = any(table.block is not None for table in tables)  # a matrix holds the features
+    features = [n for n in tables[0].names if n not in left_out and not beside]
+    tables, found, guessed, day_first = settle(
+        tables, features, options.wishes(len(tables)), missing=options.missing
+    )
+    problems += found
+    notes += guessed
+    asked = {p.column for p in found if p.column is not None}  # no more is said of these
+    sources, last = tables[:-1], tables[-1]
+    whole = stack_sources(sources, options.not_features)
+    try:
+        ys, yt = read_labels(whole, last, options.label)
+    except InputError as error:
+        refuse([*problems, Problem(str(error).removesuffix("."))])
+    screened = screen(whole, last, ys, features, {*options.keep, *asked})
+    notes += notes_of(screened)
+    unfit = {column.name for column in screened} | asked
     chosen = fit_preprocessing(
-        tables[0],
-        tables[1],
+        whole,
+        last,
         label=options.label,
         id=options.id,
         text=options.text,
-        drop=options.drop,
+        drop=[*options.drop, *unfit],
         missing=options.missing,
         scale=options.scale,
+        na=options.na,
+        day_first=day_first,
+        problems=problems,
     )
-    Xs, Xt = (chosen.transform(table) for table in tables)
-    for table, X in zip(tables, (Xs, Xt), strict=True):
+    for table in (whole, last):
+        if gaps := chosen.gaps(table):
+            problems.append(Problem(missing_values(table, gaps), (("--missing", "impute"),)))
+    refuse(problems)
+    Xs, Xt = (chosen.transform(table) for table in (whole, last))
+    for table, X in zip((whole, last), (Xs, Xt), strict=True):
         largest = abs(X).max(axis=0)
         largest = largest.toarray().ravel() if sp.issparse(largest) else largest
         if largest.max() > LARGEST:
@@ -196,20 +286,47 @@ def read_data(source: Sources, target: PathLike, options: ReadOptions) -> Data:
                 f"as {largest.max():.0e}, whose products no computer number holds: use --scale "
                 "standard."
             )
-    used = {*chosen.columns, options.label, options.id, *options.drop}
-    notes = []
+    used = {*chosen.columns, *options.not_features, *(column.name for column in screened)}
     for table, of in (
         *((table, f"{table.path} that {sources[0].path}") for table in sources[1:]),
-        (tables[1], "the target that the source"),
+        (last, "the target that the source"),
     ):
         extra = [name for name in table.names if name not in used]
         if extra and table.block is None:
             shown = ", ".join(repr(name) for name in extra[:3])
             notes.append(f"columns of {of} has not are ignored: {shown}.")
-    ids = tables[1][options.id] if options.id else None
+    ids = last[options.id] if options.id else None
     numbers = np.arange(1, len(sources) + 1)
     domain = np.repeat(numbers, [table.n_rows for table in sources])
     return Data(Xs, Xt, ys, yt, ids, chosen, tuple(notes), domain)
+
+
+def _one_naming(tables: list[Table], notes: list[str]) -> list[Table]:
+    """Columns called as in the first file where only case, spaces and the like differ."""
+    same = [tables[0]]
+    for table in tables[1:]:
+        called, renamed = named(table, tables[0].names)
+        if renamed:
+            shown = ", ".join(repr(name) for name in renamed[:3])
+            notes.append(f"columns of {table.path} are named a little otherwise: {shown}.")
+        same.append(called)
+    return same
+
+
+def _lost_names(tables: Sequence[Table], options: ReadOptions) -> list[Problem]:
+    """Columns that options or other files name and that are not there."""
+    problems = []
+    for table in tables[:-1]:
+        if options.label not in table.names:
+            problems.append(Problem(table.missing_column(options.label)))
+        elif options.label in table.refused:
+            why = table.refused[options.label]
+            problems.append(Problem(f"{table.path}: the label {options.label!r} {why}: rename one"))
+    everywhere = {name for table in tables for name in table.names}
+    for name in options.keep:
+        if name not in everywhere:
+            problems.append(Problem(tables[0].missing_column(name)))
+    return problems
 
 
 @contextmanager
@@ -253,6 +370,7 @@ def memory_budget(wish: str | None) -> int:
 
 def is_parquet(path: PathLike, format: str | None) -> bool:
     """Whether a file or a folder is read as Parquet."""
+    refuse_address(path)
     path = Path(path)
     if path.is_dir():
         return True

@@ -308,6 +308,7 @@ def feature_columns(
     for name, wanted in (
         ("--text", options.text),
         ("--missing impute", options.missing == "impute"),
+        ("--na", options.na),
     ):
         if wanted:
             raise InputError(

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-CLASSIFIER = "ridge, kernel, nn or dscm (ridge; auto: its own)"
-FORMATS = ("csv", "parquet", "svmlight", "npz", "mat")
+FORMATS = ("csv", "excel", "json", "parquet", "arrow", "svmlight", "npz", "mat")
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -106,26 +110,66 @@ def add_file_options(parser: argparse.ArgumentParser, *, required: bool = True) 
         help="file with rows to classify",
     )
     add("--label", required=required, metavar="COL", help="column of labels (empty: not known)")
-    add("--format", choices=FORMATS, metavar="F", help=f"{', '.join(FORMATS)} (default: found out)")
-    add("--id", metavar="COL", help="column to carry through, not a feature")
+    add_reading_options(parser, na=True)
     joint(
-        add("--text", action="append", default=[], metavar="COL"),
-        add("--drop", action="append", default=[], metavar="COL"),
-        text="column of text, for tf-idf; column to leave out",
+        add("--id", metavar="COL"),
+        add("--keep", type=names, action="extend", default=[], metavar="COLS"),
+        text="carried through; used although they look like ids or leaks",
     )
-    add("--missing", default="error", choices=("error", "impute"), help="default: error")
-    add("--scale", default="none", choices=("none", "standard"), help="of numbers (none)")
+    joint(
+        add("--text", type=names, action="extend", default=[], metavar="COLS"),
+        add("--drop", type=names, action="extend", default=[], metavar="COLS"),
+        text="for tf-idf; left out. COLS: a,b,c or 'a,\"b, c\"' (with a comma)",
+    )
+    joint(
+        add("--missing", default="error", choices=("error", "impute"), metavar="M"),
+        add("--scale", default="none", choices=("none", "standard"), metavar="S"),
+        text="error (default) or impute; none (default) or standard",
+    )
+
+
+def add_reading_options(parser: argparse.ArgumentParser, *, na: bool = False) -> None:
+    """How files are read; a list names one value per file, sources first."""
+    add = parser.add_argument
+    joint(
+        add("--format", choices=FORMATS, metavar="F"),
+        add("--encoding", type=names, default=[], metavar="E"),
+        text="csv excel json parquet arrow svmlight npz mat; utf-8 cp1252 …",
+    )
+    joint(
+        add("--sheet", type=names, default=[], metavar="N"),
+        add("--decimal", type=names, default=[], metavar="D"),
+        text="sheet of a workbook; point or comma (default: all found out)",
+    )
+    dates = add("--dates", type=names, default=[], metavar="D", help="day-first or month-first")
+    if na:
+        joint(
+            dates,
+            add("--na", type=names, action="extend", default=[], metavar="WORDS"),
+            text="day-first or month-first; words that mean no value, as a,b",
+        )
+
+
+def names(text: str) -> list[str]:
+    """Names separated by commas; one that holds a comma stands in double quotes."""
+    from marda.io.problems import InputError, split_names
+
+    try:
+        found = split_names(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not found:
+        raise argparse.ArgumentTypeError("expected at least one name")
+    return found
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Parameters of the model."""
     add = parser.add_argument
-    add("--noise", type=float, metavar="P", help="dropout probability (0.5; auto: its own)")
-    add(
-        "--classifier",
-        choices=("ridge", "kernel", "nn", "dscm"),
-        metavar="C",
-        help=CLASSIFIER,
+    joint(
+        add("--noise", type=float, metavar="P"),
+        add("--classifier", choices=("ridge", "kernel", "nn", "dscm"), metavar="C"),
+        text="dropout (0.5); ridge (default), kernel, nn, dscm; auto: its own",
     )
 
 
@@ -141,7 +185,15 @@ def read_options(args: argparse.Namespace) -> Any:
         drop=tuple(args.drop),
         missing=args.missing,
         scale=args.scale,
+        keep=tuple(args.keep),
+        na=tuple(args.na),
+        **reading_options(args),
     )
+
+
+def reading_options(args: argparse.Namespace) -> dict[str, Any]:
+    """What `add_reading_options` asks for, but the format."""
+    return {name: tuple(vars(args)[name]) for name in ("encoding", "sheet", "decimal", "dates")}
 
 
 def report_to(path: Path | None, page: Callable[[Any], str]) -> Any:
@@ -154,6 +206,65 @@ def report_to(path: Path | None, page: Callable[[Any], str]) -> Any:
     return path, page
 
 
-def show(result: Any, lines: Sequence[str], as_json: bool) -> None:
+@dataclass
+class Streams:
+    """Where a result is told: files that stand for standard input and output have those names."""
+
+    to_stderr: bool = False
+    called: dict[str, str] = field(default_factory=dict)
+
+    def named(self, text: str) -> str:
+        """The text as a person knows the files."""
+        for path, name in self.called.items():
+            text = text.replace(path, name)
+        return text
+
+
+@contextmanager
+def standard_streams(args: argparse.Namespace, *inputs: str) -> Iterator[Streams]:
+    """Files in the place of `-`: standard input is copied to one, and `--out` from one.
+
+    Only where all went well is anything written to standard output.
+    """
+    from marda.io import InputError
+
+    streams = Streams()
+    dash = Path("-")
+    given = {name: vars(args)[name] for name in inputs}
+    paths = [p for v in given.values() for p in (v if isinstance(v, list) else [v])]
+    if paths.count(dash) > 1:
+        raise InputError("standard input (-) can be one file only: name files for the others.")
+    out = getattr(args, "out", None) == dash
+    if not out and dash not in paths:
+        yield streams
+        return
+    if out and args.json:
+        raise InputError("--json and --out - would both write to standard output: name a file.")
+    with tempfile.TemporaryDirectory() as folder:
+        read, written = Path(folder, "standard input"), Path(folder, "standard output.csv")
+        streams.called = {str(read): "standard input", str(written): "standard output"}
+        if dash in paths:
+            with read.open("wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+            for name, value in given.items():
+                several = isinstance(value, list)
+                swapped = [read if p == dash else p for p in (value if several else [value])]
+                setattr(args, name, swapped if several else swapped[0])
+        if out:
+            args.out, streams.to_stderr = written, True
+        try:
+            yield streams
+        except InputError as error:
+            raise InputError(streams.named(str(error))) from error
+        if out:
+            sys.stdout.flush()
+            with written.open("rb") as file:
+                shutil.copyfileobj(file, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+
+
+def show(result: Any, lines: Sequence[str], as_json: bool, streams: Streams | None = None) -> None:
     """Print a result for a machine or a person."""
-    print(json.dumps(result.to_json(), ensure_ascii=False) if as_json else "\n".join(lines))
+    streams = streams or Streams()
+    text = json.dumps(result.to_json(), ensure_ascii=False) if as_json else "\n".join(lines)
+    print(streams.named(text), file=sys.stderr if streams.to_stderr else sys.stdout)

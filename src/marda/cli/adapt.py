@@ -14,8 +14,10 @@ from marda.cli._common import (
     add_model_options,
     joint,
     read_options,
+    reading_options,
     report_to,
     show,
+    standard_streams,
 )
 
 EXAMPLE = (
@@ -41,7 +43,7 @@ def register(commands: Any) -> None:
     joint(
         add("--out", type=Path, metavar="P"),
         add("--model", type=Path, metavar="F"),
-        text="predictions (.csv, .tsv, .parquet); model file, for marda predict",
+        text="predictions (.csv, .tsv, .parquet, -); model for marda predict",
     )
     add("--report", type=Path, metavar="H", help="one HTML page on whether to trust the result")
     add("--json", action="store_true", help="print the result as JSON")
@@ -70,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     report = report_to(args.report, _page)
     _check_call(args)
     parameters = {"method": args.method, "noise": args.noise, "classifier": args.classifier}
-    with Progress() as progress:
+    with standard_streams(args, "source", "target") as streams, Progress() as progress:
         if args.moments:
             outputs = Outputs(args.target, args.format, args.id, args.out, args.model)
             result: Any = adapt_moments(
@@ -90,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
                 progress=progress,
                 **parameters,
             )
-    show(result, adapted_lines(result), args.json)
+        show(result, adapted_lines(result), args.json, streams)
     return 0
 
 
@@ -114,6 +116,9 @@ def _check_call(args: argparse.Namespace) -> None:
         ("--label", args.label is not None),
         ("--text", args.text),
         ("--drop", args.drop),
+        ("--keep", args.keep),
+        ("--na", args.na),
+        *((f"--{name}", value) for name, value in reading_options(args).items()),
         ("--missing impute", args.missing == "impute"),
         ("--memory", args.memory),
         ("--scheduler", args.scheduler),

@@ -14,6 +14,7 @@ from marda.cli._common import (
     read_options,
     report_to,
     show,
+    standard_streams,
 )
 
 
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from marda.adaptation.lines import compared_lines
 
     report = report_to(args.report, _page)
-    with Progress() as progress:
+    with standard_streams(args, "source", "target") as streams, Progress() as progress:
         result = compare(
             args.source,
             args.target,
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
             noise=args.noise,
             classifier=args.classifier,
         )
-    show(result, compared_lines(result), args.json)
+        show(result, compared_lines(result), args.json, streams)
     return 0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from marda._progress import Progress
-from marda.cli._common import add_command, positive
+from marda.cli._common import add_command, names, positive
 
 
 def register(commands: Any) -> None:
@@ -84,7 +84,7 @@ def _build(parts: Any) -> None:
     add("--domain", required=True, metavar="NAME", help="name of the domain of these rows")
     add("--role", choices=("source", "target"), default="source", help="(default: source)")
     add("--label", metavar="COL", help="column of labels; missing values mean no label")
-    add("--features", metavar="COL,...", help="columns to read (default: all but the label)")
+    add("--features", type=names, metavar="COLS", help="columns, as a,b,c (all but the label)")
     add("--classes", metavar="L,...", help="all label names, if some may have no row here")
     add("--class-grams", action="store_true", help="a Gram per class too: class weights need it")
     add("--memory", metavar="SIZE", help="memory that batches may take, such as 500MB")
@@ -114,7 +114,7 @@ def _run_build(args: argparse.Namespace) -> int:
             label=args.label,
             domain=args.domain,
             role=args.role,
-            features=args.features.split(",") if args.features else None,
+            features=args.features,
             classes=label_values(args.data, args.label, args.classes) if args.classes else None,
             class_grams=args.class_grams,
             memory=parse_bytes(args.memory) if args.memory else None,

@@ -7,20 +7,28 @@ from pathlib import Path
 from typing import Any
 
 from marda._progress import Progress
-from marda.cli._common import FORMATS, Once, add_command, show
+from marda.cli._common import (
+    Once,
+    add_command,
+    add_reading_options,
+    reading_options,
+    show,
+    standard_streams,
+)
 from marda.cli.adapt import EXAMPLE
 
 
 def register(commands: Any) -> None:
     """Add the command."""
-    add = add_command(
+    parser = add_command(
         commands,
         "predict",
         run,
         "score new rows with a saved model, in batches",
         usage="--model F --input X --out P [options]",
         example=f"{EXAMPLE}\n  marda predict --model m.marda --input sample:new --out p.csv",
-    ).add_argument
+    )
+    add = parser.add_argument
     add("--model", type=Path, required=True, metavar="F", help="file of marda adapt or save")
     add(
         "--input",
@@ -30,20 +38,26 @@ def register(commands: Any) -> None:
         metavar="X",
         help="rows; columns in any order",
     )
-    add("--out", type=Path, required=True, metavar="P", help=".csv, .tsv or .parquet")
-    add("--format", choices=FORMATS, metavar="F", help=f"{', '.join(FORMATS)} (default: found out)")
+    add("--out", type=Path, required=True, metavar="P", help=".csv, .tsv or .parquet, or -")
+    add_reading_options(parser)
     add("--id", metavar="COL", help="column to carry through (default: that of adapt)")
     add("--json", action="store_true", help="print the result as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Predict and say how many rows."""
-    from marda.adaptation import predict
+    from marda.adaptation import ReadOptions, predict
     from marda.adaptation.lines import predicted_lines
 
-    with Progress() as progress:
+    with standard_streams(args, "input") as streams, Progress() as progress:
         result = predict(
-            args.model, args.input, args.out, format=args.format, id=args.id, progress=progress
+            args.model,
+            args.input,
+            args.out,
+            format=args.format,
+            id=args.id,
+            options=ReadOptions("", **reading_options(args)),
+            progress=progress,
         )
-    show(result, predicted_lines(result), args.json)
+        show(result, predicted_lines(result), args.json, streams)
     return 0

@@ -51,11 +51,14 @@ class Shared:
     ----------
     problems : dict
         Factorisations, by the settings that they depend on.
+    moments : dict
+        Sums of the rows: with Grams or without, in the order given or in their own.
     denoised : dict or None
         Denoised rows, by the settings that W depends on; None: they are not kept.
     """
 
     problems: dict[Any, Problem] = field(default_factory=dict)
+    moments: dict[tuple[bool, bool], Moments] = field(default_factory=dict)
     denoised: dict[Any, Matrix] | None = None
 
 
@@ -289,19 +292,27 @@ def _routes(rows: TrainingRows, settings: ModelSettings, predictor: bool) -> lis
     return [solver for solver, _ in found]
 
 
-def _make_problem(solver: str, rows: TrainingRows, settings: ModelSettings) -> Problem:
+def _make_problem(
+    solver: str,
+    rows: TrainingRows,
+    settings: ModelSettings,
+    known: dict[tuple[bool, bool], Moments],
+) -> Problem:
     X, codes, domain = rows.X, rows.labels.codes, rows.domain
     outputs = _pivots(X, settings.n_pivots)
-    if solver != "primal" or settings.class_weight is not None:
+    grams, given = solver == "primal", True
+    if not grams or settings.class_weight is not None:
         # In an order of their own: iterations would amplify the rounding of sums. A copy: the
         # problem takes it over, and the map keeps it.
         order = np.arange(len(codes)) if rows.ordered else row_order(X, domain, codes)
         order = order[np.argsort(codes[order] == UNLABELED, kind="stable")]
-        X, codes, domain = X[order], codes[order], domain[order]
-    moments = accumulate(X, rows.labels.classes, codes, domain, grams=solver == "primal")
+        X, codes, domain, given = X[order], codes[order], domain[order], False
+    if (grams, given) not in known:
+        known[grams, given] = accumulate(X, rows.labels.classes, codes, domain, grams=grams)
+    moments = known[grams, given]
     weights = moments.class_weights(settings.class_weight)
     held: dict[str, Any] = {}
-    if solver != "primal" or not np.all(weights == 1):  # else Grams say it all
+    if not grams or not np.all(weights == 1):  # else Grams say it all
         held = {"X": X, "row_groups": moments.row_groups(domain, codes)}
     return Problem(moments, settings.problem, solver, weights, outputs=outputs, **held)
 
@@ -327,10 +338,10 @@ def _shared_problem(
 ) -> Problem:
     """The problem of these rows, which another model may have factorised."""
     if shared is None or settings.n_layers > 1:
-        return _make_problem(solver, rows, settings)
+        return _make_problem(solver, rows, settings, {})
     key = (solver, *_key(settings))
     if key not in shared.problems:
-        shared.problems[key] = _make_problem(solver, rows, settings)
+        shared.problems[key] = _make_problem(solver, rows, settings, shared.moments)
     return shared.problems[key]
 
 

@@ -1,4 +1,4 @@
-"""Tables in files: CSV, Parquet, svmlight, npz and mat become rows with names."""
+"""Tables in files: CSV and its relatives, Excel, JSON, Parquet, Arrow, svmlight, npz and mat."""
 
 from marda.io.atomic import replacing
 from marda.io.columns import read_labels

@@ -1,4 +1,4 @@
-"""Parquet files, through pyarrow: the one place that finds, opens and reads them.
+"""Parquet and Arrow (Feather) files, through pyarrow: the one place that opens and reads them.
 
 Batches come from `ParquetFile`, which decodes pages as they are needed; `pyarrow.dataset` decodes
 whole row groups, and a file may be one row group. Checksums of pages are checked where there are
@@ -7,7 +7,7 @@ any, and declared sizes before memory is taken.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from marda.io.table import InputError, Table, first_repeated
+from marda.io.table import InputError, Request, Table, first_repeated
 
 __all__ = [
     "Unreadable",
+    "arrow_batches",
     "check_groups",
     "is_number",
     "open_parquet",
@@ -32,6 +33,7 @@ __all__ = [
 
 BATCH_ROWS = 65_536
 SMALL_FILE = 2**26
+WITHOUT_END = 2**62  # batches of a stream: it says when it ends
 
 
 class MissingPyarrow(InputError, ImportError):
@@ -39,10 +41,10 @@ class MissingPyarrow(InputError, ImportError):
 
 
 class Unreadable(InputError):
-    """A file that is not a whole Parquet file; `why` says it without the file's name."""
+    """A file that is not whole; `why` says it without the file's name."""
 
-    def __init__(self, path: Path, why: str):
-        super().__init__(f"{path} cannot be read as Parquet: {why}")
+    def __init__(self, path: Path, why: str, what: str = "Parquet"):
+        super().__init__(f"{path} cannot be read as {what}: {why}")
         self.why = why
 
 
@@ -53,7 +55,7 @@ def pyarrow(path: Any) -> Any:
         return import_module("pyarrow")  # without types, so not by a plain import
     except ModuleNotFoundError:
         raise MissingPyarrow(
-            f"{path}: Parquet needs pyarrow: run pip install 'marda[parquet]', or use CSV."
+            f"{path}: Parquet and Arrow need pyarrow: run pip install 'marda[parquet]', or use CSV."
         ) from None
 
 
@@ -80,7 +82,7 @@ def parquet_footer(path: Path) -> tuple[int, list[str]]:
 
 
 @contextmanager
-def reading_parquet(path: Path) -> Iterator[None]:
+def reading_parquet(path: Path, what: str = "Parquet") -> Iterator[None]:
     """Whatever pyarrow says of damaged bytes, as one sentence that names the file."""
     arrow = pyarrow(path)
     try:
@@ -89,7 +91,7 @@ def reading_parquet(path: Path) -> Iterator[None]:
         raise
     except (OSError, ValueError, arrow.ArrowException, OverflowError, UnicodeError) as error:
         why = " ".join(str(error).split())[:120] or type(error).__name__
-        raise Unreadable(path, why) from None
+        raise Unreadable(path, why, what) from None
 
 
 def open_parquet(path: Path) -> Any:
@@ -151,18 +153,51 @@ def record_batches(
         raise Unreadable(path, f"it declares {wanted} rows and holds {done}.")
 
 
-def parquet_batches(path: Path, rows: int, columns: Collection[str] | None) -> Iterator[Table]:
+def parquet_batches(path: Path, request: Request) -> Iterator[Table]:
     """Rows of a Parquet file; only the wanted columns are read."""
-    wanted = None if columns is None else set(columns)
     arrow = pyarrow(path)
     with reading_parquet(path), open_parquet(path) as file:
-        kept = [name for name in file.schema_arrow.names if wanted is None or name in wanted]
+        names = file.schema_arrow.names
+        kept = [names[k] for k in request.wants(names)]
         some = False
-        for batch in record_batches(path, file, min(rows, BATCH_ROWS), kept):
+        for batch in record_batches(path, file, min(request.rows, BATCH_ROWS), kept):
             yield _table(arrow, path, batch)
             some = True
         if not some:
             yield _table(arrow, path, file.schema_arrow.empty_table().select(kept))
+
+
+def arrow_batches(path: Path, request: Request) -> Iterator[Table]:
+    """Rows of an Arrow file (Feather 2), or of a stream of Arrow batches."""
+    arrow = pyarrow(path)
+    ipc = import_module("pyarrow.ipc")
+    with reading_parquet(path, "Arrow"), path.open("rb") as raw:
+        start = raw.read(6)
+        raw.seek(0)
+        if start.startswith(b"FEA1"):
+            raise InputError(f"{path} is a Feather file of version 1: write it anew as version 2.")
+        whole = start == b"ARROW1"
+        file = ipc.open_file(raw) if whole else ipc.open_stream(raw)
+        names = file.schema.names
+        twice = first_repeated(names)
+        if twice is not None:
+            raise InputError(f"{path} has two columns {twice!r}: rename one.")
+        wanted = [names[k] for k in request.wants(names)]
+        count = file.num_record_batches if whole else WITHOUT_END
+        some = False
+        for k in range(count):
+            try:
+                batch = file.get_batch(k) if whole else file.read_next_batch()
+            except StopIteration:
+                break
+            batch.validate(full=True)  # damaged offsets would lead beyond the buffers
+            batch = batch.select(wanted)
+            for at in range(0, batch.num_rows, min(request.rows, BATCH_ROWS)):
+                part = batch.slice(at, min(request.rows, BATCH_ROWS))
+                yield _table(arrow, path, part)
+                some = True
+        if not some:
+            yield _table(arrow, path, file.schema.empty_table().select(wanted))
 
 
 def is_number(kind: Any) -> bool:
@@ -190,10 +225,19 @@ def _table(pa: Any, path: Path, batch: Any) -> Table:
             or pa.types.is_decimal(kind)
         ):
             columns[name] = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-        elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+            # Times with a zone are held in UTC; what is finer than microseconds is cut.
+            exact = values.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False)
+            columns[name] = exact.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False)
+        elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or _is_view(pa, kind):
             # An empty field is missing in CSV, and so it is here.
             texts = [text or None for text in values.to_pylist()]
             columns[name] = np.array(texts, dtype=object)
         else:
-            refused[name] = str(kind)
+            refused[name] = f"has type {kind}, neither numbers nor text"
     return Table(str(path), batch.num_rows, columns, refused=refused)
+
+
+def _is_view(pa: Any, kind: Any) -> bool:
+    """Text as polars writes it."""
+    return hasattr(pa.types, "is_string_view") and bool(pa.types.is_string_view(kind))

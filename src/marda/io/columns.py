@@ -1,4 +1,4 @@
-"""What becomes of a column: features (numbers, categories, words, a matrix) or labels.
+"""What becomes of a column: features (numbers, dates, categories, words, a matrix) or labels.
 
 Steps are frozen, and JSON both ways. Steps of a model file are checked field by field, since anyone
 can write a file.
@@ -18,9 +18,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda.io.table import InputError, Table, as_numbers, as_texts, is_missing
+from marda.io.values import days_of, quantities
 
 __all__ = [
     "Category",
+    "Date",
     "Matrix",
     "MissingValues",
     "Number",
@@ -29,6 +31,7 @@ __all__ = [
     "check_classes",
     "read_labels",
     "step_from_json",
+    "tfidf",
 ]
 
 #: From so many numbers on, labels look like a quantity if most of them are rare.
@@ -126,6 +129,41 @@ class Number(_OneColumn):
 
 
 @dataclass(frozen=True)
+class Date(_OneColumn):
+    """(days since 1970-01-01 − center) / scale, the time of day as a fraction.
+
+    `day_first` says how 3/4/2020 was read where the model was made, for files that do not tell.
+    """
+
+    name: str
+    fill: float | None
+    center: float
+    scale: float
+    day_first: bool | None = None
+    kind: ClassVar[str] = "date"
+
+    @property
+    def features(self) -> list[str]:
+        """Its name."""
+        return [self.name]
+
+    def transform(self, table: Table) -> NDArray[np.float64]:
+        """One feature."""
+        values = table[self.name]
+        if values.dtype.kind != "M":
+            known = values[~is_missing(values)]
+            if len(known):
+                bad = str(known[0])[:30]
+                raise InputError(
+                    f"{table.path}: column {self.name!r} must hold dates, got {bad!r}."
+                )
+            values = np.full(len(values), np.datetime64("NaT", "us"))
+        days = days_of(values)
+        days = self._filled(days, np.isnan(days))
+        return ((days - self.center) / self.scale)[:, None]
+
+
+@dataclass(frozen=True)
 class Category(_OneColumn):
     """One feature per category; a category that fit did not see gives zeros."""
 
@@ -142,7 +180,9 @@ class Category(_OneColumn):
     def transform(self, table: Table) -> NDArray[np.float64]:
         """Zeros and ones."""
         values = self._texts(table)
-        place = {c: k for k, c in enumerate(self.categories)}
+        # Fields of text files come without their outer spaces; those of older models had them.
+        place = {c.strip(): k for k, c in enumerate(self.categories)}
+        place |= {c: k for k, c in enumerate(self.categories)}
         codes = np.array([place.get(v, -1) for v in values.tolist()], dtype=np.int64)
         out = np.zeros((len(codes), len(self.categories)))
         known = np.flatnonzero(codes >= 0)
@@ -152,12 +192,17 @@ class Category(_OneColumn):
 
 @dataclass(frozen=True)
 class Words(_OneColumn):
-    """tf-idf of the words that fit saw; rows have length 1."""
+    """tf-idf of the words that fit saw; rows have length 1.
+
+    Where words are not set apart by spaces (Chinese, Japanese, Thai), `characters` makes words of
+    one and of two characters.
+    """
 
     name: str
     words: tuple[str, ...]
     idf: tuple[float, ...]
     fill: str | None = None
+    characters: bool = False
     kind: ClassVar[str] = "text"
     sparse: ClassVar[bool] = True
 
@@ -168,9 +213,8 @@ class Words(_OneColumn):
 
     @cached_property
     def _vectorizer(self) -> Any:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        vectorizer = TfidfVectorizer(vocabulary={w: k for k, w in enumerate(self.words)})
+        vocabulary = {w: k for k, w in enumerate(self.words)}
+        vectorizer = tfidf(self.characters, vocabulary=vocabulary)
         vectorizer.idf_ = np.array(self.idf)
         return vectorizer
 
@@ -178,6 +222,15 @@ class Words(_OneColumn):
         """One feature per word."""
         values = self._texts(table)
         return sp.csr_array(self._vectorizer.transform(values.tolist()))
+
+
+def tfidf(characters: bool, **options: Any) -> Any:
+    """scikit-learn's vectorizer for words, or for characters."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    if characters:
+        return TfidfVectorizer(analyzer="char", ngram_range=(1, 2), **options)
+    return TfidfVectorizer(**options)
 
 
 @dataclass(frozen=True)
@@ -260,7 +313,7 @@ def _first_word(values: NDArray[Any]) -> str:
 
 # Steps of a model file ---------------------------------------------------------------------------
 
-KINDS: dict[str, type[Any]] = {c.kind: c for c in (Number, Category, Words, Matrix)}
+KINDS: dict[str, type[Any]] = {c.kind: c for c in (Number, Date, Category, Words, Matrix)}
 
 
 def step_from_json(state: dict[str, Any]) -> Step:
@@ -273,16 +326,18 @@ def step_from_json(state: dict[str, Any]) -> Step:
         for numbers in (step.fill, step.center, step.scale):
             good = good and _numbers(numbers) and len(numbers) in (0, step.width)
         good = good and 0 not in step.scale
-    elif isinstance(step, Number):
+    elif isinstance(step, Number | Date):
         fill = () if step.fill is None else (step.fill,)
         good = isinstance(step.name, str) and _numbers((*fill, step.center, step.scale))
         good = good and step.scale != 0
+        good = good and (isinstance(step, Number) or step.day_first in (True, False, None))
     else:
         good = isinstance(step.name, str) and (step.fill is None or isinstance(step.fill, str))
         values = step.categories if isinstance(step, Category) else step.words
         good = good and _texts(values) and len(set(values)) == len(values)
         if isinstance(step, Words):
             good = good and _numbers(step.idf) and len(step.idf) == len(step.words)
+            good = good and isinstance(step.characters, bool)
     if not good:
         raise ValueError("a column is described wrongly")
     found: Step = step
@@ -325,6 +380,7 @@ def read_labels(
             yt[yt == 0] = np.nan
     else:
         ys, yt = as_texts(ys), as_texts(yt)
+        _refuse_amounts(source.path, label, ys, rows)
     gone = np.flatnonzero(is_missing(ys))
     if len(gone):
         lost = "1 source row has" if len(gone) == 1 else f"{len(gone)} source rows have"
@@ -335,7 +391,7 @@ def read_labels(
         )
     if len(set(ys.tolist())) < 2:
         raise InputError(
-            f"{source.path}: column {label!r} has one class only, {ys[0]!r}: 2 are needed."
+            f"{source.path}: column {label!r} has one class only, {ys.tolist()[0]!r}: 2 are needed."
         )
     if ys.dtype.kind == "f":
         if not np.all(np.mod(ys, 1) == 0):
@@ -352,9 +408,19 @@ def read_labels(
         shown = f"{unknown[0]:g}" if isinstance(unknown[0], float) else repr(unknown[0])
         raise InputError(
             f"{target.path}: label {shown} in column {label!r} is no class of the source: correct "
-            "it, or leave it empty."
+            f"it, leave it empty, or say --na {shown} if it means that there is none."
         )
     return ys, yt
+
+
+def _refuse_amounts(path: str, label: str, ys: NDArray[Any], rows: Sequence[int] | None) -> None:
+    """Refuse text that is a quantity: 12,50 or € 3 or 40 %."""
+    numbers = quantities(ys)
+    if numbers is not None:
+        known = numbers[~np.isnan(numbers)]
+        found = np.unique(known, return_inverse=True)[1].ravel()
+        weights = None if rows is None else np.asarray(rows)[~np.isnan(numbers)]
+        check_classes(path, label, np.bincount(found, weights=weights).astype(np.int64))
 
 
 def check_classes(path: str, label: str, counts: NDArray[np.int64]) -> None:

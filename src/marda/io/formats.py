@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import os
 import re
-import zipfile
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
-from marda.io.array_formats import mat_batches, npz_batches
-from marda.io.arrow import parquet_batches, parquet_files
-from marda.io.table import InputError, Table, join
-from marda.io.text_formats import WHOLE, csv_batches, first_line, svmlight_batches
+from marda.io.arrow import arrow_batches, parquet_batches, parquet_files
+from marda.io.readers.arrays import mat_batches, npz_batches
+from marda.io.readers.excel import excel_batches
+from marda.io.readers.packed import PACKED_SUFFIXES, archive_members, head_of, packing
+from marda.io.readers.records import json_batches
+from marda.io.readers.text import csv_batches, first_line, svmlight_batches
+from marda.io.table import WHOLE, InputError, Request, Table, join
 
-__all__ = ["FORMATS", "detect_format", "is_sample", "read_batches", "read_table"]
+__all__ = ["FORMATS", "detect_format", "is_sample", "read_batches", "read_table", "refuse_address"]
 
-Reader = Callable[[Path, int, Collection[str] | None], Iterator[Table]]
+Reader = Callable[[Path, Request], Iterator[Table]]
 FORMATS: dict[str, Reader] = {
     "csv": csv_batches,
+    "excel": excel_batches,
+    "json": json_batches,
     "parquet": parquet_batches,
+    "arrow": arrow_batches,
     "svmlight": svmlight_batches,
     "npz": npz_batches,
     "mat": mat_batches,
@@ -29,14 +35,33 @@ FORMATS: dict[str, Reader] = {
 EXTENSIONS = {
     ".csv": "csv",
     ".tsv": "csv",
+    ".tab": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".feather": "arrow",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".ipc": "arrow",
     ".svm": "svmlight",
     ".svmlight": "svmlight",
     ".libsvm": "svmlight",
     ".npz": "npz",
     ".mat": "mat",
+    ".xlsx": "excel",
+    ".xlsm": "excel",
 }
+#: Formats with a mark at their start: a name without the mark is wrong.
+MARKED = ("parquet", "arrow", "npz", "mat", "excel")
+MAGIC = (
+    (b"PAR1", "parquet"),
+    (b"ARROW1", "arrow"),
+    (b"FEA1", "arrow"),
+    (b"\xff\xff\xff\xff", "arrow"),
+    (b"MATLAB", "mat"),
+)
 PREFIX = "sample:"
 #: Samples: seed, rows, whether it is the new sensor, whether its labels are known.
 PARTS = {
@@ -46,52 +71,87 @@ PARTS = {
     "new": (2, 100, True, False),
 }
 SVMLIGHT_LINE = re.compile(r"\S+(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?$")
+ADDRESS = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):/{1,2}(?=[^/])")
+
+
+def refuse_address(path: str | os.PathLike[str]) -> None:
+    """Refuse what is no file but an address on a network."""
+    text = os.fspath(path)
+    if (found := ADDRESS.match(text)) and not Path(text).exists():
+        raise InputError(
+            f"{found[1]}://{text[found.end() :]} is an address, and marda reads files only: "
+            "download it, and give the file."
+        )
 
 
 def detect_format(path: str | os.PathLike[str]) -> str:
     """The format by the first bytes, then by the extension, then by the first line."""
+    refuse_address(path)
     path = Path(path)
     with path.open("rb") as file:
         start = file.read(8)
     if not start:
         raise InputError(f"{path} is empty.")
-    for magic, name in ((b"PAR1", "parquet"), (b"PK\x03\x04", "npz"), (b"MATLAB", "mat")):
+    for magic, name in MAGIC:
         if start.startswith(magic):
-            if name == "npz":
-                _refuse_other_archives(path)
             return name
     if start == b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":
-        raise InputError(f"{path} is an Excel workbook: save the sheet as CSV and give that file.")
-    stem = path.name.lower().removesuffix(".gz")
-    known = EXTENSIONS.get(Path(stem).suffix)
-    if known in ("parquet", "npz", "mat") and not (known == "mat" and b"HDF" in start):
+        raise InputError(
+            f"{path} is an Excel workbook of an old kind: save it as .xlsx, or the sheet as CSV."
+        )
+    name, packed = path.name.lower(), packing(path)
+    if packed == "zip":
+        members = _archive(path)
+        if isinstance(members, str):
+            return members
+        name = members[0].lower()
+    elif packed:
+        name = name.removesuffix(next((s for s in PACKED_SUFFIXES if name.endswith(s)), ""))
+    known = EXTENSIONS.get(Path(name).suffix)
+    if packed:
+        inside = head_of(path, 8)
+        if not inside:
+            raise InputError(f"{path} is empty.")
+        if inside.startswith((*(magic for magic, _ in MAGIC), b"PK\x03\x04")):
+            raise InputError(f"{path} holds a packed {known or 'file'}: unpack it, and give that.")
+    if known in MARKED and not (known == "mat" and b"HDF" in start):
         raise InputError(f"{path} is not a {known} file, though its name says so: see --format.")
     if known:
         return known
-    return "svmlight" if SVMLIGHT_LINE.match(first_line(path)) else "csv"
+    line = first_line(path)
+    if SVMLIGHT_LINE.match(line):
+        return "svmlight"
+    return "json" if re.match(r'\[\s*(\{|$)|\{\s*("|$)', line) else "csv"
 
 
-def _refuse_other_archives(path: Path) -> None:
-    """Workbooks and plain archives begin as npz files do; what they hold tells."""
+def _archive(path: Path) -> str | list[str]:
+    """The format of an archive that is a format of its own, or the one file that it holds."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-    except Exception:  # zipfile raises a dozen kinds of error
+        names = archive_members(path)
+    except InputError:
         with path.open("rb") as file:
             start = file.read(2**12)
         if path.suffix.lower() in (".xlsx", ".xlsm") or b"xl/" in start:
             raise InputError(
-                f"{path} is a damaged Excel workbook: copy it again, save the sheet as CSV and "
+                f"{path} is a damaged Excel workbook: copy it again, or save the sheet as CSV and "
                 "give that file."
             ) from None
-        return  # the npz reader says what is wrong
+        if path.suffix.lower() == ".npz" or b".npy" in start:
+            return "npz"  # its reader says what is wrong
+        raise
     if any(name.startswith("xl/") for name in names):
-        raise InputError(f"{path} is an Excel workbook: save the sheet as CSV and give that file.")
+        return "excel"
     if "mimetype" in names or "content.xml" in names:
         raise InputError(f"{path} is a document: save its table as CSV and give that file.")
-    if not all(name.endswith(".npy") for name in names):
+    if names and all(name.endswith(".npy") for name in names):
+        return "npz"
+    if len(names) != 1:
         shown = ", ".join(map(repr, names[:3])) + (", …" if len(names) > 3 else "")
-        raise InputError(f"{path} is a zip archive ({shown}): unpack it and give the file inside.")
+        raise InputError(
+            f"{path} is a zip archive of {len(names)} files ({shown}): unpack it and give the file "
+            "with the rows."
+        )
+    return names
 
 
 def read_batches(
@@ -100,6 +160,9 @@ def read_batches(
     *,
     rows: int = WHOLE,
     columns: Collection[str] | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
+    na: Collection[str] = (),
 ) -> Iterator[Table]:
     """Rows of a file, or of a folder of Parquet files, so many at a time.
 
@@ -113,23 +176,48 @@ def read_batches(
         Rows per batch.
     columns : collection of str, default=None
         Read only these; None: all. A column that is not there is not an error here.
+    encoding, sheet : str, default=None
+        Of text; of a workbook. None: find out.
+    na : collection of str
+        Words that mean "no value", in every column of text.
     """
+    refuse_address(path)
     path = Path(path)
+    request = Request(rows, columns, encoding, sheet)
     if is_sample(path):
-        return iter([_sample_table(str(path), columns)])
+        return iter([_sample_table(str(path), request)])
     if format is not None and format not in FORMATS:
         raise InputError(f"unknown format {format!r}: choose from {', '.join(FORMATS)}.")
     if path.is_dir():
-        parts = (parquet_batches(file, rows, columns) for file in parquet_files(path))
+        parts = (parquet_batches(file, request) for file in parquet_files(path))
         # A file without rows is no end of the rows of a folder.
-        return filter(lambda table: table.n_rows, chain.from_iterable(parts))
-    name = format or detect_format(path)
-    return FORMATS[name](path, rows, columns)
+        found: Iterator[Table] = filter(lambda table: table.n_rows, chain.from_iterable(parts))
+    else:
+        found = FORMATS[format or detect_format(path)](path, request)
+    return (_without(table, na) for table in found) if na else iter(found)
 
 
-def read_table(path: str | os.PathLike[str], format: str | None = None) -> Table:
+def _without(table: Table, na: Collection[str]) -> Table:
+    """The table with nothing in the place of these words."""
+    columns = {
+        name: np.array([None if v in na else v for v in values.tolist()], dtype=object)
+        if values.dtype.kind == "O"
+        else values
+        for name, values in table.columns.items()
+    }
+    return replace(table, columns=columns)
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    encoding: str | None = None,
+    sheet: str | None = None,
+    na: Collection[str] = (),
+) -> Table:
     """All rows of a file."""
-    parts = list(read_batches(path, format))
+    parts = [*read_batches(path, format, encoding=encoding, sheet=sheet, na=na)]
     if not parts or sum(part.n_rows for part in parts) == 0:
         raise InputError(f"{path} has no rows.")
     return join(parts)
@@ -140,7 +228,7 @@ def is_sample(path: Path) -> bool:
     return str(path).startswith(PREFIX) and not path.exists()
 
 
-def _sample_table(name: str, columns: Collection[str] | None = None) -> Table:
+def _sample_table(name: str, request: Request) -> Table:
     """Readings of an old and a new sensor, made up so that examples work as pasted."""
     part = name.removeprefix(PREFIX)
     if part not in PARTS:
@@ -157,5 +245,5 @@ def _sample_table(name: str, columns: Collection[str] | None = None) -> Table:
     table |= {f"reading{k}": np.round(row, 4) for k, row in enumerate(readings, 1)}
     words = np.array(["dry", "wet"], dtype=object)[wet]
     table["y"] = words if labelled else np.full(n, None, dtype=object)
-    kept = {k: v for k, v in table.items() if columns is None or k in columns}
-    return Table(name, n, kept)
+    names = [*table]
+    return Table(name, n, {names[k]: table[names[k]] for k in request.wants(names)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,16 +13,21 @@ from numpy.typing import NDArray
 
 from marda.io.columns import (
     Category,
+    Date,
     Matrix,
     MissingValues,
     Number,
     Step,
     Words,
     step_from_json,
+    tfidf,
 )
-from marda.io.table import InputError, Table, as_numbers, as_texts, is_missing
+from marda.io.problems import InputError, Problem, did_you_mean, option, refuse
+from marda.io.screening import is_prose, is_unspaced
+from marda.io.table import Table, as_numbers, as_texts, is_missing, named
+from marda.io.values import Conventions, Wishes, convert, days_of
 
-__all__ = ["Preprocessing", "fit_preprocessing"]
+__all__ = ["Preprocessing", "fit_preprocessing", "missing_values"]
 
 MAX_CATEGORIES = 1000
 MAX_WORDS = 10_000
@@ -40,11 +45,14 @@ class Preprocessing:
         Column of the labels; not read at predict.
     id : str or None
         Column that is carried through to predictions.
+    na : tuple of str
+        Words that mean "no value".
     """
 
     steps: tuple[Step, ...]
     label: str
     id: str | None = None
+    na: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -61,6 +69,32 @@ class Preprocessing:
         """Names of the model's features."""
         return [name for step in self.steps for name in step.features]
 
+    def converted(
+        self, table: Table, wishes: Wishes, known: Conventions | None = None
+    ) -> tuple[Table, Conventions]:
+        """The table with text as the numbers and dates that `adapt` made of it.
+
+        The first batch of a file decides on conventions (`known` is None); others follow it.
+        """
+        table, _ = named(table, self.columns)
+        numbers = [step.name for step in self.steps if isinstance(step, Number)]
+        dates = {step.name: step.day_first for step in self.steps if isinstance(step, Date)}
+        table, known, problems = convert(table, numbers, dates, wishes, known)
+        refuse(problems)
+        return table, known
+
+    def gaps(self, table: Table) -> list[str]:
+        """Columns with missing values that nothing is put in the place of, and how many rows."""
+        found = []
+        for step in self.steps:
+            if isinstance(step, Number | Date | Category | Words) and step.fill is None:
+                values = table[step.name]
+                numbers = as_numbers(values) if isinstance(step, Number) else None
+                gone = is_missing(values if numbers is None else numbers)
+                if gone.any():
+                    found.append(MissingValues(step.name, int(gone.sum())).what)
+        return found
+
     def transform(self, table: Table) -> Any:
         """Rows for the model: dense, or CSR where there is text or a sparse matrix."""
         lost = [name for name in self.columns if name not in table.names]
@@ -68,7 +102,10 @@ class Preprocessing:
             shown = ", ".join(repr(name) for name in lost[:5])
             more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
             word = "column" if len(lost) == 1 else "columns"
-            raise InputError(f"{table.path} has no {word} {shown}{more}, which the model needs.")
+            close = did_you_mean(lost[0], set(table.names) - set(self.columns))
+            raise InputError(
+                f"{table.path} has no {word} {shown}{more}, which the model needs{close}."
+            )
         blocks, gaps = [], []
         for step in self.steps:
             try:
@@ -76,11 +113,7 @@ class Preprocessing:
             except MissingValues as error:
                 gaps.append(error.what)
         if gaps:
-            shown = ", ".join(gaps[:8]) + (f" and {len(gaps) - 8} more" if len(gaps) > 8 else "")
-            raise InputError(
-                f"{table.path} has missing values in {shown}: fill them, or adapt with --missing "
-                "impute."
-            )
+            raise InputError(f"{missing_values(table, gaps)}.")
         if any(sp.issparse(block) for block in blocks):
             return sp.csr_array(sp.hstack(blocks, format="csr"))
         return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
@@ -88,7 +121,8 @@ class Preprocessing:
     def to_json(self) -> dict[str, Any]:
         """For the model file."""
         steps = [step.to_json() for step in self.steps]
-        return {"version": 1, "label": self.label, "id": self.id, "steps": steps}
+        state = {"version": 1, "label": self.label, "id": self.id, "steps": steps}
+        return {**state, "na": list(self.na)} if self.na else state
 
     @classmethod
     def from_json(cls, state: dict[str, Any]) -> Preprocessing:
@@ -99,11 +133,21 @@ class Preprocessing:
             steps = tuple(step_from_json(step) for step in state["steps"])
             if not (state["id"] is None or isinstance(state["id"], str)):
                 raise TypeError("id")
+            na = tuple(state.get("na", ()))
+            if not all(isinstance(word, str) for word in na):
+                raise TypeError("na")
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
                 "the model's preprocessing is not readable: save it with this marda."
             ) from None
-        return cls(steps, state["label"], state["id"])
+        return cls(steps, state["label"], state["id"], na)
+
+
+def missing_values(table: Table, gaps: Collection[str]) -> str:
+    """Which columns lack values, and what to do."""
+    gaps = [*gaps]
+    shown = ", ".join(gaps[:8]) + (f" and {len(gaps) - 8} more" if len(gaps) > 8 else "")
+    return f"{table.path} has missing values in {shown}: fill them, or adapt with --missing impute"
 
 
 def fit_preprocessing(
@@ -116,6 +160,9 @@ def fit_preprocessing(
     drop: Collection[str] = (),
     missing: str = "error",
     scale: str = "none",
+    na: Collection[str] = (),
+    day_first: Mapping[str, bool | None] | None = None,
+    problems: list[Problem] | None = None,
 ) -> Preprocessing:
     """Decide what becomes of every column; labels are not looked at.
 
@@ -132,49 +179,103 @@ def fit_preprocessing(
     missing : {"error", "impute"}
         Refuse missing values, or put the mean or the most frequent value in their place.
     scale : {"none", "standard"}
-        Leave numbers as they are, or bring them to mean 0 and standard deviation 1.
+        Leave numbers as they are, or bring them to mean 0 and standard deviation 1. Dates are
+        always brought there: their origin means nothing.
+    na : collection of str
+        Words that were taken for "no value", for the files to come.
+    day_first : mapping of str to bool or None
+        How dates were read, for the files to come.
+    problems : list of Problem, default=None
+        Takes what is wrong, so that the caller can say all of it at once; None: it is raised.
     """
+    found: list[Problem] = [] if problems is None else problems
     for name in [*text, *drop, *([id] if id else [])]:
         if name not in source.names and name not in target.names:
-            source[name]  # raises, and lists the columns
+            found.append(Problem(source.missing_column(name)))
     left_out = {label, id, *drop}
     names = [name for name in source.names if name not in left_out]
-    lost = [name for name in names if name not in target.names]
-    if lost and source.block is None:
-        raise InputError(
-            f"{target.path} has no column {lost[0]!r}, which {source.path} has: add it, or leave "
-            f"it out with --drop {lost[0]!r}."
-        )
     steps: list[Step] = []
     if source.block is not None or target.block is not None:
         steps.append(_matrix(source, target, missing, scale))
         names = [n for n in names if n in text]  # vectors beside a matrix are labels as a rule
     for name in names:
-        steps.append(_column(source, target, name, name in text, missing == "impute", scale))
-    if not steps:
+        try:
+            for table, other in ((source, target), (target, source)):
+                _check_column(table, other, name)
+            impute = missing == "impute"
+            steps.append(_column(source, target, name, name in text, impute, scale, day_first))
+        except _Unusable as error:
+            found.append(error.problem)
+    if problems is None:
+        refuse(found)
+    if not steps and not found:
         raise InputError(f"{source.path} has no column of features beside {label!r}.")
-    return Preprocessing(tuple(steps), label, id)
+    return Preprocessing(tuple(steps), label, id, tuple(na))
 
 
-def _column(source: Table, target: Table, name: str, text: bool, impute: bool, scale: str) -> Step:
-    numbers = [None if text else as_numbers(table[name]) for table in (source, target)]
+class _Unusable(InputError):
+    """One column that cannot become features."""
+
+    def __init__(self, what: str, *options: tuple[str, str]):
+        super().__init__(what)
+        self.problem = Problem(what, options)
+
+
+def _check_column(table: Table, other: Table, name: str) -> None:
+    """Refuse a column that one of the files has not, or not in a form that can be used."""
+    drop = ("--drop", name)
+    if name not in table.names:
+        close = did_you_mean(name, set(table.names) - set(other.names))
+        raise _Unusable(
+            f"{table.path} has no column {name!r}, which {other.path} has{close}: add it, or leave "
+            f"it out with {option(*drop)}",
+            drop,
+        )
+    if name in table.refused:
+        raise _Unusable(
+            f"{table.path}: column {name!r} {table.refused[name]}: leave it out with "
+            f"{option(*drop)}",
+            drop,
+        )
+
+
+def _column(
+    source: Table,
+    target: Table,
+    name: str,
+    text: bool,
+    impute: bool,
+    scale: str,
+    day_first: Mapping[str, bool | None] | None,
+) -> Step:
+    columns = [table[name] for table in (source, target)]
+    numbers = [None if text else as_numbers(values) for values in columns]
     if numbers[0] is not None and numbers[1] is not None:
         return _number(source, name, np.concatenate([numbers[0], numbers[1]]), impute, scale)
-    values = np.concatenate([as_texts(source[name]), as_texts(target[name])])
+    if not text and all(values.dtype.kind == "M" for values in columns):
+        return _date(name, np.concatenate(columns), impute, (day_first or {}).get(name))
+    values = np.concatenate([as_texts(values) for values in columns])
     known = values[~is_missing(values)].tolist()
     if not known:
-        raise InputError(f"column {name!r} has no values: leave it out with --drop {name!r}.")
+        raise _no_values(name)
     if text:
         return _words(name, [v or "" for v in values.tolist()], impute)
     counts = Counter(known)
     if len(counts) > MAX_CATEGORIES or len(counts) > max(50, len(values) // 2):
-        raise InputError(
+        ways = [("--text", name), ("--id", name), ("--drop", name)]
+        raise _Unusable(
             f"column {name!r} has {len(counts)} different words in {len(values)} rows, too many "
-            f"for categories: use --text {name!r}, --id {name!r} or --drop {name!r}."
+            f"for categories: use {option(*ways[0])}, {option(*ways[1])} or {option(*ways[2])}",
+            ways[0] if is_prose(known[:1000]) else ways[2],
         )
     # The most frequent; of equals the first in the alphabet, so that row order does not matter.
     fill = min(counts, key=lambda c: (-counts[c], c)) if impute else None
     return Category(name, tuple(sorted(counts)), fill)
+
+
+def _no_values(name: str) -> _Unusable:
+    drop = ("--drop", name)
+    return _Unusable(f"column {name!r} has no values: leave it out with {option(*drop)}", drop)
 
 
 def _number(
@@ -182,9 +283,14 @@ def _number(
 ) -> Number:
     known = values[~np.isnan(values)]
     if not len(known):
-        raise InputError(f"column {name!r} has no values: leave it out with --drop {name!r}.")
+        raise _no_values(name)
     if not np.isfinite(known).all():
-        raise InputError(f"{source.path} or its target: column {name!r} holds infinity.")
+        drop = ("--drop", name)
+        raise _Unusable(
+            f"{source.path} or its target: column {name!r} holds infinity: correct it, or leave it "
+            f"out with {option(*drop)}",
+            drop,
+        )
     mean = float(known.mean())
     fill = mean if impute else None
     if scale == "none":
@@ -192,16 +298,27 @@ def _number(
     return Number(name, fill, mean, float(known.std()) or 1.0)
 
 
-def _words(name: str, texts: list[str], impute: bool) -> Words:
-    from sklearn.feature_extraction.text import TfidfVectorizer
+def _date(name: str, values: NDArray[Any], impute: bool, day_first: bool | None) -> Date:
+    days = days_of(values)
+    known = days[~np.isnan(days)]
+    if not len(known):
+        raise _no_values(name)
+    mean = float(known.mean())
+    return Date(name, mean if impute else None, mean, float(known.std()) or 1.0, day_first)
 
-    vectorizer = TfidfVectorizer(max_features=MAX_WORDS)
+
+def _words(name: str, texts: list[str], impute: bool) -> Words:
+    characters = is_unspaced(texts[:1000])
+    vectorizer = tfidf(characters, max_features=MAX_WORDS)
     try:
         vectorizer.fit(texts)
     except ValueError:
-        raise InputError(f"column {name!r} has no words: leave it out with --drop.") from None
+        drop = ("--drop", name)
+        raise _Unusable(
+            f"column {name!r} has no words: leave it out with {option(*drop)}", drop
+        ) from None
     words = tuple(str(word) for word in vectorizer.get_feature_names_out())
-    return Words(name, words, tuple(vectorizer.idf_.tolist()), "" if impute else None)
+    return Words(name, words, tuple(vectorizer.idf_.tolist()), "" if impute else None, characters)
 
 
 def _matrix(source: Table, target: Table, missing: str, scale: str) -> Matrix:

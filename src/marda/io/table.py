@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda._memory import available_memory, format_bytes
+from marda.io.problems import InputError, did_you_mean, name_key, option
 
 __all__ = [
+    "WHOLE",
     "InputError",
+    "Request",
     "Table",
     "as_numbers",
     "as_texts",
@@ -21,16 +25,46 @@ __all__ = [
     "first_repeated",
     "is_missing",
     "join",
+    "named",
     "stack_sources",
 ]
 
 Column = NDArray[Any]
-#: In a column of numbers these mean "no value"; in a column of words only an empty field does.
-MISSING_WORDS = frozenset({"", "na", "n/a", "nan", "null", "none"})
+#: In a column of numbers or dates these mean "no value"; in one of words only an empty field does.
+MISSING_WORDS = frozenset(
+    {"", "na", "n/a", "nan", "null", "none", "nil", "-", "--", "–", "—", ".", "?", "<na>"}
+    | {"#n/a", "#na", "#null!", "#div/0!", "#value!", "#ref!", "#num!", "#name?", "nat"}
+)
+WHOLE = 2**62  # rows per batch when the caller keeps them all
 
 
-class InputError(ValueError):
-    """A file, a column or an option that cannot be used; the message says what to do."""
+@dataclass(frozen=True)
+class Request:
+    """What a reader is asked for.
+
+    Attributes
+    ----------
+    rows : int
+        Rows per batch.
+    columns : collection of str, or None
+        Read only these (names that differ in case or spaces count); None: all.
+    encoding : str or None
+        Of text; None: found out.
+    sheet : str or None
+        Of a workbook; None: the only one that is not empty.
+    """
+
+    rows: int = WHOLE
+    columns: Collection[str] | None = None
+    encoding: str | None = None
+    sheet: str | None = None
+
+    def wants(self, names: Sequence[str]) -> list[int]:
+        """Places of the columns to read."""
+        if self.columns is None:
+            return [*range(len(names))]
+        keys = {*map(name_key, self.columns)}
+        return [k for k, name in enumerate(names) if name_key(name) in keys]
 
 
 @dataclass(frozen=True)
@@ -44,15 +78,20 @@ class Table:
     n_rows : int
         How many there are.
     columns : mapping of str to array
-        Numbers (NaN: missing) or, in object arrays, text (None: missing).
+        Numbers (NaN: missing), dates (datetime64; NaT: missing) or, in object arrays, text (None:
+        missing).
     block : array or CSR array of shape (n_rows, d), or None
         Features that came as a matrix.
     block_names : tuple of str
         Their names, if the file has any.
     refused : mapping of str to str
-        Columns of a type that is neither numbers nor text, and that type.
+        Columns that cannot be used, and why.
     parts : tuple of (str, int)
         Files and their rows, where the rows are of several files.
+    notes : tuple of str
+        How the file was read, where that had to be guessed.
+    nameless : collection of str
+        Columns that the file has no name for.
     """
 
     path: str
@@ -62,18 +101,25 @@ class Table:
     block_names: tuple[str, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
     parts: tuple[tuple[str, int], ...] = ()
+    notes: tuple[str, ...] = ()
+    nameless: Collection[str] = ()
 
     def __getitem__(self, name: str) -> Column:
         """A column, or an error that names it."""
         if name in self.refused:
             raise InputError(
-                f"{self.path}: column {name!r} has type {self.refused[name]}, neither numbers nor "
-                f"text: leave it out with --drop {name!r}."
+                f"{self.path}: column {name!r} {self.refused[name]}: leave it out with "
+                f"{option('--drop', name)}."
             )
         if name not in self.columns:
-            known = ", ".join([*self.columns][:8]) or "none with a name"
-            raise InputError(f"{self.path} has no column {name!r} (columns: {known}).")
+            raise InputError(f"{self.missing_column(name)}.")
         return self.columns[name]
+
+    def missing_column(self, name: str) -> str:
+        """That there is no such column, what is close to it, and what there is."""
+        known = ", ".join([*self.columns][:8]) or "none with a name"
+        close = did_you_mean(name, self.names)
+        return f"{self.path} has no column {name!r}{close or f' (columns: {known})'}"
 
     @property
     def names(self) -> list[str]:
@@ -114,6 +160,8 @@ def as_numbers(values: Column) -> NDArray[np.float64] | None:
     """Numbers with NaN for missing values, or None if the column is text."""
     if values.dtype.kind in "fiub":
         return values.astype(np.float64)
+    if values.dtype.kind == "M":
+        return None
     try:
         return values.astype(np.float64)  # None becomes NaN, text of numbers numbers
     except (ValueError, TypeError):
@@ -129,6 +177,11 @@ def as_texts(values: Column) -> Column:
     """Text with None for missing values; whole numbers are written without a point."""
     if values.dtype.kind == "O":
         return values
+    if values.dtype.kind == "M":
+        days = (values == values.astype("datetime64[D]")) | np.isnat(values)
+        shown = np.datetime_as_string(values, unit="D" if days.all() else "s").tolist()
+        texts = [None if text == "NaT" else text for text in shown]
+        return np.array(texts, dtype=object)
     if values.dtype.kind == "f":
         texts = [None if np.isnan(v) else f"{v:.15g}" for v in values.tolist()]
         return np.array(texts, dtype=object)
@@ -136,7 +189,9 @@ def as_texts(values: Column) -> Column:
 
 
 def is_missing(values: Column) -> NDArray[np.bool_]:
-    """NaN or None."""
+    """NaN, NaT or None."""
+    if values.dtype.kind == "M":
+        return np.asarray(np.isnat(values))
     if values.dtype.kind == "f":
         return np.asarray(np.isnan(values))
     if values.dtype.kind == "O":
@@ -157,14 +212,43 @@ def join(parts: Sequence[Table]) -> Table:
         blocks = [part.block for part in parts]
         block = sp.csr_array(sp.vstack(blocks)) if sp.issparse(block) else np.concatenate(blocks)
     n_rows = sum(part.n_rows for part in parts)
-    return Table(first.path, n_rows, columns, block, first.block_names, first.refused)
+    return replace(first, n_rows=n_rows, columns=columns, block=block)
 
 
 def _alike(parts: list[Column]) -> list[Column]:
-    """Numbers stay numbers only if all parts are numbers."""
-    if any(p.dtype.kind == "O" for p in parts) and not all(p.dtype.kind == "O" for p in parts):
-        return [as_texts(p) for p in parts]
-    return parts
+    """Numbers stay numbers, and dates dates, only if all parts are."""
+    kinds = {"M" if p.dtype.kind == "M" else "O" if p.dtype.kind == "O" else "f" for p in parts}
+    return parts if len(kinds) == 1 else [as_texts(p) for p in parts]
+
+
+def named(table: Table, names: Iterable[str]) -> tuple[Table, tuple[str, ...]]:
+    """The table with columns called as in `names` where only case, spaces and the like differ.
+
+    Also gives the columns that were renamed. Names that are not told apart are left alone.
+    """
+    names = [*names]
+    lost = {name_key(name): name for name in names if name not in table.names}
+    if not lost:
+        return table, ()
+    keys = Counter(name_key(name) for name in (*names, *table.names))
+    new = {}
+    for old in table.names:
+        key = name_key(old)
+        if old not in names and key in lost and keys[key] == 2:
+            new[old] = lost[key]
+    if not new:
+        return table, ()
+
+    def called(held: Mapping[str, Any]) -> dict[str, Any]:
+        return {new.get(name, name): value for name, value in held.items()}
+
+    renamed = replace(
+        table,
+        columns=called(table.columns),
+        refused=called(table.refused),
+        nameless=frozenset(new.get(name, name) for name in table.nameless),
+    )
+    return renamed, tuple(new)
 
 
 def stack_sources(tables: Sequence[Table], left_out: Collection[str | None]) -> Table:
@@ -185,6 +269,7 @@ def stack_sources(tables: Sequence[Table], left_out: Collection[str | None]) -> 
     first = tables[0]
     if len(tables) == 1:
         return first
+    tables = [first, *(named(table, first.names)[0] for table in tables[1:])]
     for other in tables[1:]:
         if (first.block is None) != (other.block is None):
             whole = first if first.block is None else other
@@ -193,9 +278,10 @@ def stack_sources(tables: Sequence[Table], left_out: Collection[str | None]) -> 
             )
         lost = [n for n in first.names if n not in other.names and n not in left_out]
         if lost:
+            close = did_you_mean(lost[0], set(other.names) - set(first.names))
             raise InputError(
-                f"{other.path} has no column {lost[0]!r}, which {first.path} has: add it, or leave "
-                f"it out with --drop {lost[0]!r}."
+                f"{other.path} has no column {lost[0]!r}, which {first.path} has{close}: add it, "
+                f"or leave it out with {option('--drop', lost[0])}."
             )
     kept = [n for n in first.columns if all(n in table.columns for table in tables)]
     refused = {name: kind for table in tables for name, kind in table.refused.items()}
@@ -208,7 +294,8 @@ def stack_sources(tables: Sequence[Table], left_out: Collection[str | None]) -> 
     parts = tuple((table.path, table.n_rows) for table in tables)
     path = ", ".join(table.path for table in tables)
     refused = {name: kind for name, kind in refused.items() if name in first.names}
-    return Table(path, whole.n_rows, whole.columns, whole.block, whole.block_names, refused, parts)
+    nameless = {name for table in tables for name in table.nameless}
+    return replace(whole, path=path, refused=refused, parts=parts, nameless=nameless)
 
 
 def _blocks(tables: Sequence[Table]) -> list[object]:

@@ -2,8 +2,9 @@
 
 S1, S1M and S1D come from few factorisations per noise level: in the eigenbasis of the noise path,
 or with fewer rows than features in the space of the rows. Every answer is tried on its equations
-(`Sample.residuals`); a candidate whose answer is not right to six digits is fitted on its own, by
-the routes and checks of any fit: it is right then, or refused.
+(`Sample.residuals`; `Sample.plain_residual` of BL and MCF); a candidate whose answer is not right
+to six digits is fitted on its own, by the routes and checks of any fit: it is right then, or
+refused.
 """
 
 from __future__ import annotations
@@ -21,13 +22,21 @@ from marda._linalg import InaccurateError, SingularError
 from marda._memory import available_memory, format_bytes
 from marda._validation import UNLABELED, Labels, check_number
 from marda.estimators import MDAClassifier
+from marda.estimators.fitting import Shared
 from marda.moments import Moments, accumulate
 from marda.noise import Dropout
 from marda.noise_paths.eigenbasis import EigenBasis
 from marda.noise_paths.levels import FACTORS, Found, Point, Sample
 from marda.noise_paths.row_space import RowSpace
 from marda.operators.cost import Workload, routes
-from marda.operators.linear import DenseGram, Gram, RowGram
+from marda.operators.linear import (
+    CholeskyFactor,
+    DenseGram,
+    DiagonalPlusGram,
+    Gram,
+    RowFactor,
+    RowGram,
+)
 from marda.operators.rows import Rows
 from marda.problem import Problem, Settings
 from marda.solve import LIMIT, solve
@@ -44,7 +53,7 @@ SCALINGS = ("balanced", "paper", "relative")
 #: Parameters that all candidates of one `PathCandidates` have in common.
 SHARED = ("class_weight", "fit_intercept", "ridge_domain", "scaling")
 BLOCK_BYTES = 64 * 2**20
-MATRICES = 18  # of size r×r at once, the workspace of the eigendecomposition included
+MATRICES = 20  # of size r×r at once, the workspace of the eigendecomposition included
 #: What residuals and errors may be; above it a candidate is fitted on its own.
 RESIDUAL = 1e-8
 GROWTH = 30.0  # how much larger a residual may be than what a series has left out of the scores
@@ -100,6 +109,8 @@ class PathCandidates:
         At least 0 for a source, below 0 for a target.
     class_weight, fit_intercept, ridge_domain, scaling
         As in `MDAClassifier`, for all candidates.
+    shared : Shared, default=None
+        Of models of the same rows: their sums are taken from there, and left there.
     """
 
     def __init__(
@@ -112,6 +123,7 @@ class PathCandidates:
         fit_intercept: bool = True,
         ridge_domain: float = 1.0,
         scaling: str = "balanced",
+        shared: Shared | None = None,
     ):
         if scaling not in SCALINGS:
             raise ValueError(f"scaling must be one of {SCALINGS}, got {scaling!r}.")
@@ -129,48 +141,79 @@ class PathCandidates:
                 "candidates one by one, or use fewer rows or features."
             )
         self._X, self._labels, self._domain = X, labels, domain
-        self._moments: dict[bool, Moments] = {}
+        self._moments = (Shared() if shared is None else shared).moments
 
     def _sums(self, grams: bool) -> Moments:
         """Moments of all rows."""
-        if grams not in self._moments:
+        key = grams, True
+        if key not in self._moments:
             codes, domain = self._labels.codes, self._domain
-            self._moments[grams] = accumulate(
+            self._moments[key] = accumulate(
                 self._X, self._labels.classes, codes, domain, grams=grams
             )
-        return self._moments[grams]
+        return self._moments[key]
+
+    @property
+    def _thin(self) -> bool:
+        """Whether there are fewer rows than features."""
+        return bool(self._X.shape[0] < self._X.shape[1])
+
+    @property
+    def _weights(self) -> Vector:
+        """Of classes."""
+        return self._sums(not self._thin).class_weights(self.shared["class_weight"])
+
+    @cached_property
+    def _labelled(self) -> NDArray[np.int64]:
+        """Where the labelled rows are."""
+        return np.flatnonzero(self._labels.codes != UNLABELED)
+
+    @cached_property
+    def _rows(self) -> tuple[Rows, RowGram]:
+        """All rows about their mean, and the labelled ones about theirs."""
+        X, index, (center, center_l) = self._X, self._labelled, self._centers
+        weights: Vector | None = self._weights[self._labels.codes[index]]
+        if np.all(weights == 1):
+            weights = None
+        if not sp.issparse(X) and self._thin:
+            rows = Rows(X.astype(np.float64) - center)
+            return rows, RowGram(Rows(rows.X[index], center_l - center), weights)
+        return Rows(X, center), RowGram(Rows(X[index], center_l), weights)
+
+    @cached_property
+    def _centers(self) -> tuple[Vector, Vector]:
+        """Means of all and of the labelled rows; zeros without an intercept."""
+        moments = self._sums(not self._thin)
+        n, total, _ = moments.about(moments.shift)
+        n_l, total_l, _ = moments.about(moments.shift, moments.group_weights(self._weights))
+        if not self.shared["fit_intercept"]:
+            return np.zeros_like(total), np.zeros_like(total)
+        return moments.shift + total / n, moments.shift + total_l / n_l
+
+    @cached_property
+    def _sample(self) -> Sample:
+        """What all candidates have in common."""
+        moments, (rows, labelled), centers = self._sums(not self._thin), self._rows, self._centers
+        weights = self._weights
+        gram: Gram = RowGram(rows)
+        gram_l: Gram = labelled
+        if not self._thin:
+            gram = DenseGram(moments.scatter(centers[0]))
+            plain = np.all(weights == 1)  # else moments would need a Gram per class
+            gram_l = DenseGram(moments.scatter(centers[1], weights) if plain else labelled.dense())
+        bias, alpha, scaling = (
+            self.shared[name] for name in ("fit_intercept", "ridge_domain", "scaling")
+        )
+        return Sample(moments, weights, gram, gram_l, *centers, bias, alpha, scaling)
 
     @cached_property
     def _engine(self) -> EigenBasis | RowSpace:
-        """Where candidates are solved together."""
-        X, codes, bias = self._X, self._labels.codes, self.shared["fit_intercept"]
-        thin = X.shape[0] < X.shape[1]
-        moments = self._sums(not thin)
-        weights = moments.class_weights(self.shared["class_weight"])
-        n, total, _ = moments.about(moments.shift)
-        n_l, total_l, _ = moments.about(moments.shift, moments.group_weights(weights))
-        center = moments.shift + total / n if bias else np.zeros(X.shape[1])
-        center_l = moments.shift + total_l / n_l if bias else center
-        index = np.flatnonzero(codes != UNLABELED)
-        row_weights = weights[codes[index]]
-        if not sp.issparse(X) and thin:
-            rows = Rows(X.astype(np.float64) - center)
-            labelled = Rows(rows.X[index], center_l - center)
-        else:
-            rows, labelled = Rows(X, center), Rows(X[index], center_l)
-        gram, gram_l = RowGram(rows), RowGram(labelled, row_weights)
-
-        def sample_of(S: Gram, S_l: Gram) -> Sample:
-            alpha, scaling = self.shared["ridge_domain"], self.shared["scaling"]
-            return Sample(moments, weights, S, S_l, center, center_l, bias, alpha, scaling)
-
-        if thin:
-            sample = sample_of(gram, gram_l)
-            groups = moments.row_groups(self._domain, codes)
-            return RowSpace(sample, rows, index, row_weights, groups)
-        plain = np.all(weights == 1)  # else moments would need a Gram per class
-        S_l = moments.scatter(center_l, weights) if plain else gram_l.dense()
-        return EigenBasis(sample_of(DenseGram(moments.scatter(center)), DenseGram(S_l)))
+        """Where candidates with a W of their own are solved together."""
+        sample, (rows, labelled) = self._sample, self._rows
+        if not self._thin:
+            return EigenBasis(sample, labelled)
+        groups = sample.moments.row_groups(self._domain, self._labels.codes)
+        return RowSpace(sample, rows, self._labelled, labelled, groups)
 
     # Asking -----------------------------------------------------------------------------------
 
@@ -250,39 +293,38 @@ class PathCandidates:
     def _solve(self, candidates: Sequence[Mapping[str, Any]]) -> list[tuple[Matrix, Vector]]:
         """Together where that is right, each on its own where it is not."""
         given = [self._parse(params) for params in candidates]
-        together = self._together({one for one in given if one[0] not in PLAIN})
+        together = self._together(set(given))
         own = {one: self._own(*one) for one in given if one not in together}
         return [(together | own)[one] for one in given]
 
     def _together(self, given: set[Any]) -> dict[Any, tuple[Matrix, Vector]]:
         """Weights of features and intercepts of the candidates that are right."""
-        found: dict[Any, tuple[Matrix, Vector]] = {}
-        if not given:
-            return found
-        try:
-            sample = self._engine.sample
-        except SingularError:
-            return found
+        sample = self._sample
         points: dict[Point, list[Any]] = {}
         for one in given:
             points.setdefault(sample.point(*one), []).append(one)
-        deltas = sorted({point.ridge_class for point in points})
+        plain = [point for point in points if point.method in PLAIN]
+        mapped = [point for point in points if point.method not in PLAIN]
+        deltas = sorted({point.ridge_class for point in mapped})
         blocks = {delta: k // FACTORS for k, delta in enumerate(deltas)}
 
         def level(point: Point) -> tuple[Any, ...]:
             """Candidates of a level share most, and are solved together."""
             return *point.level, blocks[point.ridge_class]
 
-        for _, group in groupby(sorted(points, key=lambda p: (level(p), p)), level):
-            alike = list(group)
-            for point, answer in zip(alike, self._answers(alike), strict=True):
-                if self._right(answer):
-                    q, coef = 1 - point.noise, sample.all_classes(answer.coef)
-                    intercept = sample.wanted - q * sample.labelled_center @ coef
-                    found |= dict.fromkeys(points[point], (coef, intercept))
+        answers: list[tuple[Point, Found]] = []
+        # Neighbours in this order have N in common, p and 1 − p above all.
+        ordered = sorted(mapped, key=lambda p: (p.ridge, p.variance, level(p), p))
+        for _, group in groupby(ordered, level):
+            answers += self._answers(list(group))
+        found: dict[Any, tuple[Matrix, Vector]] = {}
+        for point, few in [*self._right(answers), *self._plain(plain)]:
+            q, coef = 1 - point.noise, sample.all_classes(few)
+            intercept = sample.wanted - q * sample.labelled_center @ coef
+            found |= dict.fromkeys(points[point], (coef, intercept))
         return found
 
-    def _answers(self, alike: Sequence[Point]) -> list[Found]:
+    def _answers(self, alike: Sequence[Point]) -> list[tuple[Point, Found]]:
         """Of candidates of a level, sorted.
 
         Where a matrix is singular they are tried again by their maps, and what is singular then is
@@ -291,17 +333,67 @@ class PathCandidates:
         groups = [list(group) for _, group in groupby(alike, lambda point: point.map)]
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                return self._engine.coefs(groups)
+                return list(zip(alike, self._engine.coefs(groups), strict=True))
         except (SingularError, np.linalg.LinAlgError):
             if len(groups) > 1:
                 return [found for group in groups for found in self._answers(group)]
-            return [Found(np.zeros((0, 0)), np.inf, np.inf, np.inf)] * len(alike)
+            return []
 
-    def _right(self, found: Found) -> bool:
-        far = self._engine.sample.far
-        error = max(found.left_out, EPS * found.condition)
-        residual = found.residual <= RESIDUAL + GROWTH * found.left_out
-        return bool(residual and far * error <= LIMIT and np.isfinite(found.coef).all())
+    def _right(self, answers: Sequence[tuple[Point, Found]]) -> Iterator[tuple[Point, Matrix]]:
+        """Weights of features of those that are right to six digits."""
+        sample = self._sample
+        # One product for many: thin ones would be bound by memory.
+        step = max(1, BLOCK_BYTES // (24 * self._X.shape[1]))
+        for start in range(0, len(answers), step):
+            points, found = zip(*answers[start : start + step], strict=True)
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                residuals = sample.residuals(points, [one.trial for one in found])
+            for point, one, residual in zip(points, found, residuals, strict=True):
+                error = sample.far * max(one.left_out, EPS * one.condition)
+                solved = residual <= RESIDUAL + GROWTH * one.left_out
+                if solved and error <= LIMIT and np.isfinite(one.coef).all():
+                    yield point, one.coef
+
+    def _plain(self, points: Sequence[Point]) -> Iterator[tuple[Point, Matrix]]:
+        """W = I, so that V = Z: (q²S_l' + pqD_l + δI) Z = qT', where that is right."""
+        sample, gram = self._sample, self._sample.labelled_gram
+        d, name = len(sample.squares), "the class predictor's matrix"
+        for point in points:
+            q, delta = 1 - point.noise, point.ridge_class
+            diagonal = point.noise * q * sample.labelled_squares + delta
+            system = DiagonalPlusGram(diagonal, np.full(d, q), gram, np.zeros((0, d)))
+            factor: CholeskyFactor | RowFactor
+            try:
+                with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                    if self._thin:
+                        factor = RowFactor(system, name, self._balance)
+                        Z = factor.solve_rows(self._row_labels)
+                    else:
+                        factor = CholeskyFactor(system.dense(), name, delta)
+                        Z = factor.solve(q * sample.labels)
+                    residual = sample.plain_residual(point, Z)
+            except SingularError:
+                continue
+            error = sample.far * EPS * factor.condition
+            if residual <= RESIDUAL and error <= LIMIT and np.isfinite(Z).all():
+                yield point, Z
+
+    @cached_property
+    def _row_labels(self) -> Matrix:
+        """√w Y of the labelled rows, about the mean of Y where there is an intercept."""
+        codes, sample = self._labels.codes[self._labelled], self._sample
+        Y = np.where(codes[:, None] == np.arange(len(sample.wanted)), 1.0, -1.0) - sample.wanted
+        Y = Y[:, : sample.labels.shape[1]]
+        weights = self._rows[1].weights
+        return Y if weights is None else np.sqrt(weights)[:, None] * Y
+
+    @property
+    def _balance(self) -> Vector | None:
+        """Weights with which the labelled rows add up to zero, where there is an intercept."""
+        if not self.shared["fit_intercept"]:
+            return None
+        weights = self._rows[1].weights
+        return np.ones(len(self._labelled)) if weights is None else weights
 
     def _own(
         self, method: str, noise: float, ridge: float, ridge_class: float, weight: float

@@ -12,7 +12,7 @@ The domain terms have few directions (one per source): T = T₀ + τκᵀ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from marda._linalg import SingularError, add_gram, mirror_lower, symmetric_eigen
 from marda.noise_paths.levels import FACTORS, Found, Point, Sample, Trial
-from marda.operators.linear import CholeskyFactor
+from marda.operators.linear import CholeskyFactor, RowGram
 
 __all__ = ["EigenBasis"]
 
@@ -83,8 +83,9 @@ class _Job(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Z, V₀ and B of candidates, in coordinates, side by side."""
+    """V of candidates in coordinates, side by side; the rest on one direction of their classes."""
 
+    V: Matrix
     u: Matrix
     V0: Matrix
     B: Matrix
@@ -93,10 +94,18 @@ class _State(NamedTuple):
 
 
 class EigenBasis:
-    """Weights of features of candidates, in coordinates."""
+    """Weights of features of candidates, in coordinates.
 
-    def __init__(self, sample: Sample):
-        self.sample = sample
+    Parameters
+    ----------
+    sample : Sample
+        Sums of the rows.
+    labelled_rows : RowGram
+        The labelled rows about their mean, and their weights.
+    """
+
+    def __init__(self, sample: Sample, labelled_rows: RowGram):
+        self.sample, self.labelled_rows = sample, labelled_rows
         self.kept = sample.squares > 0  # an empty column is reconstructed by nothing
         D = sample.squares[self.kept]
         root = np.sqrt(D)
@@ -146,7 +155,15 @@ class EigenBasis:
     @cached_property
     def means(self) -> Matrix:
         """Vᵀ(D_M/D)V."""
-        return self.moment(self.sample.discrepancy.diagonal)
+        sample, wanted = self.sample, self.sample.discrepancy.diagonal
+        # Where all source rows and no others are labelled, D_M = a D_l + b D.
+        known = np.stack([sample.labelled_squares, sample.squares], 1)
+        a, b = np.linalg.lstsq(known, wanted, rcond=None)[0]
+        if not np.allclose(known @ (a, b), wanted, rtol=10 * EPS, atol=0.0):
+            return self.moment(wanted)
+        means = a * self._labelled[1]
+        means[np.diag_indices_from(means)] += b
+        return np.asarray(means)
 
     @cached_property
     def differences(self) -> Matrix:
@@ -156,9 +173,13 @@ class EigenBasis:
     @cached_property
     def _labelled(self) -> tuple[Matrix, Matrix]:
         """Gram and noise variance of the labelled rows."""
-        Y = self.outward
-        gram = Y.T @ self.sample.labelled_gram.matmul(Y)
-        return np.asarray(gram.T), self.moment(self.sample.labelled_squares)
+        Y, rows, weights = self.outward, self.labelled_rows.rows, self.labelled_rows.weights
+        if 3 * rows.shape[0] < 4 * len(Y):  # flops of rows' coordinates and their Gram
+            B = rows.dot(Y)
+            gram = _gram(B if weights is None else np.sqrt(weights)[:, None] * B)
+        else:
+            gram = np.asarray((Y.T @ self.sample.labelled_gram.matmul(Y)).T)
+        return gram, self.moment(self.sample.labelled_squares)
 
     def labelled(self, noise: float) -> Matrix:
         """A = q²G_l + pqE_l."""
@@ -211,37 +232,29 @@ class EigenBasis:
             job = _Job(points, level.term(points[0]), level, distance)
             jobs.setdefault((id(level), distance > EPS), []).append(job)
         for alike in jobs.values():
-            state = alike[0].level.solve(alike)
-            start, width = 0, self.right.shape[1]
-            for job in alike:
-                stop = start + width * len(job.points)
-                u, V0, B, right = (part[:, start:stop] for part in state[:4])
-                own = _State(u, V0, B, right, state.left_out)
-                found |= zip(job.points, self._found(job, own), strict=True)
-                start = stop
+            found |= self._found(alike, alike[0].level.solve(alike))
         return [found[point] for points in groups for point in points]
 
-    def _found(self, job: _Job, state: _State) -> list[Found]:
-        """Answers of one job, tried on their equations."""
-        points, term = job.points, job.term
-        coefs = self.outward @ (state.V0 + term.beyond(state.u))
-        residuals = self.sample.residuals(points, self._trial(points, state, term))
-        # The least δ has the worst condition.
-        worst = job.level.factor(min(p.ridge_class for p in points)).condition
-        condition = max(job.level.condition, worst, self.domain.condition if term.pushes else 0.0)
-        return [
-            Found(coef, float(residual), state.left_out, condition)
-            for coef, residual in zip(np.split(coefs, len(points), axis=1), residuals, strict=True)
-        ]
-
-    def _trial(self, points: Sequence[Point], state: _State, term: _Term) -> Trial:
-        """Every candidate's answer on one direction of its classes, as features."""
-        w = self.sample.probe
-        tried = [part.reshape(len(part), len(points), len(w)) @ w for part in state[:4]]
-        Z, V0, B, right = np.split(self.outward @ np.hstack(tried), 4, axis=1)
+    def _found(self, jobs: Sequence[_Job], state: _State) -> dict[Point, Found]:
+        """Answers of jobs that were solved together, as features."""
+        pushed = [job.term.tau for job in jobs if job.term.pushes]
+        parts = [state.V, state.u, state.V0, state.B, state.right, *pushed]
+        ends = np.cumsum([part.shape[1] for part in parts])
+        V, Z, V0, B, right, *deltas = np.split(self.outward @ np.hstack(parts), ends[:-1], axis=1)
         right = self.sample.squares[:, None] * right  # D^½V of it: it belongs to outputs
-        delta = self.outward @ term.tau if term.pushes else term.U
-        return Trial(Z, V0, B, right, delta, term.U, term.residual)
+        coefs = np.split(V, Z.shape[1], axis=1)
+        found: dict[Point, Found] = {}
+        for points, term, level, _ in jobs:
+            delta = deltas.pop(0) if term.pushes else term.U
+            # The least δ has the worst condition.
+            worst = level.factor(min(p.ridge_class for p in points)).condition
+            condition = max(level.condition, worst, self.domain.condition if term.pushes else 0.0)
+            for point in points:
+                k = len(found)
+                tried = Z[:, k], V0[:, k], B[:, k], right[:, k]
+                trial = Trial(*tried, delta, term.U, term.residual)
+                found[point] = Found(coefs[k], trial, state.left_out, condition)
+        return found
 
 
 def _gram(A: Matrix) -> Matrix:
@@ -329,12 +342,13 @@ class _Level:
     def _rest(self, V: Matrix, weights: Vector) -> Matrix:
         """R V, to six digits: what G has beyond this level's, E apart; γ of M per column."""
         basis, few = self.basis, V.astype(np.float32)
-        out = np.zeros_like(V)
-        if not self.dense:
-            middle = self.ridge * basis.center
-            out += (middle - self.middle) * V
-            if self.ridge:
-                out += middle * (basis.single["spread"] @ few)
+        if self.dense or not self.ridge:
+            out = np.zeros_like(V)
+        else:
+            spread = np.float32(self.ridge * basis.center) * (basis.single["spread"] @ few)
+            out = spread.astype(np.float64)
+        if not self.dense and self.middle != self.ridge * basis.center:
+            out += (self.ridge * basis.center - self.middle) * V
         more = weights - self.weight if self.dense else weights
         some = np.flatnonzero(more)
         if len(some):
@@ -400,36 +414,44 @@ class _Level:
         V₀ and B; what R makes of an answer is the right-hand side of the next.
         """
         basis, A, P = self.basis, self.A, self.P[:, None]
-        n_classes = basis.right.shape[1]
-        counts = [n_classes * len(job.points) for job in jobs]
-        places = [slice(stop - n, stop) for stop, n in zip(np.cumsum(counts), counts, strict=True)]
-        parts = list(zip([job.term for job in jobs], places, strict=True))
+        w, n_classes = basis.sample.probe, basis.right.shape[1]
+        counts = np.array([len(job.points) for job in jobs])
+        ends, total = np.cumsum(counts), int(counts.sum())
         predict = self._predictor(jobs)
+
+        def parts(R: Matrix) -> Iterator[tuple[_Term, Matrix]]:
+            """The columns of each job."""
+            blocks = np.split(R, ends[:-1] * (R.shape[1] // total), axis=1)
+            return zip((job.term for job in jobs), blocks, strict=True)
 
         def inverse(R: Matrix) -> Matrix:
             solved = self._solve(R)
-            for term, at in parts:
+            for term, block in parts(solved):
                 if term.E.shape[1]:
-                    solved[:, at] += term.tau @ (term.E.T @ solved[:, at])
+                    np.add(block, term.tau @ (term.E.T @ block), out=block)
             return solved
 
         def adjoint(R: Matrix) -> Matrix:
-            return np.hstack([term.adjoint(R[:, at]) for term, at in parts])
+            return np.hstack([term.adjoint(block) for term, block in parts(R)])
 
         def mapped(u: Matrix, V0: Matrix) -> Matrix:
-            return V0 + np.hstack([term.beyond(u[:, at]) for term, at in parts])
+            return V0 + np.hstack([term.beyond(block) for term, block in parts(u)])
 
-        wanted = np.tile(self.q * basis.right, sum(counts) // n_classes)
+        def tried(V: Matrix) -> Matrix:
+            """On one direction of the classes of every candidate."""
+            return np.asarray(V.reshape(len(V), total, n_classes) @ w)
+
+        wanted = np.tile(self.q * basis.right, total)
         right = P * inverse(wanted) + adjoint(wanted)
         u = predict(right)
         V0 = inverse(P * u)
         V = mapped(u, V0)
-        B = inverse(A @ V - wanted)
         distance = max(job.distance for job in jobs)
         if distance <= EPS:
-            return _State(u, V0, B, right, 0.0)
+            B = inverse(A @ tried(V) - tried(wanted))
+            return _State(V, tried(u), tried(V0), B, tried(right), 0.0)
         weights = np.repeat([job.mmd for job in jobs], counts)
-        both = np.concatenate([weights, weights])
+        both = np.tile(np.repeat(weights, n_classes), 2)
         A_single, lengths = self.A_single, np.sqrt(basis.values)[:, None]
 
         def sizes(V: Matrix) -> Vector:
@@ -438,22 +460,27 @@ class _Level:
             return np.asarray(np.sqrt(np.einsum("ijk,ijk->j", blocks, blocks)))
 
         size, before, error = np.maximum(sizes(V), TINY), 0.0, np.inf
-        dV0, dB = V0, B
+        dV0, dV, r2 = V0, V, -wanted
+        B = np.zeros_like(V0)
         for _ in range(STEPS):
+            dB = inverse(r2 + A_single @ dV.astype(np.float32))
+            B += dB
             r1, r2 = np.split(-self._rest(np.hstack([dV0, dB]), both), 2, axis=1)
             g = inverse(r1)
             Ag = np.asarray(A_single @ g.astype(np.float32), dtype=np.float64)
             du = predict(-P * inverse(r2 + Ag) - adjoint(Ag))
             dV0 = g + inverse(P * du)
             dV = mapped(du, dV0)
-            dB = inverse(r2 + A_single @ dV.astype(np.float32))
-            u, V0, B = u + du, V0 + dV0, B + dB
+            u, V0, V = u + du, V0 + dV0, V + dV
             change = float((sizes(dV) / size).max())
             error = change * (min(change / before, 1.0) if before else distance)  # the next term
             before = max(change, TINY)
             if error <= SETTLED:
                 break
-        return _State(u, V0, B, right, error)
+        # G B = y of these V, from a B that is right but for the last step
+        y = A @ tried(V) - tried(wanted)
+        B = inverse(y - self._rest(tried(B), weights))
+        return _State(V, tried(u), tried(V0), B, tried(right), error)
 
     def _predictor(self, jobs: Sequence[_Job]) -> Callable[[Matrix], Matrix]:
         """(TᵀA T + δC)⁻¹, from the factor of T₀: τκᵀ changes it by rank 2k (math.md §5.4).

@@ -7,7 +7,8 @@ Gram about their mean, and Q_l', T' the second moment and the labels' sums about
     G V₀ = q S Z,   V = V₀ + Δ UᵀZ,   y = Q_l'V − T',   G B = y,   q S B + U Δᵀy + δZ = 0
 
 are the equations of its class predictor Z and of its scores' weights V = WZ (Δ Uᵀ: S1D's, §5).
-`Sample.residual` tries them on one direction; whoever solved them, and however.
+`Sample.residuals` tries them on one direction of every candidate, of all candidates at once;
+whoever solved them, and however.
 """
 
 from __future__ import annotations
@@ -48,6 +49,11 @@ class Point(NamedTuple):
     ridge_class: float  # δ
 
     @property
+    def variance(self) -> float:
+        """pq, what noise leaves of D: to a rounding error the same for p and 1 − p."""
+        return float(f"{self.noise * (1 - self.noise):.15g}")
+
+    @property
     def level(self) -> tuple[float, float]:
         """Candidates of one level have the same G but for S1M's term."""
         return self.noise, self.ridge
@@ -56,15 +62,6 @@ class Point(NamedTuple):
     def map(self) -> tuple[str, float, float, float]:
         """Candidates with the same have the same W."""
         return self[:4]
-
-
-class Found(NamedTuple):
-    """Weights of features of one candidate, and how right they are."""
-
-    coef: Matrix
-    residual: float
-    left_out: float  # of a series
-    condition: float  # of the worst system
 
 
 class Directions(NamedTuple):
@@ -76,15 +73,24 @@ class Directions(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """Answers of candidates with one W, each on one direction w of its classes: a column each."""
+    """An answer on one direction of its classes."""
 
-    Z: Matrix
-    V0: Matrix
-    B: Matrix
-    right: Matrix  # WᵀT', what Z is solved from
+    Z: Vector
+    V0: Vector
+    B: Vector
+    right: Vector  # WᵀT', what Z is solved from
     delta: Matrix  # Δ
     U: Matrix
     domain_residual: float  # of Δ's own equation
+
+
+class Found(NamedTuple):
+    """Weights of features of one candidate, and what tells how right they are."""
+
+    coef: Matrix
+    trial: Trial
+    left_out: float  # of a series
+    condition: float  # of the worst system
 
 
 class Sample:
@@ -259,36 +265,58 @@ class Sample:
             size = size + point.weight * (rows**2).sum(0)
         return np.asarray(np.maximum(size, TINY))
 
-    def residuals(self, points: Sequence[Point], trial: Trial) -> Vector:
-        """Of the equations above for candidates with one W, each on its own column."""
-        first, delta = points[0], np.array([point.ridge_class for point in points])
-        q = 1 - first.noise
-        wanted = q * (self.labels @ self.probe)[:, None]
-        together = self.gram.matmul(np.hstack([trial.Z, trial.V0, trial.B]))
-        S_Z, S_V, S_B = np.split(together, 3, axis=1)
-        V = trial.V0 + trial.delta @ (trial.U.T @ trial.Z)
-        y = self.Q_labelled(first.noise, V) - wanted
-        adjoint = q * S_B + trial.U @ (trial.delta.T @ y)
-        size = self._sizes(first)
-        inputs = 1 / np.sqrt(size)[:, None]
-        outputs = 1 / np.sqrt(size[:, None] + delta)
+    def residuals(self, points: Sequence[Point], trials: Sequence[Trial]) -> Vector:
+        """Of the equations above, one per candidate."""
+        Z, V0, B, right = (np.stack(parts, 1) for parts in list(zip(*trials, strict=True))[:4])
+        p = np.array([point.noise for point in points])
+        q, ridge = 1 - p, np.array([point.ridge_class for point in points])
+        S_Z, S_V, S_B = np.split(self.gram.matmul(np.hstack([Z, V0, B])), 3, axis=1)
+        V = V0.copy()
+        for j, trial in enumerate(trials):
+            V[:, j] += trial.delta @ (trial.U.T @ Z[:, j])
+        wanted = np.outer(self.labels @ self.probe, q)
+        y = q**2 * self.labelled_gram.matmul(V) - wanted
+        y += np.outer(self.labelled_squares, p * q) * V
+        adjoint = q * S_B + ridge * Z
+        for j, trial in enumerate(trials):
+            adjoint[:, j] += trial.U @ (trial.delta.T @ y[:, j])
+        metric = np.stack([self.metric(point) for point in points], 1)
+        G_V, G_B = q**2 * S_V + metric * V0, q**2 * S_B + metric * B
+        means = np.array([point.method == "S1M" for point in points])
+        if means.any():
+            E, weights = self.discrepancy.rows, np.array([point.weight for point in points])
+            weights = np.where(means, weights * q**2, 0.0)
+            G_V += E.T @ (weights * (E @ V0))
+            G_B += E.T @ (weights * (E @ B))
+        size = np.stack([self._sizes(point) for point in points], 1)
+        inputs = 1 / np.sqrt(size)
         parts = [
-            _relative(inputs, q * S_Z - self.G(first, trial.V0, S_V), q * S_Z),
-            _relative(inputs, y - self.G(first, trial.B, S_B), wanted),
-            _relative(outputs, adjoint + delta * trial.Z, trial.right),
+            _relative(inputs, q * S_Z - G_V, q * S_Z),
+            _relative(inputs, y - G_B, wanted),
+            _relative(1 / np.sqrt(size + ridge), adjoint, right),
+            np.array([trial.domain_residual for trial in trials]),
         ]
-        return np.asarray(np.maximum(np.max(parts, axis=0), trial.domain_residual))
+        return np.asarray(np.max(parts, axis=0))
+
+    def plain_residual(self, point: Point, Z: Matrix) -> float:
+        """Of (q²S_l' + pqD_l + δI) Z = qT', for W = I."""
+        q, delta, right = 1 - point.noise, point.ridge_class, (1 - point.noise) * self.labels
+        size = q**2 * self._labelled_scatter + point.noise * q * self.labelled_squares + delta
+        off = self.Q_labelled(point.noise, Z) + delta * Z - right
+        weights = 1 / np.sqrt(np.maximum(size, TINY))[:, None]
+        return float(_relative(weights, off, right).max())
 
     def domain_residual(
         self, point: Point, U: Matrix, mapped: Matrix, delta: Matrix, push: Matrix, s: Vector
     ) -> float:
         """Of (★U), (G + sQ)Δ = a T zᵀU − sQ W₀U, and of G W₀U = PU, where `mapped` is W₀U."""
         plain = point._replace(method="S1")
-        right = push - self.Q(point.noise, mapped) * s
-        off = self.G(plain, delta) + self.Q(point.noise, delta) * s - right
+        S_mapped, S_delta = self.gram.matmul(mapped), self.gram.matmul(delta)
+        right = push - self.Q(point.noise, mapped, S_mapped) * s
+        off = self.G(plain, delta, S_delta) + self.Q(point.noise, delta, S_delta) * s - right
         weights = 1 / np.sqrt(self._sizes(plain))[:, None]
         P_U = (1 - point.noise) * self.gram.matmul(U) * s  # a direction counts as it is strong
-        first = P_U - self.G(plain, mapped) * s
+        first = P_U - self.G(plain, mapped, S_mapped) * s
         a, b, c, d = (float(np.linalg.norm(weights * A)) for A in (first, P_U, off, right))
         return max(a / max(b, TINY), c / max(d, TINY))
 

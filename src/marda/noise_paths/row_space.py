@@ -26,7 +26,7 @@ from scipy.linalg import lapack, lu_factor, lu_solve
 
 from marda._linalg import SingularError, add_gram, mirror_lower
 from marda.noise_paths.levels import FACTORS, Found, Point, Sample, Trial
-from marda.operators.linear import CholeskyFactor
+from marda.operators.linear import CholeskyFactor, RowGram
 from marda.operators.rows import Rows
 
 __all__ = ["RowSpace"]
@@ -35,6 +35,8 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 TINY = float(np.finfo(float).tiny)
 NEAR = 0.1  # how much S1M may change N for a series to pay
+BLOCK = 256  # of rows of a product of which one triangle is needed
+KERNELS = 3  # that are kept: two of a level, and one of the domain predictor
 SETTLED, STEPS = 2e-8, 8  # what a series may leave out, and how many terms it may have
 
 
@@ -57,6 +59,19 @@ class _Domain(NamedTuple):
     condition: float
 
 
+class _Answer(NamedTuple):
+    """Candidates with one W, side by side: Z = Xᵀa, V₀ and V, B where a series needed it."""
+
+    points: Sequence[Point]
+    level: _Level
+    term: _Term
+    a: Matrix
+    V0: Matrix
+    V: Matrix
+    B: Matrix | None
+    left_out: float
+
+
 class RowSpace:
     """Weights of features of candidates.
 
@@ -66,8 +81,10 @@ class RowSpace:
         Sums of the rows.
     rows : Rows
         All rows about their mean.
-    index, weights : arrays of shape (n_labelled,)
-        Where the labelled rows are, and what they weigh.
+    index : array of shape (n_labelled,)
+        Where the labelled rows are.
+    labelled : RowGram
+        These rows about their mean, and what they weigh.
     groups : array of shape (n,)
         The group of `sample.moments` of each row.
     """
@@ -77,24 +94,35 @@ class RowSpace:
         sample: Sample,
         rows: Rows,
         index: NDArray[np.int64],
-        weights: Vector,
+        labelled: RowGram,
         groups: NDArray[np.int64],
     ):
         self.sample, self.rows = sample, rows
-        self.index, self.weights, self.groups = index, weights, groups
+        self.index, self.labelled, self.groups = index, labelled.rows, groups
+        self.weights = np.ones(len(index)) if labelled.weights is None else labelled.weights
         self._levels: dict[tuple[float, float, float], _Level] = {}
+        self._kernels: dict[tuple[Any, ...], Matrix] = {}
 
     @cached_property
     def gram(self) -> Matrix:
         """XXᵀ."""
         return self.rows.kernel(np.ones(self.rows.shape[1]))
 
-    def rough_kernel(self, weights: Vector) -> Matrix:
-        """X diag(w) Xᵀ in single precision, for systems that are solved again for what is left."""
-        if sp.issparse(self.rows.X):
-            return self.rows.kernel(weights)
-        scaled = (self.rows.X * np.sqrt(weights)).astype(np.float32)
-        return np.asarray((scaled @ scaled.T).astype(np.float64, order="F"))
+    def kernel(self, key: tuple[Any, ...], weights: Vector, *, rough: bool = False) -> Matrix:
+        """X diag(w) Xᵀ, not to be changed; the last ones are kept, since p and 1 − p share them.
+
+        A rough one is of single precision: for systems that are solved again for what is left.
+        """
+        if key not in self._kernels:
+            if rough and not sp.issparse(self.rows.X):
+                scaled = (self.rows.X * np.sqrt(weights)).astype(np.float32)
+                made = np.asarray((scaled @ scaled.T).astype(np.float64))
+            else:
+                made = self.rows.kernel(weights)
+            if len(self._kernels) == KERNELS:
+                self._kernels.pop(next(iter(self._kernels)))
+            self._kernels[key] = made
+        return self._kernels[key]
 
     @cached_property
     def domain(self) -> _Domain:
@@ -123,61 +151,104 @@ class RowSpace:
         key = *taken.level, taken.weight
         if key not in self._levels:  # candidates come in order: S1's and one more are enough
             kept = {k: made for k, made in self._levels.items() if k == (*plain.level, 0.0)}
-            self._levels = {**kept, key: _Level(self, taken.noise, self.sample.metric(taken))}
+            self._levels = {**kept, key: _Level(self, taken)}
         return self._levels[key]
 
     def coefs(self, groups: Sequence[Sequence[Point]]) -> list[Found]:
         """V of candidates of one level, in groups with one W, and how far off they may be."""
-        return [found for points in groups for found in self._of_one_map(points)]
+        answers = [self._answer(points) for points in groups]
+        sample, w = self.sample, self.sample.probe
 
-    def _of_one_map(self, points: Sequence[Point]) -> list[Found]:
+        def tried(A: Matrix) -> Matrix:
+            """On one direction of the classes of every candidate."""
+            return np.asarray(A.reshape(len(A), -1, len(w)) @ w)
+
+        # Few products for all of them: thin ones would be bound by memory.
+        p = groups[0][0].noise
+        wanted = (1 - p) * (sample.labels @ w)[:, None]
+        rights = [
+            one.level.right @ w[:, None] + one.term.c @ (one.term.delta.T @ wanted)
+            for one in answers
+        ]
+        ends = np.cumsum([len(points) for points in groups])
+        Z, right = np.split(
+            self.rows.tdot(np.hstack([*(tried(one.a) for one in answers), *rights])),
+            ends[-1:],
+            axis=1,
+        )
+        y = sample.Q_labelled(p, np.hstack([tried(one.V) for one in answers])) - wanted
+        Y = np.split(y, ends[:-1], axis=1)
+        for k, one in enumerate(answers):
+            if one.B is not None:  # right but for the last step of the series
+                Y[k] = Y[k] - one.level.beyond(one.points[0]) * tried(one.B)
+        B = _inverse(answers, Y)
+        found: list[Found] = []
+        for k, one in enumerate(answers):
+            domain = one.points[0].method == "S1D"
+            U = self.domain.U if domain else np.zeros((len(y), 0))
+            delta = one.term.delta if domain else U
+            condition = max(one.level.condition, self.domain.condition if domain else 0.0)
+            V0, coefs = tried(one.V0), np.split(one.V, len(one.points), axis=1)
+            for j, point in enumerate(one.points):
+                tries = Z[:, len(found)], V0[:, j], B[k][:, j], right[:, k]
+                trial = Trial(*tries, delta, U, one.term.residual)
+                worst = max(condition, one.level.factor(point.ridge_class)[1])
+                found.append(Found(coefs[j], trial, one.left_out, worst))
+        return found
+
+    def _answer(self, points: Sequence[Point]) -> _Answer:
+        """Of candidates with one W."""
         level = self.level(points[0])
         term = level.term(points[0])
         a, V0, B, left_out = level.solve(points, term)
-        # S1D's Δ is no part of V₀
-        U = self.domain.U if points[0].method == "S1D" else np.zeros((len(V0), 0))
-        delta = term.delta if len(U.T) else U
         V = V0
-        if len(U.T):
-            V = V0 + delta @ (term.c.T @ (self.gram @ a))
-        w, count = self.sample.probe, len(points)
+        if points[0].method == "S1D":  # Δ is no part of V₀
+            V = V0 + term.delta @ (term.c.T @ (self.gram @ a))
+        return _Answer(points, level, term, a, V0, V, B, left_out)
 
-        def tried(A: Matrix) -> Matrix:
-            return np.asarray(A.reshape(len(A), count, len(w)) @ w)
 
-        wanted = (1 - level.p) * (self.sample.labels @ w)[:, None]
-        if B is None:
-            y = self.sample.Q_labelled(level.p, tried(V)) - wanted
-            B = level.inverse(y, term)
-        else:
-            B = tried(B)
-        right = level.right @ w[:, None] + term.c @ (term.delta.T @ wanted)
-        as_features = self.rows.tdot(np.hstack([tried(a), right]))
-        trial = Trial(
-            as_features[:, :-1], tried(V0), B, as_features[:, -1:], delta, U, term.residual
-        )
-        residuals = self.sample.residuals(points, trial)
-        condition = max(level.condition, self.domain.condition if len(U.T) else 0.0)
-        conditions = [max(condition, level.factor(point.ridge_class)[1]) for point in points]
-        return [
-            Found(coef, float(residual), left_out, worst)
-            for coef, residual, worst in zip(
-                np.split(V, count, axis=1), residuals, conditions, strict=True
-            )
-        ]
+def _inverse(answers: Sequence[_Answer], rights: Sequence[Matrix]) -> list[Matrix]:
+    """G⁻¹R of every answer; those of one level go through the rows together."""
+    found: dict[int, Matrix] = {}
+    for level in {id(one.level): one.level for one in answers}.values():
+        alike = [k for k, one in enumerate(answers) if one.level is level]
+        ends = np.cumsum([rights[k].shape[1] for k in alike])[:-1]
+        solved = level.plain_inverse(np.hstack([rights[k] for k in alike]))
+        for k, part in zip(alike, np.split(solved, ends, axis=1), strict=True):
+            found[k] = level.updated(part, answers[k].term)
+    return [found[k] for k in range(len(answers))]
+
+
+class _SingleRows:
+    """Dense rows times weights of features, in single precision: what a series needs of them."""
+
+    def __init__(self, rows: Rows, weights: Vector):
+        self.X = (rows.X * weights).astype(np.float32)
+        self.center = np.zeros_like(weights) if rows.center is None else rows.center * weights
+
+    def dot(self, V: Matrix) -> Matrix:
+        """(X − 1mᵀ) V."""
+        out = np.asarray(self.X @ V.astype(np.float32), dtype=np.float64)
+        return out - self.center @ V
+
+    def tdot(self, U: Matrix) -> Matrix:
+        """(X − 1mᵀ)ᵀ U."""
+        out = np.asarray((U.T.astype(np.float32) @ self.X).T, dtype=np.float64, order="C")
+        return out - np.outer(self.center, U.sum(0))
 
 
 class _Level:
     """One noise and one N."""
 
-    def __init__(self, space: RowSpace, noise: float, metric: Vector):
-        self.space, self.p, self.q = space, noise, 1 - noise
-        self.metric = metric
-        sample, rows, q = space.sample, space.rows, self.q
+    def __init__(self, space: RowSpace, point: Point):
+        self.space, self.p, self.q = space, point.noise, 1 - point.noise
+        sample, p, q = space.sample, self.p, self.q
+        self.metric = metric = sample.metric(point)
         if (metric[sample.squares > 0] <= 0).any():
             raise SingularError("Q is singular: use noise or a ridge above 0.")
         self.over = np.divide(1.0, metric, out=np.zeros_like(metric), where=metric > 0)
-        K = rows.kernel(self.over)
+        key = point.variance, point.ridge, point.weight
+        K = space.kernel((*key, "all"), self.over)
         core = q * q * K
         core[np.diag_indices_from(core)] += 1
         factor = CholeskyFactor(core)
@@ -188,11 +259,14 @@ class _Level:
         if sample.bias:
             hat -= space.weights @ hat / space.weights.sum()
         hat *= np.sqrt(space.weights)[:, None]
-        inner = np.zeros_like(self.F)
-        if noise:
-            psi = rows.kernel(sample.labelled_squares * self.over**2)
-            inner = (noise * q) * self.F @ psi @ self.F
-        inner = mirror_lower(add_gram(np.asfortranarray(inner), q * hat.T))
+        inner = np.zeros(self.F.shape, order="F")
+        if p:
+            psi = space.kernel((*key, "labelled"), sample.labelled_squares * self.over**2)
+            half = (p * q) * self.F @ psi
+            for stop in range(BLOCK, len(half) + BLOCK, BLOCK):  # the lower triangle of half F
+                rows = slice(stop - BLOCK, stop)
+                inner[rows, :stop] = half[rows] @ self.F[:, :stop]
+        inner = mirror_lower(add_gram(inner, q * hat.T))
         self.system = inner @ space.gram
         self.right = self._through(q * sample.labels)
         self._factors: dict[float, tuple[tuple[Matrix, Any], float]] = {}
@@ -220,10 +294,30 @@ class _Level:
         """F X N⁻¹Y: W₀ᵀY as weights of rows."""
         return np.asarray(self.F @ self.space.rows.dot(self.over[:, None] * Y))
 
-    def inverse(self, R: Matrix, term: _Term) -> Matrix:
-        """G⁻¹R for any R. It subtracts."""
+    def beyond(self, point: Point) -> Matrix:
+        """What the candidate's N has beyond this level's."""
+        return (self.space.sample.metric(point) - self.metric)[:, None]
+
+    @cached_property
+    def _scaled(self) -> list[_SingleRows] | list[Rows]:
+        """All rows and the labelled ones, times N^-½: to six digits if they are dense."""
+        both, root = (self.space.rows, self.space.labelled), np.sqrt(self.over)
+        if not sp.issparse(self.space.rows.X):
+            return [_SingleRows(rows, root) for rows in both]
+        over = sp.diags_array(root)
+        centers = [None if rows.center is None else rows.center * root for rows in both]
+        return [
+            Rows(sp.csr_array(rows.X @ over), center)
+            for rows, center in zip(both, centers, strict=True)
+        ]
+
+    def plain_inverse(self, R: Matrix) -> Matrix:
+        """(q²S + N)⁻¹R for any R. It subtracts."""
         solved = self.over[:, None] * R
-        solved = solved - self.q * self._features(self.F @ self.space.rows.dot(solved))
+        return solved - self.q * self._features(self.F @ self.space.rows.dot(solved))
+
+    def updated(self, solved: Matrix, term: _Term) -> Matrix:
+        """G⁻¹R from that: with S1M's term."""
         return solved + term.delta @ (term.E.T @ solved) if len(term.E.T) else solved
 
     # The domain terms ---------------------------------------------------------------------------
@@ -260,7 +354,8 @@ class _Level:
         metric = self.metric + s * self.p * self.q * sample.squares
         over = np.divide(1.0, metric, out=np.zeros_like(metric), where=metric > 0)[:, None]
         share = (1 + s) * self.q**2
-        K = share * self.space.rough_kernel(over.ravel())
+        key = point.variance, point.ridge, point.weight, s
+        K = share * self.space.kernel(key, over.ravel(), rough=True)
         K[np.diag_indices_from(K)] += 1
         factor = CholeskyFactor(K)
 
@@ -300,29 +395,45 @@ class _Level:
         right = self.right + term.c @ (term.delta.T @ wanted)
         a = predict(np.tile(right, len(points)))
         V0 = mapped(a)
-        beyond = (sample.metric(first) - self.metric)[:, None]
+        beyond = self.beyond(first)
         if first.method != "S1M" or not beyond.any():
             return a, V0, None, 0.0
-        distance = float((beyond * self.over[:, None]).max())
+        # v = N^½V, and right-hand sides times N^-½: six digits of rows are enough.
+        over = self.over[:, None]
+        root, unroot = np.sqrt(over), np.sqrt(self.metric)[:, None]
+        rest, noise = beyond * over, self.p * self.q * sample.labelled_squares[:, None] * over
+        delta, E, weights = unroot * term.delta, root * term.E, space.weights[:, None]
+        every, known = self._scaled
+
+        def inverse(R: Matrix) -> Matrix:
+            v = R - self.q * every.tdot(self.F @ every.dot(R))
+            return np.asarray(v + delta @ (E.T @ v))
+
+        def labelled(v: Matrix) -> Matrix:
+            return self.q**2 * known.tdot(weights * known.dot(v)) + noise * v
+
+        lengths = np.sqrt(sample.squares)[:, None] * root
         y = sample.Q_labelled(self.p, V0) - np.tile(wanted, len(points))
-        B = self.inverse(y, term)
-        roots = np.sqrt(sample.squares)[:, None]
-        size, before, error = float(np.linalg.norm(roots * V0)), 0.0, np.inf
-        dV, dB = V0, B
+        dv, b = unroot * V0, unroot * self.updated(self.plain_inverse(y), term)
+        db = b
+        size, before, error = float(np.linalg.norm(lengths * dv)), 0.0, np.inf
         for _ in range(STEPS):
-            r1, r2 = -beyond * dV, -beyond * dB
-            g = self.inverse(r1, term)
-            right = r2 + sample.Q_labelled(self.p, g)
-            da = predict(-self._through(right) - term.c @ (term.delta.T @ right))
-            dV = g + mapped(da)
-            dB = self.inverse(r2 + sample.Q_labelled(self.p, dV), term)
-            a, V0, B = a + da, V0 + dV, B + dB
-            change = float(np.linalg.norm(roots * dV)) / max(size, TINY)
-            error = change * (min(change / before, 1.0) if before else distance)  # the next term
+            r1, r2 = -rest * dv, -rest * db
+            g = unroot * self.updated(self.plain_inverse(unroot * r1), term)
+            right = r2 + labelled(g)
+            da = predict(-self.F @ every.dot(right) - term.c @ (delta.T @ right))
+            u = space.gram @ da
+            dv = g + every.tdot(self.F @ u) + delta @ (term.c.T @ u)
+            a, V0 = a + da, V0 + root * dv
+            change = float(np.linalg.norm(lengths * dv)) / max(size, TINY)
+            # the next term
+            error = change * (min(change / before, 1.0) if before else float(rest.max()))
             before = max(change, TINY)
             if error <= SETTLED:
                 break
-        return a, V0, B, error
+            db = inverse(r2 + labelled(dv))
+            b = b + db
+        return a, V0, root * b, error
 
     def _sides(self, term: _Term) -> tuple[Matrix, Matrix, Matrix]:
         """By what a term changes the predictor's equation: sides, the middle, sides times XXᵀ."""

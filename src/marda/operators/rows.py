@@ -21,7 +21,8 @@ __all__ = ["Rows"]
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 CHUNK_BYTES = 32 * 2**20
-CACHE_BYTES = 2**18  # rows cast to float64 are multiplied while they are still in cache
+KERNEL_BYTES = 8 * 2**20  # weighted rows are multiplied while they are in the shared cache
+CACHE_BYTES = 2**19  # rows cast to float64 are multiplied while they are still in cache
 
 
 class Rows:
@@ -58,8 +59,14 @@ class Rows:
 
     def _float64(self, rows: slice, columns: slice) -> Matrix:
         """A block of X − 1mᵀ, for dense X."""
-        block = self.X[rows, columns].astype(np.float64, copy=False)
-        return np.asarray(block if self.center is None else block - self.center[columns])
+        block = self.X[rows, columns]
+        if self.center is None:
+            return np.asarray(block, dtype=np.float64)
+        if not self._cast:
+            return np.asarray(block - self.center[columns])
+        block = block.astype(np.float64)
+        block -= self.center[columns]
+        return np.asarray(block)
 
     def dot(self, V: Matrix) -> Matrix:
         """(X − 1mᵀ) V."""
@@ -154,7 +161,7 @@ class Rows:
         n, d = self.shape
         K = np.zeros((n, n), order="F")
         root = np.sqrt(weights)
-        for columns in self._chunks(d, n):
+        for columns in self._chunks(d, n, KERNEL_BYTES):
             K = add_gram(K, self._float64(slice(None), columns) * root[columns])
         return mirror_lower(K)
 

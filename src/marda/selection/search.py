@@ -11,7 +11,7 @@ The candidate with the highest score wins (math.md §15). Scores come, by what i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,7 @@ def search(
     best = candidates[index]
     say(f"fitting the best of {len(candidates)} candidates")
     rows = trials.rows(best.inputs)
-    model = trials.fit(best, rows)
+    model = trials.fit(best, rows, shared=trials.shared(best.inputs))
     name = str(best.parameters.get("method", "S1D"))
     seen, known = inputs[best.inputs], X[target] if len(target) else X
     member = Member.of(name, seen, model, 1.0, model.model_.scores(seen.apply(known)))
@@ -163,6 +163,12 @@ class Trials:
     domain: Index
     seed: int
     say: Callable[[str], None]
+    #: Sums of all rows, per kind of inputs: what fits of all rows have in common.
+    moments: dict[str, Any] = field(default_factory=dict)
+
+    def shared(self, kind: str) -> Shared:
+        """For fits of all rows as inputs of a kind."""
+        return Shared(moments=self.moments.setdefault(kind, {}))
 
     @property
     def target(self) -> Index:
@@ -286,7 +292,8 @@ def target_scores(trials: Trials) -> list[Matrix]:
     for kind in trials.inputs:
         places = _with_inputs(trials, kind)
         trials.say(f"scoring {len(places)} candidates on {kind} rows")
-        found = _scores_on([trials.candidates[k] for k in places], trials.rows(kind), trials)
+        some = [trials.candidates[k] for k in places]
+        found = _scores_on(some, trials.rows(kind), trials, trials.shared(kind))
         scored |= dict(zip(places, found, strict=True))
     return [scored[k] for k in range(len(trials.candidates))]
 
@@ -320,7 +327,9 @@ def _with_inputs(trials: Trials, kind: str) -> list[int]:
     return [k for k, c in enumerate(trials.candidates) if c.inputs == kind]
 
 
-def _scores_on(candidates: list[Candidate], rows: Any, trials: Trials) -> list[Matrix]:
+def _scores_on(
+    candidates: list[Candidate], rows: Any, trials: Trials, factors: Shared
+) -> list[Matrix]:
     """Scores of target rows by every candidate; those on the noise path share its basis."""
     target = trials.target
     found: dict[int, Matrix] = {}
@@ -337,10 +346,9 @@ def _scores_on(candidates: list[Candidate], rows: Any, trials: Trials) -> list[M
             continue
         first = {**defaults, **candidates[places[0]].parameters}
         shared_values = {name: first[name] for name in SHARED}
-        path = PathCandidates(rows, trials.labels, trials.domain, **shared_values)
+        path = PathCandidates(rows, trials.labels, trials.domain, **shared_values, shared=factors)
         scored = path.scores([candidates[k].parameters for k in places], target)
         found |= dict(zip(places, scored, strict=True))
-    factors = Shared()
     for k, one in enumerate(candidates):
         if k not in found:
             model = trials.fit(one, rows, shared=factors)

@@ -69,7 +69,7 @@ PLAN = [
         cases.search,
         {"n": 1000, "d": 4000, "many_scales": True},
         ONE_FIT,
-        at_most=10,
+        at_most=8,
     ),
     Claim(
         "J12C, 600 × 50,000 dense float32",

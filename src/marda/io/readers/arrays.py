@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from marda._matlab import MatlabError, read_mat
 from marda._memory import available_memory, format_bytes
 from marda._npz import NpzError, open_npz
-from marda.io.table import InputError, Table, check_width
+from marda.io.table import InputError, Request, Table, check_width
 
 __all__ = ["mat_batches", "npz_batches"]
 
 BLOCK_NAMES = ("X", "features", "fts", "data", "x")
 
 
-def npz_batches(path: Path, rows: int, columns: Collection[str] | None) -> Iterator[Table]:
+def npz_batches(path: Path, request: Request) -> Iterator[Table]:
     """Rows of an npz archive: a matrix (`X`, or the only one), and vectors as columns."""
     try:
         with open_npz(path) as file:
@@ -29,7 +29,7 @@ def npz_batches(path: Path, rows: int, columns: Collection[str] | None) -> Itera
         raise InputError(f"{path} cannot be read as npz: {error}.") from None
     if {"data", "indices", "indptr", "shape"} <= set(arrays):  # as scipy.sparse.save_npz writes
         arrays["X"] = _csr(path, arrays)
-    yield from _cut(_from_arrays(path, arrays), rows)
+    yield from _cut(_from_arrays(path, arrays), request.rows)
 
 
 def _csr(path: Path, arrays: dict[str, Any]) -> Any:
@@ -51,13 +51,13 @@ def _csr(path: Path, arrays: dict[str, Any]) -> Any:
     return block
 
 
-def mat_batches(path: Path, rows: int, columns: Collection[str] | None) -> Iterator[Table]:
+def mat_batches(path: Path, request: Request) -> Iterator[Table]:
     """Rows of a MATLAB file: a matrix (`X`, or the largest), and vectors as columns."""
     try:
         arrays = read_mat(path)
     except MatlabError as error:
         raise InputError(f"{path} cannot be read as a MATLAB file: {error}.") from None
-    yield from _cut(_from_arrays(path, arrays), rows)
+    yield from _cut(_from_arrays(path, arrays), request.rows)
 
 
 def _from_arrays(path: Path, arrays: Mapping[str, Any]) -> Table:

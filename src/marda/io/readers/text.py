@@ -1,0 +1,401 @@
+"""Text formats: CSV (comma, semicolon, bar, tab) and svmlight; plain or packed, any encoding."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from marda._memory import available_memory, format_bytes
+from marda.io.readers.packed import open_bytes, reading
+from marda.io.table import WHOLE, InputError, Request, Table, check_width
+
+__all__ = ["Lines", "csv_batches", "first_line", "name_columns", "open_text", "svmlight_batches"]
+
+CSV_ROWS = 50_000  # fields are Python strings while they are read: a batch bounds their memory
+BATCH_CHARACTERS = 2**23  # and so does this where rows are wide
+#: Longest row of text, in characters, and most columns: a file that unpacks to one endless line is
+#: refused as it grows, not when memory is gone.
+MAX_ROW = 2**25
+MAX_COLUMNS = 2**20
+#: Bytes of a field as Python string beside its characters, and of an index and a value of svmlight.
+FIELD_BYTES, PAIR_BYTES = 64, 72
+LABEL = "label"  # name of svmlight's first field
+#: What the separator, the header and the encoding are found out from.
+HEAD_LINES, HEAD_CHARACTERS, SCANNED = 50, 2**20, 2**24
+
+# Encodings ---------------------------------------------------------------------------------------
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_OTHERS = ("cp1250", "cp1251", "cp1253", "shift_jis", "gb18030", "big5", "euc_kr", "koi8_r")
+
+
+def _encoding(path: Path, wish: str | None) -> tuple[str, tuple[str, ...]]:
+    """The encoding of a file, and a note where it is a guess."""
+    if wish is not None:
+        try:
+            wish = codecs.lookup(wish).name
+            "a".encode(wish)
+        except LookupError:
+            raise InputError(
+                f"--encoding {wish}: there is no such encoding; utf-8, utf-16, cp1252, cp1251 and "
+                "shift_jis are some."
+            ) from None
+    with reading(path, "text"), open_bytes(path) as file:
+        start = file.read(4)
+        mark = next((name for mark, name in _MARKS if start.startswith(mark)), None)
+        if mark is not None:
+            if wish is not None and wish.split("-")[:2] != mark.split("-")[:2]:
+                raise InputError(
+                    f"{path} begins with the mark of {mark.removesuffix('-sig').upper()}, and "
+                    f"--encoding says {wish}: leave it out, or name one per file, as in "
+                    "--encoding utf-8,cp1252."
+                )
+            return mark, ()
+        decoder, plain, done, seen = codecs.getincrementaldecoder("utf-8")(), True, 0, start
+        valid = True
+        for piece in chain([start], iter(lambda: file.read(2**20), b"")):
+            seen, done, plain = piece, done + len(piece), plain and piece.isascii()
+            try:
+                decoder.decode(piece)
+            except UnicodeDecodeError:
+                valid = False
+                seen = piece + file.read(2**20)
+                break
+            if b"\0" in piece or done > SCANNED:
+                break
+        if valid and done <= SCANNED:
+            try:
+                decoder.decode(b"", final=True)
+            except UnicodeDecodeError:
+                valid = False
+    if wish is not None:
+        if valid and not plain and not wish.startswith("utf"):
+            raise InputError(
+                f"{path} is UTF-8, and --encoding says {wish}: with files of several encodings "
+                "name one per file, as in --encoding utf-8,cp1252."
+            )
+        return wish, ()
+    if b"\0" in seen:
+        raise InputError(
+            f"{path} is not text, or UTF-16 without its mark: name its encoding with --encoding "
+            "utf-16-le, or its format with --format."
+        )
+    if valid:
+        return "utf-8", ()
+    if _is_western(seen):
+        return "cp1252", (
+            f"{path} is not UTF-8 and is read as Windows-1252: --encoding names another.",
+        )
+    fits = [name for name in _OTHERS if _decodes(seen, name)]
+    raise InputError(
+        f"{path} is not UTF-8 text, nor does it look like Windows-1252: name its encoding with "
+        f"--encoding ({', '.join(fits) or 'none of the usual ones fits'})."
+    )
+
+
+def _is_western(data: bytes) -> bool:
+    """Whether bytes above 127 stand alone within words, as accents do, and are letters there."""
+    try:
+        text = data.decode("cp1252")
+    except UnicodeDecodeError:
+        return False
+    pairs = len(re.findall(rb"[\xc3-\xf4][\x80-\xbf]", data))
+    if pairs > len(re.findall(rb"[\x80-\xff]", data)) / 3:
+        return False  # UTF-8 with damage
+    high = re.findall(r"[^\x00-\x7f]+", text)
+    joined = sum(len(run) for run in high if len(run) > 1)
+    inside = len(re.findall(r"[a-zA-Z][\xa1-\xbf\xd7\xf7‚-‰‹›•™](?=[a-z])", text))
+    total = sum(map(len, high))
+    return joined <= total / 2 and inside <= total / 20
+
+
+def _decodes(data: bytes, name: str) -> bool:
+    try:
+        codecs.getincrementaldecoder(name)().decode(data)  # the last character may be cut
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@contextmanager
+def open_text(path: Path, encoding: str | None, what: str) -> Iterator[tuple[IO[str], Any]]:
+    """A file as text, and notes on its encoding."""
+    name, notes = _encoding(path, encoding)
+    with (
+        reading(path, what),
+        open_bytes(path) as raw,
+        io.TextIOWrapper(raw, encoding=name, newline="") as file,
+    ):
+        yield file, notes
+
+
+def first_line(path: Path) -> str:
+    """The first line that is not a comment."""
+    with reading(path, "text"), open_bytes(path) as file:
+        for _ in range(100):
+            line = file.readline(100_000)
+            text = line.decode("utf-8", "replace").strip()
+            if text and not text.startswith("#"):
+                return text
+    return ""
+
+
+class Lines:
+    """Lines of a text, each and together bounded.
+
+    `row` counts the characters of a row so far (the reader sets it back), `total` those of all
+    rows. `keep` counts what rows take that are kept, and refuses them as they grow too many.
+    """
+
+    def __init__(self, path: Path, file: Any, keeps_all: bool):
+        self.path, self.file, self.keeps_all = path, file, keeps_all
+        self.row = self.total = self.fields = 0
+        self.room = available_memory()
+
+    def __iter__(self) -> Iterator[Any]:
+        while line := self.file.readline(MAX_ROW + 1):
+            self.row += len(line)
+            self.total += len(line)
+            if self.row > MAX_ROW:
+                raise InputError(
+                    f"{self.path} has a row of more than {MAX_ROW:,} characters: is it a table?"
+                )
+            if isinstance(line, str) and "\0" in line:
+                raise InputError(
+                    f"{self.path} holds NUL bytes, as damaged files and other formats do: copy it "
+                    "again, or name its format with --format."
+                )
+            yield line
+
+    def keep(self, cost: int) -> None:
+        """Count `cost` bytes more beside the characters read so far."""
+        self.fields += cost
+        if self.keeps_all and self.total + self.fields > self.room:
+            raise InputError(
+                f"{self.path} takes more memory than there is, {format_bytes(self.room)}: raise "
+                "MARDA_MEMORY, take fewer rows, or use Parquet, which is streamed."
+            )
+
+
+# CSV ---------------------------------------------------------------------------------------------
+
+
+def name_columns(header: Sequence[str]) -> tuple[list[str], frozenset[str], dict[str, str]]:
+    """Names of columns, those that the file has no name for, and those that are there twice."""
+    taken = {name.strip() for name in header}
+    names, nameless = [], set()
+    for k, raw in enumerate(header, 1):
+        name = raw.strip()
+        if not name:
+            name = f"column{k}"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+        if not raw.strip() or re.fullmatch(r"Unnamed: \d+", name):
+            nameless.add(name)
+        names.append(name)
+    counts = Counter(names)
+    twice = {name: f"is there {_times(n)}" for name, n in counts.items() if n > 1}
+    return names, frozenset(nameless), twice
+
+
+def _times(n: int) -> str:
+    return "twice" if n == 2 else f"{n} times"
+
+
+def _layout(head: Sequence[str]) -> tuple[str, int]:
+    """The separator, and how many lines stand above the header."""
+    if found := re.fullmatch(r"\"?sep=(.)\"?\s*", head[0]):
+        return found[1], 1
+    bare = "".join("".join(head).split('"')[::2]).splitlines()
+    bare = bare[:-1] if len(bare) > 3 else bare  # the last may be cut
+    lines = [line for line in bare if line.strip()]
+    best: tuple[float, int, str, int] = (0.0, 0, ",", 0)
+    for mark in ",;\t|":
+        counts = [line.count(mark) for line in lines]
+        usual, n = Counter(c for c in counts if c).most_common(1)[0] if any(counts) else (0, 0)
+        first = next((c for c in counts if c), 0)
+        best = max(best, (n / max(1, len(lines)), first, mark, usual))
+    _, _, mark, usual = best
+    above = 0
+    for at, line in enumerate(head):
+        count = "".join(line.split('"')[::2]).count(mark)
+        follows = head[at + 1].strip() if at + 1 < len(head) else "x"
+        comment = line.startswith("#") and count != usual
+        title = usual and not count and (usual > 1 or not follows)
+        if not (comment or title or not line.strip()):
+            break
+        above = at + 1
+    return mark, above if above < len(head) else 0
+
+
+def _is_data(header: Sequence[str]) -> bool:
+    """Whether the first line is no header: numbers of which some are fractions or there twice.
+
+    Names may be numbers (years, wavelengths), but then they increase, or are whole and different.
+    """
+    numbers = []
+    for name in header:
+        try:
+            numbers.append(float(name))
+        except ValueError:
+            continue
+    if len(numbers) < max(1, len(header) / 2):
+        return False
+    increasing = len(numbers) > 2 and all(np.diff(numbers) > 0)
+    whole = all(n == n // 1 for n in numbers) and len(set(numbers)) == len(numbers)
+    return not increasing and not whole
+
+
+def csv_batches(path: Path, request: Request) -> Iterator[Table]:
+    """Rows of a CSV file with a header; all values are text here."""
+    with open_text(path, request.encoding, "CSV") as (file, guessed):
+        notes = guessed
+        lines = Lines(path, file, request.rows >= WHOLE)
+        stream, head = iter(lines), list[str]()
+        while len(head) < HEAD_LINES and lines.total < HEAD_CHARACTERS:
+            line = next(stream, None)
+            if line is None:
+                break
+            lines.row = 0
+            head.append(line)
+        if not head:
+            raise InputError(f"{path} is empty.")
+        delimiter, above = _layout(head)
+        if head[above].count(delimiter) >= MAX_COLUMNS:
+            raise InputError(f"{path} has more than {MAX_COLUMNS:,} columns: is it a table?")
+        sep = re.match(r"\"?sep=", head[0])
+        if above > bool(sep) and any(line.strip() for line in head[:above]):
+            lead = "1 line" if above == 1 else f"{above} lines"
+            notes = (*notes, f"{path}: {lead} above the header left out.")
+        rows = csv.reader(chain(head[above:], stream), delimiter=delimiter, strict=True)
+        yield from _csv_rows(path, rows, lines, request, notes, above)
+
+
+def _csv_rows(
+    path: Path, reader: Any, lines: Lines, request: Request, notes: tuple[str, ...], above: int
+) -> Iterator[Table]:
+    header = next(reader, None)
+    if not header:
+        raise InputError(f"{path} is empty.")
+    first = None
+    while not first:
+        lines.row = 0
+        first = next(reader, None)
+        if first is None:
+            break
+    waiting = [first] if first else []
+    row_names = trailing = False
+    if first is not None and len(first) == len(header) + 1:
+        trailing = not first[-1].strip()  # separators at the ends of lines
+        row_names = not trailing  # as R writes them
+    if _is_data(header):
+        waiting.insert(0, header)
+        header = [f"column{k}" for k in range(1, len(header) + 1)]
+        called = f"column1 to column{len(header)}" if len(header) > 1 else "column1"
+        notes = (*notes, f"{path} has no header: its columns are called {called}.")
+    names, nameless, twice = name_columns(["", *header] if row_names else header)
+    width = len(names) + trailing
+    kept = [k for k in request.wants(names) if names[k] not in twice]
+    refused = {names[k]: twice[names[k]] for k in request.wants(names) if names[k] in twice}
+    lines.row = 0
+    some = False
+    while True:
+        batch: list[list[str | None]] = []
+        end = lines.total + BATCH_CHARACTERS
+        seen = 0
+        for fields in islice(chain(waiting, reader), min(request.rows, CSV_ROWS)):
+            seen += 1
+            if len(fields) == width and not (trailing and fields[-1].strip()):
+                batch.append([fields[k].strip() or None for k in kept])
+            elif fields:  # else a blank line
+                raise InputError(
+                    f"{path}, line {reader.line_num + above}: {len(fields)} fields, but the header "
+                    f"has {len(names)}."
+                )
+            lines.row = 0
+            if lines.total > end:
+                break
+        waiting = waiting[seen:]
+        lines.keep(FIELD_BYTES * len(kept) * len(batch))
+        if not seen and some:
+            return
+        if seen and not batch:
+            continue  # nothing but blank lines, and the file may go on
+        cells = np.array(batch, dtype=object).reshape(len(batch), len(kept))
+        yield Table(
+            str(path),
+            len(batch),
+            {names[k]: cells[:, j] for j, k in enumerate(kept)},
+            refused=refused,
+            notes=notes,
+            nameless=nameless,
+        )
+        some = True
+
+
+# svmlight ----------------------------------------------------------------------------------------
+
+
+def svmlight_batches(path: Path, request: Request) -> Iterator[Table]:
+    """Rows of a svmlight file: the first field is the column `label` (NaN: no label).
+
+    Indices are taken as they stand, so that files of one data set agree whether or not they count
+    from 0: a file that counts from 1 has an empty first feature.
+    """
+    number = 0
+    with reading(path, "svmlight"), open_bytes(path) as file:
+        lines = Lines(path, file, request.rows >= WHOLE)
+        while True:
+            labels: list[float] = []
+            data: list[float] = []
+            indices: list[int] = []
+            indptr = [0]
+            for line in lines:
+                number += 1
+                fields = line.split(b"#", 1)[0].split()
+                lines.row = 0
+                lines.keep(PAIR_BYTES * len(fields))
+                if not fields:
+                    continue
+                try:
+                    labels.append(float(fields[0]))
+                    for pair in fields[1:]:
+                        index, value = pair.split(b":")
+                        if index != b"qid":
+                            indices.append(int(index))
+                            data.append(float(value))
+                except ValueError:
+                    raise InputError(
+                        f"{path}, line {number}: expected a label and index:value pairs, got "
+                        f"{line[:40].decode('utf-8', 'replace').strip()!r}."
+                    ) from None
+                indptr.append(len(indices))
+                if len(labels) == request.rows:
+                    break
+            if not labels:
+                return
+            if min(indices, default=0) < 0 or max(indices, default=0) > 2**31 - 2:
+                raise InputError(f"{path}: an index is negative or above 2³¹.")
+            width = max(indices, default=0) + 1
+            check_width(path, width)
+            block = sp.csr_array((np.array(data), indices, indptr), shape=(len(labels), width))
+            block.sum_duplicates()
+            yield Table(str(path), len(labels), {LABEL: np.array(labels)}, block)

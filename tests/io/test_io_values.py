@@ -1,0 +1,215 @@
+"""Numbers and dates as people write them: read by one convention per file, or asked for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import numpy as np
+import pytest
+
+from marda.io import Table
+from marda.io.values import Wishes, convert, days_of, quantities, settle
+
+
+def table(path="t.csv", **columns):
+    arrays = {name: np.array(values, dtype=object) for name, values in columns.items()}
+    return Table(path, len(next(iter(arrays.values()))), arrays)
+
+
+def settled(*tables, wishes=None, **options):
+    names = [*tables[0].columns]
+    return settle(tables, names, wishes or [Wishes()] * len(tables), **options)
+
+
+@pytest.mark.parametrize(
+    ("texts", "numbers"),
+    [
+        (["1,234.5", "-2"], [1234.5, -2]),
+        (["1.234,5", "0,25"], [1234.5, 0.25]),
+        (["1 234,5", "1\u00a0000\u00a0000,0"], [1234.5, 1e6]),
+        (["1’234.50", "1'000.5"], [1234.5, 1000.5]),
+        (["12,34,567.0", "1.5"], [1234567, 1.5]),
+        (["45%", "5.5 %"], [0.45, 0.055]),
+        (["$1.50", "-$2", "($3.00)"], [1.5, -2, -3]),
+        (["1,50 €", "2,5€"], [1.5, 2.5]),
+        (["EUR 1.5", "2.5 EUR"], [1.5, 2.5]),
+        (["1.5e3", "2E−1"], [1500, 0.2]),
+        (["3.5-", "−2.25"], [-3.5, -2.25]),
+        (["1.5", "n/a", None, "#N/A", "-"], [1.5, np.nan, np.nan, np.nan, np.nan]),
+    ],
+)
+def test_quantities(texts, numbers):
+    np.testing.assert_allclose(quantities(np.array(texts, dtype=object)), numbers)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["1.2.3"],
+        ["12,3456.7"],
+        ["1,2,3"],
+        ["€ 5 $"],
+        ["--5"],
+        ["(5"],
+        ["5 kg"],
+        ["1.5,5"],
+        ["1,23.456"],
+        ["EURO 5"],
+    ],
+)
+def test_no_quantities(texts):
+    assert quantities(np.array(texts, dtype=object)) is None
+
+
+def test_the_file_decides_what_a_column_leaves_open():
+    german = table(a=["1.234", "2.345"], b=["0,5", "1,25"])
+    (found,), problems, *_ = settled(german)
+    assert not problems
+    np.testing.assert_array_equal(found["a"], [1234, 2345])
+    english = table(a=["1,234", "2,345"], b=["0.5", "1.25"])
+    (found,), problems, *_ = settled(english)
+    assert not problems
+    np.testing.assert_array_equal(found["a"], [1234, 2345])
+    plain = table(a=["1.234", "2.345"], b=["5", "6"])
+    (found,), problems, *_ = settled(plain)
+    assert not problems
+    np.testing.assert_array_equal(found["a"], [1.234, 2.345])
+
+
+def test_what_no_file_tells_is_asked_for():
+    open_ = table(a=["1,234", "2,345"])
+    _, (problem,), *_ = settled(open_)
+    assert problem.column == "a"
+    assert "--decimal point or --decimal comma" in problem.what
+    for mark, first in ((".", 1234), (",", 1.234)):
+        (found,), problems, *_ = settled(open_, wishes=[Wishes(mark)])
+        assert not problems
+        assert found["a"][0] == first
+    # A point is no evidence where the other file writes decimal commas.
+    _, problems, *_ = settled(table("s", a=["0,5", "1,5"]), table("t", a=["1.234", "2.345"]))
+    assert [p.column for p in problems] == ["a"]
+    (found,), problems, *_ = settled(table(a=["0,428", "1,234"]))  # no thousand begins with 0
+    assert not problems
+    np.testing.assert_array_equal(found["a"], [0.428, 1.234])
+    # What a file tells is stronger than an option.
+    (found,), *_ = settled(table(a=["0,5", "12,25"]), wishes=[Wishes(".")])
+    np.testing.assert_array_equal(found["a"], [0.5, 12.25])
+
+
+def test_signs_that_do_not_go_together():
+    _, (problem,), *_ = settled(table("s", a=["5%", "6%"]), table("t", a=["0.05", "0.06"]))
+    assert problem.options == (("--drop", "a"),)
+    _, (problem,), *_ = settled(table(a=["$5", "€6"]))
+    assert "several currencies ($, €)" in problem.what
+    _, problems, notes, _ = settled(table("s", a=["$5", "$6"]), table("t", a=["€5", "6"]))
+    assert not problems
+    assert "'a' is in $ and €" in notes[0]
+
+
+def test_words_of_truth():
+    (s, t), *_ = settled(table("s", a=["Yes", "no"]), table("t", a=["TRUE", "false"]))
+    np.testing.assert_array_equal([s["a"], t["a"]], [[1, 0], [1, 0]])
+    (s,), *_ = settled(table(a=["yes", "no", "maybe"]))
+    assert s["a"].tolist() == ["yes", "no", "maybe"]
+    (s,), *_ = settled(table(a=["yes", "false"]))  # not one pair of words
+    assert s["a"].tolist() == ["yes", "false"]
+
+
+@pytest.mark.parametrize(
+    ("text", "iso"),
+    [
+        ("2024-02-29", "2024-02-29"),
+        ("2024/2/9", "2024-02-09"),
+        ("2024-02", "2024-02-01"),
+        ("31.12.1999", "1999-12-31"),
+        ("31.12.99", "1999-12-31"),
+        ("31/12/2024", "2024-12-31"),
+        ("12/31/2024", "2024-12-31"),
+        ("3 Jan 2024", "2024-01-03"),
+        ("03-Jan-2024", "2024-01-03"),
+        ("January 3rd, 2024", "2024-01-03"),
+        ("2024-01-03T04:05:06Z", "2024-01-03T04:05:06"),
+        ("2024-01-03 04:05:06.5+02:00", "2024-01-03T02:05:06.5"),
+        ("1/13/2024 4:05 PM", "2024-01-13T16:05"),
+        ("13.1.2024, 00:30", "2024-01-13T00:30"),
+        ("1/13/2024 12:00 am", "2024-01-13"),
+    ],
+)
+def test_dates(text, iso):
+    (found,), problems, *_ = settled(table(a=[text, None]))
+    assert not problems
+    assert found["a"].dtype.kind == "M"
+    wanted = datetime.fromisoformat(iso)
+    assert abs(found["a"][0] - np.datetime64(wanted)) < np.timedelta64(1, "ms")
+    assert np.isnat(found["a"][1])
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["2024-02-30"],
+        ["31/31/2024"],
+        ["20-01-31"],
+        ["1.1.1"],
+        ["3 Foo 2024"],
+        ["13/1/2024", "1/13/2024"],
+    ],
+)
+def test_no_dates(texts):
+    (found,), *_ = settled(table(a=texts))
+    assert found["a"].tolist() == texts
+
+
+def test_day_and_month():
+    _, (problem,), *_ = settled(table(a=["3/4/2024"]))
+    assert "--dates day-first or --dates month-first" in problem.what
+    for first, month in ((True, 4), (False, 3)):
+        (found,), problems, _, agreed = settled(
+            table(a=["3/4/2024"]), wishes=[Wishes(day_first=first)]
+        )
+        assert not problems
+        assert agreed == {"a": first}
+        assert found["a"][0].astype("datetime64[M]").astype(int) % 12 + 1 == month
+    # The other column, or the other file, tells.
+    (found,), problems, *_ = settled(table(a=["3/4/2024"], b=["13/4/2024"]))
+    assert not problems
+    assert str(found["a"][0])[:10] == "2024-04-03"
+    tables, problems, *_ = settled(table("s", a=["3/4/2024"]), table("t", a=["3/14/2024"]))
+    assert not problems
+    assert str(tables[0]["a"][0])[:10] == "2024-03-04"
+
+
+def test_stray_words_are_named_with_what_they_need():
+    values = [str(k + 0.5) for k in range(60)]
+    values[3] = values[7] = "broken"
+    _, (problem,), *_ = settled(table(a=values), missing="error")
+    assert problem.options == (("--na", "broken"), ("--missing", "impute"))
+    assert "--na 'broken' --missing impute" in problem.what
+    few = ["1", "2", "3", "x"] * 10  # codes
+    _, problems, *_ = settled(table(a=few))
+    assert not problems
+
+
+def test_batches_follow_the_first():
+    first, known, problems = convert(table(a=["1.234,5", "2"]), ["a"], {}, Wishes())
+    assert not problems
+    np.testing.assert_array_equal(first["a"], [1234.5, 2])
+    second, _, _ = convert(table(a=["1.234", "7,25"]), ["a"], {}, Wishes(), known)
+    np.testing.assert_array_equal(second["a"], [1234, 7.25])
+    third, _, _ = convert(table(a=["1,234.5"]), ["a"], {}, Wishes(), known)
+    assert third["a"].tolist() == ["1,234.5"]  # left as it is: the step refuses it
+    first, known, _ = convert(table(a=["1", "2"]), ["a"], {}, Wishes())
+    later, _, _ = convert(table(a=["1,5"]), ["a"], {}, Wishes(), known)
+    assert later["a"].tolist() == ["1,5"]
+    day, known, problems = convert(table(a=["3/4/2024"]), [], {"a": True}, Wishes())
+    assert not problems
+    assert str(day["a"][0])[:10] == "2024-04-03"
+    later, _, _ = convert(table(a=["3/14/2024"]), [], {"a": True}, Wishes(), known)
+    assert later["a"].tolist() == ["3/14/2024"]
+    _, _, problems = convert(table(a=["3/4/2024"]), [], {"a": None}, Wishes())
+    assert len(problems) == 1
+
+
+def test_days():
+    values = np.array(["1970-01-02T12:00", "NaT"], dtype="datetime64[us]")
+    np.testing.assert_array_equal(days_of(values), [1.5, np.nan])
