@@ -28,11 +28,3 @@ def case() -> Case:
 def adapted_default(monkeypatch):
     """The default of `MDAClassifierCV` adapts, whatever the shift is."""
     monkeypatch.setattr("marda.selection.classifier_cv.fit_auto", always_adapted)
-
-
-@pytest.fixture(scope="module")
-def adapted_default_of_module():
-    """The same for all tests of a module, and for its fixtures that are made once."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("marda.selection.classifier_cv.fit_auto", always_adapted)
-        yield

@@ -23,8 +23,9 @@ from marda.criteria import (
 from marda.diagnostics.distances import mmd
 from marda.estimators import heads, self_training
 from marda.estimators.pseudo_labels import RefinementWarning
-from marda.selection import auto, calibration
+from marda.selection import adapted, auto, calibration, source_only
 from marda.selection.scorers import CRITERIA
+from problems import always_adapted
 
 N, CLASSES = 150, 3
 
@@ -160,9 +161,11 @@ def figures(model, X):
     return model.predict_proba(X), chosen, skills, model.calibration_
 
 
+@pytest.mark.parametrize("default", [auto.fit_auto, always_adapted])
 @pytest.mark.parametrize("random_state", [None, 7])
 @pytest.mark.parametrize("kind", ["dense", "sparse", "text", "ties"])
-def test_the_ensemble(kind, random_state):
+def test_the_ensemble(kind, random_state, default, monkeypatch):
+    monkeypatch.setattr("marda.selection.classifier_cv.fit_auto", default)
     given = rows(kind)
     first = figures(fit(MDAClassifierCV(random_state=random_state), *given), given[0])
     for seed in range(3):
@@ -185,14 +188,20 @@ def test_a_search(scoring):
     assert models[0].best_params_ == models[1].best_params_
 
 
+@pytest.mark.parametrize("default", [auto.fit_auto, always_adapted])
 @pytest.mark.parametrize("kind", ["dense", "text"])
-def test_samples_of_many_rows(kind, monkeypatch):
+def test_samples_of_many_rows(kind, default, monkeypatch):
     """Every limit above which rows are drawn, lowered below the number of rows."""
+    monkeypatch.setattr("marda.selection.classifier_cv.fit_auto", default)
     monkeypatch.setattr(heads, "MAX_EXACT", 60)
     monkeypatch.setattr(self_training, "MAX_EXACT", 60)
     monkeypatch.setattr(heads, "LANDMARKS", 40)
     monkeypatch.setattr(self_training, "TRIED_ROWS", 30)
-    monkeypatch.setattr(auto, "COMPARED_ROWS", 50)
+    monkeypatch.setattr(adapted, "COMPARED_ROWS", 50)
+    monkeypatch.setattr(source_only, "COMPARED_ROWS", 50)
+    monkeypatch.setattr(source_only, "LANDMARKS", 40)
+    monkeypatch.setattr(auto, "EXPLAINED_ROWS", 60)
+    monkeypatch.setattr(auto, "EXPECTED_ROWS", 50)
     monkeypatch.setattr(calibration, "MAX_ROWS", 40)
     monkeypatch.setattr(calibration, "MAX_DIMENSIONS", 5)
     given = rows(kind)

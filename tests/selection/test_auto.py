@@ -112,6 +112,16 @@ def chosen_model(name):
     ).chosen.model
 
 
+def unexplained(monkeypatch):
+    """From here on no story fits."""
+    explain = auto.explain_shift
+
+    def explain_shift(*rows, **options):
+        return replace(explain(*rows, **options), kind="unexplained", stories=(), left=1.0)
+
+    monkeypatch.setattr(auto, "explain_shift", explain_shift)
+
+
 # What is done -------------------------------------------------------------------------------------
 
 
@@ -136,7 +146,7 @@ def test_other_class_shares_correct_the_prior(default):
     assert model.shift_.stories == ("class shares",)
     (member,) = model.members_
     assert member.inputs.kind == "raw"
-    shares = model.shift_.tale("class shares").shares
+    shares = model.shift_.prior.target
     assert shares[1] == pytest.approx(0.9, abs=3 * model.shift_.prior.standard_error[1])
     chosen = chosen_model("class shares")
     by_hand = chosen.with_prior(shares)
@@ -183,13 +193,17 @@ def test_it_helps_where_instruments_differ(seed):
 
 
 @pytest.mark.parametrize("story", sorted(auto.FLEXIBLE))
-def test_stories_that_fit_too_much_are_told_but_not_acted_on(story, default):
-    """They may take classes for each other."""
+def test_stories_that_fit_too_much_are_told_but_not_acted_on(story, default, monkeypatch):
+    """They may take classes for each other: predictions are those where nothing fits."""
+    Xs, ys, Xt = PROBLEMS[story]()
     model = default(story)
     assert model.shift_.stories == (story,)
-    assert all(member.inputs.kind != "aligned" for member in model.members_)
-    assert not any(member.model.bias.any() for member in model.members_ if not member.adapted)
     assert model.shift_.sentence().startswith("The target looks like the source ")
+    assert all(member.inputs.kind != "aligned" for member in model.members_)
+    unexplained(monkeypatch)
+    other = fitted(Xs, ys, Xt)
+    assert [m.name for m in other.members_] == [m.name for m in model.members_]
+    np.testing.assert_allclose(other.predict_proba(Xt), model.predict_proba(Xt), atol=1e-10)
 
 
 def test_stories_that_fit_share_the_weight(default):
@@ -204,7 +218,7 @@ def test_stories_that_fit_share_the_weight(default):
     assert shares.weight / moved.weight == pytest.approx(weights[0] / weights[1])
     # The geometric mean of what both say.
     chosen = chosen_model("several")
-    one = chosen.with_prior(model.shift_.tale("class shares").shares).scores(Xt)
+    one = chosen.with_prior(model.shift_.prior.target).scores(Xt)
     other = chosen.scores(model.shift_.tale("moved columns").undo(Xt))
     P = np.exp(shares.weight * one + moved.weight * other)
     np.testing.assert_allclose(model.predict_proba(Xt), P / P.sum(1, keepdims=True), atol=1e-10)
@@ -251,14 +265,7 @@ def test_tables_that_nothing_explains_get_leaves_beside_the_source_model(default
 def test_source_models_that_agree_on_the_target_need_no_leaves(monkeypatch):
     """All the weight that they can have is theirs."""
     Xs, ys, Xt = PROBLEMS["none"]()
-    explain = auto.explain_shift
-    monkeypatch.setattr(
-        auto,
-        "explain_shift",
-        lambda *rows, **options: replace(
-            explain(*rows, **options), kind="unexplained", stories=(), left=1.0
-        ),
-    )
+    unexplained(monkeypatch)
     monkeypatch.setattr(auto, "MAX_WEIGHT", 0.0)
     model = fitted(Xs, ys, Xt)
     (member,) = model.members_
@@ -473,3 +480,15 @@ def test_it_says_what_it_does(capsys):
     said = capsys.readouterr().out
     assert said.startswith("[marda] asking what differs\n")
     assert model.shift_.sentence() in said
+
+
+def test_no_accuracy_is_promised_where_a_class_has_no_weight():
+    """Models that were told nothing of a class know nothing of its rows."""
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 2, 400)
+    Xs, Xt = rng.normal(y[:, None], 1, (400, 4)), rng.normal(y[:, None], 1, (400, 4))
+    X, labels, domain = pack(Xs, y, Xt)
+    model = MDAClassifierCV(random_state=0, class_weight={0: 0.0})
+    model.fit(X, labels, sample_domain=domain)
+    assert "sharpness" in model.calibration_
+    assert "expected_accuracy" not in model.calibration_

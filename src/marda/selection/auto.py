@@ -298,10 +298,12 @@ class _Action:
         model = self.voices.chosen.model
         if tale.shares is None:
             return model
-        counts = np.bincount(self.voices.codes, minlength=len(tale.shares))
-        rare = counts < RARE
+        told, prior = tale.shares, self.shift.prior
+        if tale.factor is None and prior is not None:
+            told = prior.target  # EM is nearer than the shares of least distance
+        rare = np.bincount(self.voices.codes, minlength=len(told)) < RARE
         rest = 1 - self._shares[rare].sum()
-        return model.with_prior(np.where(rare, self._shares, rest * tale.shares))
+        return model.with_prior(np.where(rare, self._shares, rest * told))
 
     def _odds(self) -> float:
         """Weight of source-only models: the squared odds of how well they agree on the target.
@@ -325,9 +327,14 @@ class _Action:
         skill = recall_above_chance(codes, chosen.left_out.argmax(1))
         return AutoFit(members, [], skill, skill, self.shift, self._evidence(), found)
 
-    def _evidence(self) -> Evidence:
-        """What source-only models say of the target, under the class prior of the source."""
+    def _evidence(self) -> Evidence | None:
+        """What source-only models say of the target, under the class prior of the source.
+
+        Nothing where a class has no weight: they know nothing of it.
+        """
         shares, chosen = self._shares, self.voices.chosen
+        if (chosen.model.shares[shares > 0] == 0).any():
+            return None
         model = chosen.model.with_prior(shares)
         known = self.voices.codes, softmax(chosen.left_out + model.bias, axis=1)
         told = {}
