@@ -251,7 +251,7 @@ class _Action:
         weight = self._odds()
         model = self.voices.chosen.model
         if weight >= MAX_WEIGHT:
-            return self._plain([(f"source only, {model.kind}", Inputs("raw"), model, 1.0)])
+            return self.source_only()
         say("adapting on leaves of a forest")
         known = fits.labels.codes != UNLABELED
         grown = fit_forest(
