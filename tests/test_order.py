@@ -161,9 +161,20 @@ def figures(model, X):
     return model.predict_proba(X), chosen, skills, model.calibration_
 
 
-@pytest.mark.parametrize("default", [auto.fit_auto, always_adapted])
-@pytest.mark.parametrize("random_state", [None, 7])
-@pytest.mark.parametrize("kind", ["dense", "sparse", "text", "ties"])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("kind", "random_state", "default"),
+    [
+        *((kind, seed, always_adapted) for kind in ("dense", "sparse", "text", "ties")
+          for seed in (None, 7)),
+        ("dense", 7, auto.fit_auto),
+        ("sparse", None, auto.fit_auto),
+        *(pytest.param(kind, seed, auto.fit_auto, marks=SLOW) for kind in ("text", "ties")
+          for seed in (None, 7)),
+    ],
+)  # fmt: skip
 def test_the_ensemble(kind, random_state, default, monkeypatch):
     monkeypatch.setattr("marda.selection.classifier_cv.fit_auto", default)
     given = rows(kind)
@@ -188,8 +199,15 @@ def test_a_search(scoring):
     assert models[0].best_params_ == models[1].best_params_
 
 
-@pytest.mark.parametrize("default", [auto.fit_auto, always_adapted])
-@pytest.mark.parametrize("kind", ["dense", "text"])
+@pytest.mark.parametrize(
+    ("kind", "default"),
+    [
+        ("dense", auto.fit_auto),
+        pytest.param("text", auto.fit_auto, marks=SLOW),
+        ("dense", always_adapted),
+        ("text", always_adapted),
+    ],
+)
 def test_samples_of_many_rows(kind, default, monkeypatch):
     """Every limit above which rows are drawn, lowered below the number of rows."""
     monkeypatch.setattr("marda.selection.classifier_cv.fit_auto", default)
