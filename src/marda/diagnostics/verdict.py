@@ -415,8 +415,9 @@ _ADAPTED: dict[Outcome, tuple[Literal["unclear", "bad", "info"], str, str]] = {
     ),
     "explained": (
         "info",
-        "The model of the source can be used",
-        "What differs between the two kinds of data is known, and was taken into account.",
+        "A model of the source was used",
+        "What seems to differ between the two kinds of data was taken into account; features were "
+        "left as they are.",
     ),
     "cannot-tell": (
         "unclear",

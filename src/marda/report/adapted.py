@@ -90,10 +90,15 @@ def _figures(result: Adapted) -> list[tuple[str, str]]:
     shown = [("target rows classified", f"{result.n_target:,}")]
     if judgement is not None:
         shown.append(("right on held-out labels", percent(judgement.adapted.value)))
-    if diagnosis.a_distance_before is not None and diagnosis.a_distance_after is not None:
+    facts = diagnosis.facts
+    if facts.action and facts.expected is not None and facts.interval is not None:
+        low, high = facts.interval
+        shown.append(("right, expected", percent(facts.expected) if facts.can_tell else "?"))
+        shown.append(("right, in nine of ten cases", f"{percent(low)} to {percent(high)}"))
+    elif diagnosis.a_distance_before is not None and diagnosis.a_distance_after is not None:
         before, after = diagnosis.a_distance_before.value, diagnosis.a_distance_after.value
         shown.append(("A-distance, before → after", f"{before:.2f} → {after:.2f}"))
-    if diagnosis.mmd_before is not None and diagnosis.mmd_after is not None:
+    if not facts.action and diagnosis.mmd_before is not None and diagnosis.mmd_after is not None:
         before, after = diagnosis.mmd_before.value, diagnosis.mmd_after.value
         shown.append(("MMD, before → after", f"{before:.2f} → {after:.2f}"))
     sure = float(np.median(result.probabilities.max(1)))
