@@ -23,6 +23,8 @@ from marda.diagnostics.verdict import gain_text
 PAIRS = (("films", "tweets"), ("films", "products"), ("editorials", "tweets"))
 N_FEATURES = 2000
 """The most frequent words and bigrams: with all 14,439 the demo would take minutes."""
+UNSHOWN = ("fuck", "shit", "bitch", "whore", "cunt")
+"""Words that models read but a page need not show."""
 N_BOOTSTRAP = 1000
 N_WORDS = 6
 MIN_TARGET_ROWS = 10
@@ -193,7 +195,11 @@ def _run_pair(
     used = np.asarray((X_source != 0).sum(axis=0)).ravel()
     rows = np.asarray((X_target != 0).sum(axis=0)).ravel()
     unseen = np.flatnonzero((used == 0) & (rows >= MIN_TARGET_ROWS))
-    words = [Word(names[kept[j]], weights[0][j], weights[1][j], int(rows[j])) for j in unseen]
+    words = [
+        Word(names[kept[j]], weights[0][j], weights[1][j], int(rows[j]))
+        for j in unseen
+        if not any(stem in names[kept[j]] for stem in UNSHOWN)
+    ]
     words.sort(key=lambda word: word.after - word.before)
     return PairResult(
         task.source,

@@ -93,8 +93,8 @@ def _figures(result: Adapted) -> list[tuple[str, str]]:
     facts = diagnosis.facts
     if facts.action and facts.expected is not None and facts.interval is not None:
         low, high = facts.interval
-        shown.append(("right, expected", percent(facts.expected) if facts.can_tell else "?"))
-        shown.append(("right, in nine of ten cases", f"{percent(low)} to {percent(high)}"))
+        shown.append(("right, expected", f"{facts.expected:.0%}" if facts.can_tell else "?"))
+        shown.append(("right, in nine of ten cases", f"{low:.0%} to {high:.0%}"))
     elif diagnosis.a_distance_before is not None and diagnosis.a_distance_after is not None:
         before, after = diagnosis.a_distance_before.value, diagnosis.a_distance_after.value
         shown.append(("A-distance, before → after", f"{before:.2f} → {after:.2f}"))
