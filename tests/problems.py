@@ -8,7 +8,7 @@ import numpy as np
 
 from marda.moments import Moments, accumulate
 from marda.problem import Problem, Settings
-from marda.selection.adapted import MemberFits, fit_adapted
+from marda.selection.adapted_ensemble import MemberFits, fit_adapted
 from marda.selection.auto import AutoFit
 from marda.solve import Solution, solve
 from marda.terms import parse_method

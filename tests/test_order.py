@@ -23,7 +23,7 @@ from marda.criteria import (
 from marda.diagnostics.distances import mmd
 from marda.estimators import heads, self_training
 from marda.estimators.pseudo_labels import RefinementWarning
-from marda.selection import adapted, auto, calibration, source_only
+from marda.selection import adapted_ensemble, auto, calibration, source_only
 from marda.selection.scorers import CRITERIA
 from problems import always_adapted
 
@@ -215,7 +215,7 @@ def test_samples_of_many_rows(kind, default, monkeypatch):
     monkeypatch.setattr(self_training, "MAX_EXACT", 60)
     monkeypatch.setattr(heads, "LANDMARKS", 40)
     monkeypatch.setattr(self_training, "TRIED_ROWS", 30)
-    monkeypatch.setattr(adapted, "COMPARED_ROWS", 50)
+    monkeypatch.setattr(adapted_ensemble, "COMPARED_ROWS", 50)
     monkeypatch.setattr(source_only, "COMPARED_ROWS", 50)
     monkeypatch.setattr(source_only, "LANDMARKS", 40)
     monkeypatch.setattr(auto, "EXPLAINED_ROWS", 60)

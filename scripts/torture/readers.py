@@ -266,7 +266,7 @@ def _feather(compression: str) -> Callable[[Path], None]:
 
 def _converted(path: Path) -> Any:
     """A table whose text was made numbers and dates of."""
-    from marda.io.values import Wishes, settle
+    from marda.io.conventions import Wishes, settle
 
     table = read_table(path)
     found, problems, *_ = settle([table], [*table.columns], [Wishes()])

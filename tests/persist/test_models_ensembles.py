@@ -83,7 +83,7 @@ def test_the_ensemble(kind, dtype, tmp_path, usual_inputs, adapted_default):
 
 def test_chosen_columns_and_names(monkeypatch, tmp_path, adapted_default):
     pd = pytest.importorskip("pandas")
-    monkeypatch.setattr("marda.selection.adapted.MAX_FEATURES", 5)
+    monkeypatch.setattr("marda.selection.adapted_ensemble.MAX_FEATURES", 5)
     frame = pd.DataFrame(CASE.X, columns=list("abcdefghi"))
     y = np.array(["low", "mid", "top"], dtype=object)[CASE.codes]
     y[CASE.codes < 0] = None

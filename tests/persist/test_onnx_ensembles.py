@@ -70,7 +70,7 @@ def test_the_ensemble(n_classes, sparse, margin, tmp_path, monkeypatch, adapted_
 
 
 def test_the_ensemble_has_its_own_columns(monkeypatch, tmp_path, adapted_default):
-    monkeypatch.setattr("marda.selection.adapted.MAX_FEATURES", 5)
+    monkeypatch.setattr("marda.selection.adapted_ensemble.MAX_FEATURES", 5)
     model = fit_cv(MDAClassifierCV(random_state=0))
     assert len(model.members_[0].inputs.columns) == 5
     model.to_onnx(tmp_path / "m")

@@ -69,7 +69,7 @@ def test_pipeline_routes_sample_domain():
 
 
 def test_transform_centres_every_domain_and_names_its_features(monkeypatch, adapted_default):
-    monkeypatch.setattr("marda.selection.adapted.MAX_FEATURES", 5)
+    monkeypatch.setattr("marda.selection.adapted_ensemble.MAX_FEATURES", 5)
     frame = pd.DataFrame(CASE.X, columns=list("abcdefghi"))
     model = fit(MDAClassifierCV(random_state=0).set_output(transform="pandas"), frame)
     first = model.members_[0]

@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda.io.conventions import days_of, quantities
 from marda.io.table import InputError, Table, as_numbers, as_texts, is_missing
-from marda.io.values import days_of, quantities
 
 __all__ = [
     "Category",

@@ -22,10 +22,10 @@ from marda.io.columns import (
     step_from_json,
     tfidf,
 )
+from marda.io.conventions import Conventions, Wishes, convert, days_of
 from marda.io.problems import InputError, Problem, did_you_mean, option, refuse
 from marda.io.screening import is_prose, is_unspaced
 from marda.io.table import Table, as_numbers, as_texts, is_missing, named
-from marda.io.values import Conventions, Wishes, convert, days_of
 
 __all__ = ["Preprocessing", "fit_preprocessing", "missing_values"]
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marda.io.conventions import days_of
 from marda.io.problems import joined_names
 from marda.io.table import Table, as_numbers, as_texts, is_missing
-from marda.io.values import days_of
 
 __all__ = ["LeftOut", "is_prose", "is_unspaced", "notes_of", "screen"]
 

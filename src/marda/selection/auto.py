@@ -10,7 +10,7 @@
   rows about as well as anything, models of the source lead as far as they agree on the target as
   they do on the source, and beside them stands one that denoises leaves of the forest and labels
   the target itself. In all other rows, images and words above all, the adapted models of
-  adapted.py.
+  adapted_ensemble.py.
 
 Target rows with a label say more than any story: the adapted models learn from them.
 """
@@ -31,7 +31,7 @@ from marda.estimators.accuracy_estimation import (
     agreement,
     recall_above_chance,
 )
-from marda.selection.adapted import AdaptedFit, MemberFits, fit_adapted
+from marda.selection.adapted_ensemble import AdaptedFit, MemberFits, fit_adapted
 from marda.selection.calibration import calibrate
 from marda.selection.ensemble import Ensemble, Member
 from marda.selection.expectation import (

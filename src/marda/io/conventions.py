@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -108,10 +108,16 @@ def _parse(values: NDArray[Any], point: str) -> _Parsed | None:
     return None if numbers is None else _Parsed(numbers, frozenset(signs))
 
 
+_DIGITS = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
+
+
+def _truth(text: str, words: Mapping[str, float]) -> float | None:
+    return words.get(text.casefold())
+
+
 def _truths(values: NDArray[Any]) -> NDArray[np.float64] | None:
     for words in _TRUTH:
-        both = {**words, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
-        found = _each(values, lambda text, both=both: both.get(text.casefold()))  # type: ignore[misc]
+        found = _each(values, partial(_truth, words={**words, **_DIGITS}))
         if found is not None:
             return found
     return None
@@ -299,7 +305,8 @@ class _Cell:
         """By whether the day comes first."""
         if not self.text:
             return {True: days_of(self.values)} if self.values.dtype.kind == "M" else {}
-        both = {first: _each(self.values, lambda t, f=first: _day(t, f)) for first in (True, False)}  # type: ignore[misc]
+        orders = (True, False)
+        both = {first: _each(self.values, partial(_day, day_first=first)) for first in orders}
         return {first: days for first, days in both.items() if days is not None}
 
     @property
@@ -389,8 +396,9 @@ def settle(
     for k, orders in enumerate(every):
         for name, first in orders.items():
             if cells[k][name].text:
-                days = cells[k][name].days.get(first)
-                new[k][name] = _dates_of(cells[k][name].plain if days is None else days)  # type: ignore[arg-type]
+                days = cells[k][name].days.get(first, cells[k][name].plain)
+                assert days is not None  # a column without any value reads as numbers
+                new[k][name] = _dates_of(days)
     settled = [replace(table, columns=held) for table, held in zip(tables, new, strict=True)]
     return settled, problems, notes, agreed
 
@@ -415,8 +423,8 @@ def _stray_words(
         ("numbers", lambda t: _NUMBERS["."].fullmatch(t) or _NUMBERS[","].fullmatch(t)),
         ("dates", lambda t: _day(t, True) or _day(t, False)),
     )
-    for what, read in kinds:  # noqa: B007
-        words = stray(read)
+    for kind, read in kinds:
+        words, what = stray(read), kind
         # Few different numbers, and a word among them, are categories.
         many = len(set(known.tolist()) - set(words)) > MANY_NUMBERS
         if many and 0 < len(words) <= 0.2 * len(known):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from marda.io import Table
-from marda.io.values import Wishes, convert, days_of, quantities, settle
+from marda.io.conventions import Wishes, convert, days_of, quantities, settle
 
 
 def table(path="t.csv", **columns):

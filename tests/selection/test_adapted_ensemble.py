@@ -9,8 +9,8 @@ from sklearn.datasets import make_moons
 
 from marda import MDAClassifier, MDAClassifierCV, pack
 from marda._validation import Labels
-from marda.selection import adapted, inputs
-from marda.selection.adapted import noise_rule
+from marda.selection import adapted_ensemble, inputs
+from marda.selection.adapted_ensemble import noise_rule
 from marda.selection.inputs import UNIT
 
 pytestmark = pytest.mark.usefixtures("adapted_default")
@@ -191,10 +191,10 @@ def test_a_table_in_many_units_is_standardised(monkeypatch):
 
 def test_inputs_are_compared_on_few_rows(monkeypatch):
     seen = []
-    kappa = adapted.MemberFits.kappa
-    monkeypatch.setattr(adapted, "COMPARED_ROWS", 50)
+    kappa = adapted_ensemble.MemberFits.kappa
+    monkeypatch.setattr(adapted_ensemble, "COMPARED_ROWS", 50)
     monkeypatch.setattr(
-        adapted.MemberFits,
+        adapted_ensemble.MemberFits,
         "kappa",
         lambda fits, option: seen.append(fits.X.shape[0]) or kappa(fits, option),
     )
@@ -211,7 +211,7 @@ def test_empty_rows_are_nobodys_neighbours():
     X = sp.vstack([X[np.diff(X.indptr) > 0], sp.csr_array((20, 400))]).tocsr()
     n = X.shape[0] - 20
     labels = Labels(np.array([0, 1]), np.full(n + 20, -1))
-    fits = adapted.MemberFits(X, labels, np.full(n + 20, -1), "balanced", 0, 0.9, None)
+    fits = adapted_ensemble.MemberFits(X, labels, np.full(n + 20, -1), "balanced", 0, 0.9, None)
     near = fits.neighbours(fits.inputs(UNIT))
     np.testing.assert_array_equal(near.rows, np.arange(n))
     assert near.nearest.max() < n
