@@ -416,8 +416,8 @@ _ADAPTED: dict[Outcome, tuple[Literal["unclear", "bad", "info"], str, str]] = {
     "explained": (
         "info",
         "A model of the source was used",
-        "What seems to differ between the two kinds of data was taken into account; features were "
-        "left as they are.",
+        "A model learned from the source alone names the classes; what was done for the target is "
+        "told below.",
     ),
     "cannot-tell": (
         "unclear",

@@ -143,17 +143,7 @@ def accuracy_above_threshold(left_out: tuple[Any, Any], probabilities: Any) -> f
 def accuracy_by_difference(left_out: tuple[Any, Any], probabilities: Any) -> float:
     """Left-out accuracy less what confidence has lost on the target (DoC, Guillory et al., 2021).
 
-    Parameters
-    ----------
-    left_out : tuple of arrays
-        Classes (codes 0 … C − 1) of source rows, and their probabilities by models that had not
-        seen them.
-    probabilities : array of shape (n_target, n_classes)
-        By the same model.
-
-    Returns
-    -------
-    float
+    Parameters and result are those of `accuracy_above_threshold`.
     """
     codes, P = np.asarray(left_out[0]), check_probabilities(left_out[1])
     lost = float(P.max(1).mean()) - float(check_probabilities(probabilities).max(1).mean())
