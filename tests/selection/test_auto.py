@@ -15,7 +15,7 @@ from marda.criteria import expected_calibration_error
 from marda.selection import auto, source_only
 from marda.selection.forest import fit_forest
 from marda.selection.source_only import fit_source_only
-from selection.test_adapted import gaussian, sensors
+from selection.test_adapted_ensemble import gaussian, sensors
 from shift.drawn import classes, pair
 
 

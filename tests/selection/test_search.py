@@ -14,7 +14,7 @@ from marda.selection import search as search_module
 from marda.selection.ensemble import spread_of
 from marda.selection.inputs import make_inputs
 from marda.selection.search import COMBINED, JUDGED_SHARPNESS, Trials, expand, judge
-from selection.test_adapted import sensors
+from selection.test_adapted_ensemble import sensors
 
 
 @pytest.fixture(scope="module")
