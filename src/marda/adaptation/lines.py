@@ -15,7 +15,7 @@ from marda.adaptation.statistics import AdaptedFromStatistics, DomainCounts
 from marda.diagnostics import Facts, Finding
 from marda.diagnostics.verdict import expected_text
 
-__all__ = ["adapted_lines", "compared_lines", "predicted_lines"]
+__all__ = ["adapted_lines", "compared_lines", "predicted_lines", "predicted_shares"]
 
 SETTINGS = {
     "US": "no labels in the target",
@@ -36,7 +36,7 @@ def adapted_lines(result: Adapted | AdaptedFromStatistics) -> list[str]:
         verdict,
         "",
         *_model(result.model, result.n_source, result.n_target, result.n_labelled_target),
-        f"predicted  {_shares(result)}",
+        f"predicted  {predicted_shares(result)}",
         *_expected(diagnosis.facts),
     ]
     if diagnosis.a_distance_before is not None and diagnosis.facts.action:
@@ -114,7 +114,8 @@ def _first_classes(told: list[str]) -> str:
     return ", ".join(told[:6]) + more
 
 
-def _shares(result: Adapted) -> str:
+def predicted_shares(result: Adapted) -> str:
+    """Classes among the predictions."""
     classes = result.model.classes_
     return _some_shares({str(c): float(np.mean(result.predictions == c)) for c in classes})
 
