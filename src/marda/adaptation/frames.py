@@ -13,14 +13,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marda._memory import format_bytes
 from marda.adaptation.adapting import Adapted, adapt_rows
-from marda.adaptation.lines import adapted_lines, predicted_shares
+from marda.adaptation.checking import CheckedTables, check_tables
+from marda.adaptation.lines import (
+    MOST_COLUMNS,
+    adapted_lines,
+    checked_lines,
+    predicted_shares,
+)
 from marda.adaptation.methods import classes_and_probabilities, method_of
 from marda.adaptation.reading import (
     Data,
@@ -32,7 +38,7 @@ from marda.adaptation.reading import (
     sources_of,
 )
 from marda.diagnostics.intervals import counted
-from marda.diagnostics.verdict import expected_text
+from marda.diagnostics.verdict import Verdict, expected_text
 from marda.estimators import MDAClassifier
 from marda.io import InputError, Table, replacing
 from marda.io.conventions import Wishes
@@ -40,7 +46,7 @@ from marda.io.problems import as_keywords, did_you_mean
 from marda.io.readers.dataframes import Frame, as_frame, make_frame
 from marda.io.writer import prediction_names
 
-__all__ = ["Adaptation", "adapt"]
+__all__ = ["Adaptation", "Check", "adapt", "check"]
 
 Names = str | Sequence[str]
 CHOICES = {"missing": ("error", "impute"), "scale": ("none", "standard")}
@@ -174,6 +180,81 @@ class Adaptation:
         return make_frame(frame.library if frame else None, columns, index)
 
 
+class Check:
+    """What `marda.check` found: how far apart two tables are, in what, and whether it matters.
+
+    Attributes
+    ----------
+    verdict : str
+        The answer in a sentence or two.
+    matters : bool or None
+        Whether a model of the source loses on the target; None: only labels can tell.
+    columns : DataFrame
+        Every column that was compared, those that differ most first: "column", "kind", "differs",
+        "distance" (0 alike, 1 entirely other), "p_value" and "text".
+    warnings, notes : tuples of str
+        What looks wrong; columns that were left out.
+    only_source, only_target : tuples of str
+        Columns that the other table has not.
+
+    Examples
+    --------
+    >>> import marda
+    >>> found = marda.check("sample:source", "sample:target", label="y", drop="id")
+    >>> found.matters, found.columns["column"].tolist()[:2]
+    (True, ['reading1', 'reading2'])
+    """
+
+    def __init__(self, result: CheckedTables, library: str | None) -> None:
+        self._result, self._library = result, library
+        found = result.checked
+        self.verdict, self.matters = as_keywords(found.verdict), found.matters
+        self.warnings = tuple(as_keywords(finding.text) for finding in found.findings)
+        self.notes = tuple(as_keywords(note) for note in result.notes)
+        self.only_source, self.only_target = result.only_source, result.only_target
+
+    @cached_property
+    def columns(self) -> Any:
+        """Every column that was compared."""
+        found = self._result.checked.columns
+        names = ("kind", "differs", "distance", "p_value", "text")
+        held = {name: [getattr(column, name) for column in found] for name in names}
+        columns = {"column": [column.name for column in found], **held}
+        return make_frame(self._library, columns, what="columns")
+
+    def to_json(self) -> dict[str, Any]:
+        """What `marda check --json` prints."""
+        return self._result.to_json()
+
+    def __repr__(self) -> str:
+        lines = [line for line in checked_lines(self._result)[1:] if line]
+        lines = [line for line in lines if not line.startswith(("time ", "note:", "warning:"))]
+        more = [*(f"warning: {w}" for w in self.warnings), *(f"note: {n}" for n in self.notes)]
+        return "\n".join([self.verdict, "", *lines, *more])
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks."""
+        from marda.report.page import head
+
+        found = self._result.checked
+        kind, word = _MATTERS[self.matters]
+        columns = [(c.name, f"{c.size}: {c.text}") for c in found.differing[:MOST_COLUMNS]]
+        figures = [("columns that differ", f"{len(found.differing)} of {len(found.columns)}")]
+        if found.told_apart is not None:
+            figures.append(("rows whose table can be told", f"{found.told_apart.value:.0%}"))
+        rows = f"{counted(found.n_source, 'source row')}, {counted(found.n_target, 'target row')}"
+        reasons = (("What differs", found.shift.sentence()), *columns)
+        verdict = Verdict(kind, word, self.verdict, reasons)
+        return head(f"marda.check: {rows}.", verdict, figures, (*self.warnings, *self.notes))
+
+
+_MATTERS: dict[bool | None, tuple[Literal["good", "unclear", "bad"], str]] = {
+    True: ("bad", "The difference matters"),
+    False: ("good", "A model of the source should do"),
+    None: ("unclear", "Not known whether it matters"),
+}
+
+
 @dataclass(frozen=True)
 class _Inputs:
     """What the caller gave.
@@ -197,6 +278,11 @@ class _Inputs:
     target: Frame | None
     names: tuple[str, str]
     truths: bool
+
+    @property
+    def library(self) -> str | None:
+        """Whose DataFrames the caller has."""
+        return None if self.target is None else self.target.library
 
 
 def adapt(
@@ -278,6 +364,58 @@ def adapt(
         data = data_of(inputs.tables, inputs.options)
         adapted = adapt_rows(data, inputs.names, method, **parameters)
     return Adaptation(_in_python(adapted), data, inputs)
+
+
+def check(
+    source: Any,
+    target: Any,
+    label: str | None = None,
+    *,
+    text: Names = (),
+    id: str | None = None,
+    drop: Names = (),
+    keep: Names = (),
+    na: Names = (),
+    missing: str = "impute",
+    scale: str = "none",
+    format: str | None = None,
+    encoding: Names = (),
+    sheet: Names = (),
+    decimal: Names = (),
+    dates: Names = (),
+) -> Check:
+    """How far apart two tables are, in which columns, and whether it matters; nothing is adapted.
+
+    Parameters
+    ----------
+    source, target : DataFrame (pandas or polars) or path
+        As for `adapt`; columns need not be the same.
+    label : str, default=None
+        Column of the labels. With it, a model of the source alone is fitted and asked what to
+        expect of it on the target; without, only the columns are compared.
+    text, id, drop, keep, na, missing, scale, format, encoding, sheet, decimal, dates
+        As for `adapt`. Missing values are themselves compared.
+
+    Returns
+    -------
+    Check
+        With `verdict`, `matters` and `columns`.
+
+    Examples
+    --------
+    >>> import marda
+    >>> print(marda.check("sample:source", "sample:labelled", label="y", drop="id").matters)
+    True
+    """
+    reading = {
+        "text": text, "id": id, "drop": drop, "keep": keep, "na": na, "missing": missing,
+        "scale": scale, "format": format, "encoding": encoding, "sheet": sheet,
+        "decimal": decimal, "dates": dates,
+    }  # fmt: skip
+    with _python_errors():
+        inputs = _read(source, target, label, reading)
+        result = check_tables(inputs.tables, inputs.options)
+    return Check(result, inputs.library)
 
 
 # What the caller gave -----------------------------------------------------------------------------

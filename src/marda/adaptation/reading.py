@@ -367,7 +367,7 @@ def _swapped(target: Table, label: str) -> str:
     """Where the target has the labels that the source lacks."""
     if label not in target.columns or is_missing(target.columns[label]).any():
         return ""
-    return f", while every row of {target.path} has it: are source and target swapped?"
+    return f", but every row of {target.path} has it (are source and target swapped?)"
 
 
 @contextmanager
