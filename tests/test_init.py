@@ -39,7 +39,7 @@ def test_help_loads_nothing_heavy():
     code = f"""if True:
         import sys
         from marda import cli
-        for command in ([], ["adapt"], ["compare"], ["predict"], ["reproduce"], ["moments"]):
+        for command in ([], ["adapt"], ["check"], ["compare"], ["predict"], ["reproduce"], ["moments"]):
             assert cli.main([*command, "--help"]) == 0
         print("loaded:", {HEAVY} & set(sys.modules))
     """
