@@ -34,7 +34,7 @@ def register(commands: Any) -> None:
         action="extend",
         nargs="+",
         metavar="M",
-        help="BL S1 S1M S1D auto (default), …",
+        help="BL S1 S1M S1D auto logistic forest CORAL SA (default), S1MD, …",
     )
     add_model_options(parser)
     parser.add_argument("--report", type=Path, metavar="H", help="one HTML page that shows it all")
@@ -44,7 +44,6 @@ def register(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compare and print."""
     from marda.adaptation import compare
-    from marda.adaptation.comparing import METHODS
     from marda.adaptation.lines import compared_lines
 
     report = report_to(args.report, _page)
@@ -53,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
             args.source,
             args.target,
             read_options(args),
-            methods=args.methods or METHODS,
+            methods=args.methods,
             report=report,
             progress=progress,
             noise=args.noise,
