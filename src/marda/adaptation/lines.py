@@ -129,7 +129,7 @@ def predicted_lines(result: Predicted) -> list[str]:
     ]
 
 
-def compared_lines(result: Compared) -> list[str]:
+def compared_lines(result: Compared, *, explain: bool = True) -> list[str]:
     """Verdict first, then a line per method, the pairs that differ, and what the methods are."""
     first = result.results[0].method
     lines = [result.verdict, ""]
@@ -139,7 +139,8 @@ def compared_lines(result: Compared) -> list[str]:
         lines.append(f"{r.method:8} {accuracy:22} {r.agreement:8.1%}  {r.mmd}")
     if result.pairs:
         lines += ["", *_pairs(result)]
-    lines += ["", *(f"{r.method:8} {explained(r.method)}" for r in result.results)]
+    if explain:
+        lines += ["", *(f"{r.method:8} {explained(r.method)}" for r in result.results)]
     lines += [f"note: {note}" for note in result.notes]
     return lines + [f"written: {file}" for file in result.files]
 

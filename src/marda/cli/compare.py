@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
-from marda._progress import Progress
 from marda.cli._common import (
     add_command,
     add_file_options,
     add_model_options,
+    output_file,
+    progress_of,
     read_options,
     report_to,
     show,
@@ -37,7 +37,9 @@ def register(commands: Any) -> None:
         help="BL S1 S1M S1D auto logistic forest CORAL SA (default), S1MD, …",
     )
     add_model_options(parser)
-    parser.add_argument("--report", type=Path, metavar="H", help="one HTML page that shows it all")
+    parser.add_argument(
+        "--report", type=output_file, metavar="H", help="one HTML page that shows it all"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -47,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     from marda.adaptation.lines import compared_lines
 
     report = report_to(args.report, _page)
-    with standard_streams(args, "source", "target") as streams, Progress() as progress:
+    with standard_streams(args, "source", "target") as streams, progress_of(args) as progress:
         result = compare(
             args.source,
             args.target,
@@ -58,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
             noise=args.noise,
             classifier=args.classifier,
         )
-        show(result, compared_lines(result), args.json, streams)
+        show(result, compared_lines(result, explain=not args.quiet), args, streams)
     return 0
 
 
