@@ -11,7 +11,7 @@ import numpy as np
 from marda.adaptation.adapting import Adapted
 from marda.adaptation.checking import CheckedTables
 from marda.adaptation.comparing import Compared
-from marda.adaptation.methods import method_of
+from marda.adaptation.methods import explained, method_of
 from marda.adaptation.predicting import Predicted
 from marda.adaptation.statistics import AdaptedFromStatistics, DomainCounts
 from marda.diagnostics import Facts, Finding
@@ -186,8 +186,8 @@ def predicted_lines(result: Predicted) -> list[str]:
     ]
 
 
-def compared_lines(result: Compared) -> list[str]:
-    """Verdict first, then a line per method and the pairs that differ."""
+def compared_lines(result: Compared, *, explain: bool = True) -> list[str]:
+    """Verdict first, then a line per method, the pairs that differ, and what the methods are."""
     first = result.results[0].method
     lines = [result.verdict, ""]
     lines.append(f"{'method':8} {'accuracy':22} {f'as {first}':>8}  MMD after")
@@ -195,12 +195,31 @@ def compared_lines(result: Compared) -> list[str]:
         accuracy = "-" if r.accuracy is None else str(r.accuracy)
         lines.append(f"{r.method:8} {accuracy:22} {r.agreement:8.1%}  {r.mmd}")
     if result.pairs:
-        apart = [p for p in result.pairs if p.significant]
-        lines.append("")
-        lines += [
-            f"{p.a} and {p.b} differ: {p.difference.value:+.3f} "
-            f"[{p.difference.low:+.3f}, {p.difference.high:+.3f}], p = {p.p_value:.2g}"
-            for p in apart
-        ] or ["No two methods differ significantly."]
+        lines += ["", *_pairs(result)]
+    if explain:
+        lines += ["", *(f"{r.method:8} {explained(r.method)}" for r in result.results)]
     lines += [f"note: {note}" for note in result.notes]
     return lines + [f"written: {file}" for file in result.files]
+
+
+def _pairs(result: Compared) -> list[str]:
+    """The methods that differ from the best; other pairs are counted."""
+    best = result.results[result.best].method
+    apart = [p for p in result.pairs if p.significant]
+    if not apart:
+        return ["No two methods differ significantly."]
+    lines = []
+    for p in apart:
+        if best in (p.a, p.b):
+            other, sign = (p.b, 1) if p.a == best else (p.a, -1)
+            d = p.difference
+            low, high = sorted((sign * d.low, sign * d.high))
+            lines.append(
+                f"{best} and {other} differ: {sign * d.value:+.3f} [{low:+.3f}, {high:+.3f}], "
+                f"p = {p.p_value:.2g}"
+            )
+    more = len(apart) - len(lines)
+    if more:
+        others = "more pair differs" if more == 1 else "more pairs differ"
+        lines.append(f"{more} {others} significantly: see --report or --json.")
+    return lines
