@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from marda.adaptation.adapting import Adapted
+from marda.adaptation.checking import CheckedTables
 from marda.adaptation.comparing import Compared
 from marda.adaptation.methods import explained, method_of
 from marda.adaptation.predicting import Predicted
 from marda.adaptation.statistics import AdaptedFromStatistics, DomainCounts
 from marda.diagnostics import Facts, Finding
+from marda.diagnostics.intervals import counted
 from marda.diagnostics.verdict import expected_text
 
-__all__ = ["adapted_lines", "compared_lines", "predicted_lines"]
+__all__ = [
+    "adapted_lines",
+    "checked_lines",
+    "compared_lines",
+    "predicted_lines",
+    "predicted_shares",
+]
 
 SETTINGS = {
     "US": "no labels in the target",
     "SS": "{n} labelled rows in the target",
     "SUP": "all rows of the target labelled",
 }
+
+
+MOST_COLUMNS = 12
 
 
 def adapted_lines(result: Adapted | AdaptedFromStatistics) -> list[str]:
@@ -36,7 +48,7 @@ def adapted_lines(result: Adapted | AdaptedFromStatistics) -> list[str]:
         verdict,
         "",
         *_model(result.model, result.n_source, result.n_target, result.n_labelled_target),
-        f"predicted  {_shares(result)}",
+        f"predicted  {predicted_shares(result)}",
         *_expected(diagnosis.facts),
     ]
     if diagnosis.a_distance_before is not None and diagnosis.facts.action:
@@ -114,9 +126,54 @@ def _first_classes(told: list[str]) -> str:
     return ", ".join(told[:6]) + more
 
 
-def _shares(result: Adapted) -> str:
+def predicted_shares(result: Adapted) -> str:
+    """Classes among the predictions."""
     classes = result.model.classes_
     return _some_shares({str(c): float(np.mean(result.predictions == c)) for c in classes})
+
+
+def checked_lines(result: CheckedTables) -> list[str]:
+    """Verdict first, then how far apart, in which columns, and what that means."""
+    found = result.checked
+    differ = found.differing
+    lines = [found.verdict, ""]
+    rows = f"rows       {found.n_source} source, {found.n_target} target; "
+    lines.append(f"{rows}{counted(len(found.columns), 'column')} compared")
+    if found.told_apart is not None:
+        told, low, high = (f"{v:.0%}" for v in asdict(found.told_apart).values())
+        lines.append(
+            f"apart      a classifier names the table that {told} of rows are of, {low} to {high} "
+            "(50% is chance)"
+        )
+    lines.append(f"shift      {found.shift.sentence()}")
+    if found.outside is not None:
+        share = f"{found.outside:.0%}"
+        lines.append(
+            f"outside    {share} of target rows lie where no source row does (5% is usual)"
+        )
+    for columns, where in ((result.only_source, "source"), (result.only_target, "target")):
+        if columns:
+            lines.append(f"only in    the {where}: {_some_names(columns)}")
+    many = f"{len(differ)} of {counted(len(found.columns), 'column')}"
+    lines.append(f"columns    {many} differ by more than chance" + (":" if differ else ""))
+    width = min(24, max((len(column.name) for column in differ[:MOST_COLUMNS]), default=0))
+    lines += [
+        f"  {column.name[:60]:{width}}  {column.size}: {column.text}"
+        for column in differ[:MOST_COLUMNS]
+    ]
+    if len(differ) > MOST_COLUMNS:
+        lines.append(f"  … and {len(differ) - MOST_COLUMNS} more (all of them with --json)")
+    return [
+        *lines,
+        f"time       {result.seconds:.1f} s",
+        *(f"warning: {finding.text}" for finding in found.findings),
+        *(f"note: {note}" for note in result.notes),
+    ]
+
+
+def _some_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(map(repr, names[:8])) + more
 
 
 def predicted_lines(result: Predicted) -> list[str]:

@@ -19,6 +19,7 @@ from marda._memory import claim_blas_memory
 from marda.cli import (
     adapt,
     bench,
+    check,
     compare,
     completion,
     data,
@@ -30,7 +31,9 @@ from marda.cli import (
 )
 from marda.cli._common import Parser, refuse_existing
 
-COMMANDS = (demo, adapt, predict, compare, reproduce, report, data, moments, bench, completion)
+COMMANDS = (
+    demo, check, adapt, predict, compare, reproduce, report, data, moments, bench, completion,
+)  # fmt: skip
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 
 

@@ -181,15 +181,26 @@ def positive(text: str) -> int:
     return value
 
 
-def add_file_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """Source, target, and how to read them."""
+def add_file_options(
+    parser: argparse.ArgumentParser,
+    *,
+    required: bool = True,
+    label: bool = True,
+    missing: str = "error",
+) -> None:
+    """Source, target, and how to read them; `missing` is what is done about missing values."""
     add = parser.add_argument
     joint(
         add("--source", type=Path, action="append", required=required, metavar="S"),
         add("--target", type=Path, action=Once, required=required, metavar="T"),
         text="labelled rows, repeated for several sources; rows to classify",
     )
-    add("--label", required=required, metavar="COL", help="column of labels (empty: not known)")
+    add(
+        "--label",
+        required=required and label,
+        metavar="COL",
+        help="column of labels (empty: not known)",
+    )
     add_reading_options(parser, na=True)
     joint(
         add("--id", metavar="COL"),
@@ -202,9 +213,9 @@ def add_file_options(parser: argparse.ArgumentParser, *, required: bool = True) 
         text="for tf-idf; left out. COLS: a,b,c or 'a,\"b, c\"' (with a comma)",
     )
     joint(
-        add("--missing", default="error", choices=("error", "impute"), metavar="M"),
+        add("--missing", default=missing, choices=("error", "impute"), metavar="M"),
         add("--scale", default="none", choices=("none", "standard"), metavar="S"),
-        text="error (default) or impute; none (default) or standard",
+        text=f"error or impute (default {missing}); none (default) or standard",
     )
 
 
@@ -258,7 +269,7 @@ def read_options(args: argparse.Namespace) -> Any:
     from marda.adaptation import ReadOptions
 
     return ReadOptions(
-        label=args.label,
+        label=args.label or "",
         format=args.format,
         id=args.id,
         text=tuple(args.text),

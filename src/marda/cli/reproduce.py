@@ -41,8 +41,13 @@ def register(commands: Any) -> None:
         metavar="M",
         help="BL, MCF, S1, S1M, S1D, S1C, J12, …; under auto also auto, source-only, CORAL, …",
     )
-    add("--classifiers", nargs="+", metavar="C", help="nn, dscm, ridge; under auto also svm, …")
+    add("--classifiers", nargs="+", metavar="C", help="nn, dscm, ridge, ridge10; auto also svm, …")
     add("--tasks", nargs="+", metavar="S-T", help="only these, such as books-dvd or 'one row'")
+    add(
+        "--unlabelled",
+        metavar="ROWS",
+        help="target rows of amt that W sees: train (default), test (transductive) or both",
+    )
     add("--preprocessing", metavar="P", help="paper (default; under auto log-tf for amt) or log-tf")
     add(
         "--settings",
@@ -93,6 +98,7 @@ def run(args: argparse.Namespace) -> int:
         classifiers=_tuple(args.classifiers),
         tasks=_tuple(args.tasks),
         preprocessing=args.preprocessing,
+        unlabelled=args.unlabelled,
         settings=args.settings,
         overrides=tuple(_setting(text) for text in args.set),
         draws=args.draws,

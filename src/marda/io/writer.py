@@ -15,7 +15,7 @@ from marda.io.arrow import pyarrow
 from marda.io.atomic import replacing
 from marda.io.table import InputError
 
-__all__ = ["PredictionWriter", "harmless"]
+__all__ = ["PredictionWriter", "harmless", "prediction_names"]
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -43,9 +43,7 @@ class PredictionWriter:
         self.parquet = suffix in (".parquet", ".pq")
         self.arrow = pyarrow(path) if self.parquet else None
         self.delimiter = "\t" if suffix == ".tsv" else ","
-        taken = {"prediction", "probability"}
-        self.names = [id if id and id not in taken else "row" if not id else f"{id}_id"]
-        self.names += ["prediction", "probability", *(f"probability_{c}" for c in classes)]
+        self.names = prediction_names(classes, id)
         self.has_id = id is not None
         self.path, self.classes, self.n_rows = path, classes, 0
         self._stack = replacing(path)
@@ -108,6 +106,13 @@ class PredictionWriter:
             self._file.close()
         elif self._out is not None:
             self._out.close()
+
+
+def prediction_names(classes: NDArray[Any], id: str | None) -> list[str]:
+    """Names of the columns of predictions; the first is that of the id, or "row"."""
+    taken = {"prediction", "probability"}
+    key = "row" if not id else f"{id}_id" if id in taken else id
+    return [key, "prediction", "probability", *(f"probability_{c}" for c in classes)]
 
 
 def harmless(text: Any) -> Any:
