@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,19 @@ from marda.estimators import MDAClassifier
 from marda.io import InputError, PredictionWriter, Preprocessing, detect_format, read_batches
 from marda.io.arrow import parquet_footer
 from marda.io.columns import Matrix, Number
-from marda.io.table import named
+from marda.io.table import Table, named
 from marda.persist import load
 from marda.selection import MDAClassifierCV
 
-__all__ = ["Predicted", "load_model", "predict", "predict_rows"]
+__all__ = [
+    "AS_FOUND",
+    "Classifier",
+    "Predicted",
+    "load_model",
+    "predict",
+    "predict_rows",
+    "read_rows",
+]
 
 BATCH_BYTES = 32 * 2**20
 MAX_BATCH_ROWS = 50_000
@@ -164,6 +172,22 @@ def predict_rows(
             if batch is not None:
                 batch, _ = chosen.converted(batch, wishes, conventions)
     return dict(zip(classifier.classes_.tolist(), counts.tolist(), strict=True))
+
+
+def read_rows(
+    chosen: Preprocessing, input: PathLike, options: ReadOptions, *names: str
+) -> tuple[Table, Any]:
+    """A file whole: its table as it is, and its rows for the model.
+
+    Columns of the model and of `names` are called as these call them where only case, spaces and
+    the like differ.
+    """
+    table = replace(options, na=chosen.na).read([input])[0]
+    if table.n_rows == 0:
+        raise InputError(f"{input} has no rows.")
+    table, _ = named(table, [*chosen.columns, *names])
+    converted, _ = chosen.converted(table, options.wishes(1)[0])
+    return table, chosen.transform(converted)
 
 
 def _rows(path: Path, format: str | None) -> int:

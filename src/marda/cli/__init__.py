@@ -16,7 +16,19 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from marda._memory import claim_blas_memory
-from marda.cli import adapt, bench, compare, data, demo, moments, predict, report, reproduce
+from marda.cli import (
+    adapt,
+    bench,
+    compare,
+    data,
+    demo,
+    evaluate,
+    label,
+    moments,
+    predict,
+    report,
+    reproduce,
+)
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 
@@ -41,7 +53,8 @@ def parser() -> argparse.ArgumentParser:
     commands = main_parser.add_subparsers(
         title="commands", metavar="COMMAND ...", parser_class=_Parser
     )
-    for command in (demo, adapt, predict, compare, reproduce, report, data, moments, bench):
+    asked = (label, evaluate, compare)
+    for command in (demo, adapt, predict, *asked, reproduce, report, data, moments, bench):
         command.register(commands)
     return main_parser
 
