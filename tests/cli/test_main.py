@@ -25,6 +25,7 @@ COMMANDS = (
     "report",
     "data",
     "bench",
+    "completion",
 )
 
 
@@ -176,7 +177,7 @@ def test_a_file_that_cannot_be_is_a_wrong_call(kind, capsys, monkeypatch):
 def _parser_of(run):
     parser = argparse.ArgumentParser()
     parser.add_argument("command")
-    parser.set_defaults(run=run, version=False)
+    parser.set_defaults(run=run, version=False, written=[])
     return parser
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from marda.adaptation.adapting import Adapted
+from marda.adaptation.checking import CheckedTables
 from marda.adaptation.comparing import Compared
 from marda.adaptation.evaluating import Evaluated
-from marda.adaptation.methods import method_of
+from marda.adaptation.methods import explained, method_of
 from marda.adaptation.predicting import Predicted
 from marda.adaptation.statistics import AdaptedFromStatistics, DomainCounts
 from marda.adaptation.to_label import ToLabel
@@ -20,10 +22,12 @@ from marda.diagnostics.verdict import expected_text
 
 __all__ = [
     "adapted_lines",
+    "checked_lines",
     "compared_lines",
     "evaluated_lines",
     "label_lines",
     "predicted_lines",
+    "predicted_shares",
 ]
 
 #: Classes that have a line each.
@@ -33,6 +37,9 @@ SETTINGS = {
     "SS": "{n} labelled rows in the target",
     "SUP": "all rows of the target labelled",
 }
+
+
+MOST_COLUMNS = 12
 
 
 def adapted_lines(result: Adapted | AdaptedFromStatistics) -> list[str]:
@@ -47,7 +54,7 @@ def adapted_lines(result: Adapted | AdaptedFromStatistics) -> list[str]:
         verdict,
         "",
         *_model(result.model, result.n_source, result.n_target, result.n_labelled_target),
-        f"predicted  {_shares(result)}",
+        f"predicted  {predicted_shares(result)}",
         *_expected(diagnosis.facts),
     ]
     if diagnosis.a_distance_before is not None and diagnosis.facts.action:
@@ -125,9 +132,54 @@ def _first_classes(told: list[str]) -> str:
     return ", ".join(told[:6]) + more
 
 
-def _shares(result: Adapted) -> str:
+def predicted_shares(result: Adapted) -> str:
+    """Classes among the predictions."""
     classes = result.model.classes_
     return _some_shares({str(c): float(np.mean(result.predictions == c)) for c in classes})
+
+
+def checked_lines(result: CheckedTables) -> list[str]:
+    """Verdict first, then how far apart, in which columns, and what that means."""
+    found = result.checked
+    differ = found.differing
+    lines = [found.verdict, ""]
+    rows = f"rows       {found.n_source} source, {found.n_target} target; "
+    lines.append(f"{rows}{counted(len(found.columns), 'column')} compared")
+    if found.told_apart is not None:
+        told, low, high = (f"{v:.0%}" for v in asdict(found.told_apart).values())
+        lines.append(
+            f"apart      a classifier names the table that {told} of rows are of, {low} to {high} "
+            "(50% is chance)"
+        )
+    lines.append(f"shift      {found.shift.sentence()}")
+    if found.outside is not None:
+        share = f"{found.outside:.0%}"
+        lines.append(
+            f"outside    {share} of target rows lie where no source row does (5% is usual)"
+        )
+    for columns, where in ((result.only_source, "source"), (result.only_target, "target")):
+        if columns:
+            lines.append(f"only in    the {where}: {_some_names(columns)}")
+    many = f"{len(differ)} of {counted(len(found.columns), 'column')}"
+    lines.append(f"columns    {many} differ by more than chance" + (":" if differ else ""))
+    width = min(24, max((len(column.name) for column in differ[:MOST_COLUMNS]), default=0))
+    lines += [
+        f"  {column.name[:60]:{width}}  {column.size}: {column.text}"
+        for column in differ[:MOST_COLUMNS]
+    ]
+    if len(differ) > MOST_COLUMNS:
+        lines.append(f"  … and {len(differ) - MOST_COLUMNS} more (all of them with --json)")
+    return [
+        *lines,
+        f"time       {result.seconds:.1f} s",
+        *(f"warning: {finding.text}" for finding in found.findings),
+        *(f"note: {note}" for note in result.notes),
+    ]
+
+
+def _some_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(map(repr, names[:8])) + more
 
 
 def predicted_lines(result: Predicted) -> list[str]:
@@ -136,12 +188,21 @@ def predicted_lines(result: Predicted) -> list[str]:
     rows = "1 row" if result.n_rows == 1 else f"{result.n_rows} rows"
     return [
         f"{rows} in {result.seconds:.1f} s ({counts})",
+        *_how_explained(result.explained),
         f"written: {result.file}",
     ]
 
 
-def compared_lines(result: Compared) -> list[str]:
-    """Verdict first, then a line per method and the pairs that differ."""
+def _how_explained(how: str | None) -> list[str]:
+    """What the columns of --explain hold."""
+    if how is None:
+        return []
+    ways = {"exact": "exact, since the model is linear", "sampled": "sampled (10 orders)"}
+    return [f"explained: moved_by_1, moved_1 …: what moved each score, and how far; {ways[how]}"]
+
+
+def compared_lines(result: Compared, *, explain: bool = True) -> list[str]:
+    """Verdict first, then a line per method, the pairs that differ, and what the methods are."""
     first = result.results[0].method
     lines = [result.verdict, ""]
     lines.append(f"{'method':8} {'accuracy':22} {f'as {first}':>8}  MMD after")
@@ -149,15 +210,34 @@ def compared_lines(result: Compared) -> list[str]:
         accuracy = "-" if r.accuracy is None else str(r.accuracy)
         lines.append(f"{r.method:8} {accuracy:22} {r.agreement:8.1%}  {r.mmd}")
     if result.pairs:
-        apart = [p for p in result.pairs if p.significant]
-        lines.append("")
-        lines += [
-            f"{p.a} and {p.b} differ: {p.difference.value:+.3f} "
-            f"[{p.difference.low:+.3f}, {p.difference.high:+.3f}], p = {p.p_value:.2g}"
-            for p in apart
-        ] or ["No two methods differ significantly."]
+        lines += ["", *_pairs(result)]
+    if explain:
+        lines += ["", *(f"{r.method:8} {explained(r.method)}" for r in result.results)]
     lines += [f"note: {note}" for note in result.notes]
     return lines + [f"written: {file}" for file in result.files]
+
+
+def _pairs(result: Compared) -> list[str]:
+    """The methods that differ from the best; other pairs are counted."""
+    best = result.results[result.best].method
+    apart = [p for p in result.pairs if p.significant]
+    if not apart:
+        return ["No two methods differ significantly."]
+    lines = []
+    for p in apart:
+        if best in (p.a, p.b):
+            other, sign = (p.b, 1) if p.a == best else (p.a, -1)
+            d = p.difference
+            low, high = sorted((sign * d.low, sign * d.high))
+            lines.append(
+                f"{best} and {other} differ: {sign * d.value:+.3f} [{low:+.3f}, {high:+.3f}], "
+                f"p = {p.p_value:.2g}"
+            )
+    more = len(apart) - len(lines)
+    if more:
+        others = "more pair differs" if more == 1 else "more pairs differ"
+        lines.append(f"{more} {others} significantly: see --report or --json.")
+    return lines
 
 
 def label_lines(result: ToLabel) -> list[str]:

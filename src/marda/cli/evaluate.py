@@ -10,6 +10,7 @@ from marda.cli._common import (
     Once,
     add_command,
     add_reading_options,
+    output_file,
     reading_options,
     show,
     standard_streams,
@@ -38,7 +39,7 @@ def register(commands: Any) -> None:
         help="rows of which some or all have a label",
     )
     add("--label", metavar="COL", help="column of labels (default: that of adapt)")
-    add("--out", type=Path, metavar="E", help="the figures (.json)")
+    add("--out", type=output_file, metavar="E", help="the figures (.json)")
     add_reading_options(parser)
     add("--json", action="store_true", help="print the result as JSON")
 
@@ -56,5 +57,5 @@ def run(args: argparse.Namespace) -> int:
             out=args.out,
             options=ReadOptions("", format=args.format, **reading_options(args)),
         )
-        show(result, evaluated_lines(result), args.json, streams)
+        show(result, evaluated_lines(result), args, streams)
     return 0

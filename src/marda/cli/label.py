@@ -10,6 +10,7 @@ from marda.cli._common import (
     Once,
     add_command,
     add_reading_options,
+    output_file,
     positive,
     reading_options,
     show,
@@ -39,7 +40,9 @@ def register(commands: Any) -> None:
         help="rows; those with a label already are left out",
     )
     add("--budget", type=positive, default=20, metavar="N", help="how many (default: 20)")
-    add("--out", type=Path, metavar="R", help="rows with a column to fill in (.csv, .tsv, -)")
+    add(
+        "--out", type=output_file, metavar="R", help="rows with a column to fill in (.csv, .tsv, -)"
+    )
     add("--all", action="store_true", help="write all rows, these first: a target for adapt")
     add_reading_options(parser)
     add("--id", metavar="COL", help="column that names rows (default: that of adapt)")
@@ -61,5 +64,5 @@ def run(args: argparse.Namespace) -> int:
             id=args.id,
             options=ReadOptions("", format=args.format, **reading_options(args)),
         )
-        show(result, label_lines(result), args.json, streams)
+        show(result, label_lines(result), args, streams)
     return 0
