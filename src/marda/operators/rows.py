@@ -68,6 +68,15 @@ class Rows:
         block -= self.center[columns]
         return np.asarray(block)
 
+    def dense(self, dtype: Any) -> NDArray[Any]:
+        """X − 1mᵀ as an array of any precision, for dense X; X itself where it is that already."""
+        if self.center is None:
+            return np.asarray(self.X, dtype=dtype)
+        out = np.empty(self.shape, dtype=dtype)
+        for rows, columns in self._blocks():
+            out[rows, columns] = self._float64(rows, columns)
+        return out
+
     def dot(self, V: Matrix) -> Matrix:
         """(X − 1mᵀ) V."""
         if self._cast:

@@ -199,7 +199,7 @@ class MemberFits:
         parameters = member_parameters(self.noise, normalize=option.normalize) | changed
         model = MDAClassifier(**parameters, class_weight=self.class_weight, random_state=self.seed)
         rows = TrainingRows(inputs.apply(self.X), self.labels, self.domain)
-        shared = self.shared.setdefault(option.kind, Shared(denoised={}))
+        shared = self.shared.setdefault(option.kind, Shared(denoised={}, loss=False))
         return fit_scored_rows(model, rows, shared)
 
     def source_only(self, kind: str, weight: float) -> Member:

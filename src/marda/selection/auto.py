@@ -17,6 +17,7 @@ Target rows with a label say more than any story: the adapted models learn from 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -70,8 +71,9 @@ RARE = 3
 
 @dataclass(frozen=True)
 class Evidence:
-    """What `expect` reads of a fit, for a sample of target rows."""
+    """What `expect` reads of a fit, for a sample of target rows: which ones, and the rows."""
 
+    places: Index
     rows: Any
     left_out: tuple[Index, Matrix]
     source_only: Matrix
@@ -81,10 +83,10 @@ class Evidence:
     agreement: float | None = None
     outside: NDArray[np.bool_] | None = None
 
-    def expectation(self, ensemble: Ensemble) -> Expectation:
-        """What to expect of the ensemble's predictions."""
+    def expectation(self, members: Sequence[Member], sharpness: float) -> Expectation:
+        """What to expect of the predictions of an ensemble."""
         return expect(
-            ensemble.probabilities(self.rows),
+            Ensemble(tuple(members), sharpness).probabilities(self.rows, self.places),
             self.left_out,
             self.source_only,
             shift=self.shift,
@@ -162,6 +164,11 @@ class _Sample(NamedTuple):
     places: Index
 
 
+class _Target(NamedTuple):
+    X: Any
+    places: Index
+
+
 @dataclass(frozen=True)
 class _Action:
     """What can be done about a shift: source-only models of the rows, and its explanation."""
@@ -169,9 +176,9 @@ class _Action:
     fits: MemberFits
     shift: Shift
     voices: Voices
-    #: Samples of the labelled source rows, with their places among these, and of target rows.
+    #: Samples of the labelled source rows and of target rows, with their places among these.
     source: _Sample
-    target: Any
+    target: _Target
 
     @classmethod
     def of(cls, fits: MemberFits, columns: Any) -> _Action:
@@ -197,7 +204,8 @@ class _Action:
             columns=columns,
             random_state=seed,
         )
-        target = fits.X[_some(theirs, EXPECTED_ROWS, seed)]
+        among = _some(np.arange(len(theirs)), EXPECTED_ROWS, seed)
+        target = _Target(fits.X[theirs[among]], among)
         places = _some(np.arange(len(ours)), EXPECTED_ROWS, seed)
         source = _Sample(fits.X[ours[places]], labels.codes[ours[places]], places)
         return cls(fits, shift, voices, source, target)
@@ -311,7 +319,7 @@ class _Action:
         In units of how well they agree on source rows that they have not seen.
         """
         here, there = [], []
-        on_target = [voice.model.scores(self.target).argmax(1) for voice in self._single]
+        on_target = [voice.model.scores(self.target.X).argmax(1) for voice in self._single]
         on_source = [voice.left_out.argmax(1) for voice in self._single]
         for i, j in combinations(range(len(on_target)), 2):
             here.append(agreement(on_source[i], on_source[j]))
@@ -341,26 +349,29 @@ class _Action:
         for name in stories_to_judge(self.shift):
             tale = self.shift.tale(name)
             assert tale is not None
-            rows = _undone(tale).apply(self.target)
+            rows = _undone(tale).apply(self.target.X)
             one = model if tale.shares is None else self._told(tale)
             told[name] = np.exp(one.scores(rows))
-        alone = np.exp(model.scores(self.target))
+        target, places = self.target
+        alone = np.exp(model.scores(target))
         if self.shift.stories:  # nothing else is read
-            return Evidence(self.target, known, alone, self.shift, told)
+            return Evidence(places, target, known, alone, self.shift, told)
         others = tuple(
-            np.exp(voice.model.with_prior(shares).scores(self.target))
+            np.exp(voice.model.with_prior(shares).scores(target))
             for voice in self.voices.others
         )
         agreed = accuracy_by_agreement(
             self._fit_part,
             self.source.X,
             (self.source.codes, known[1][self.source.places]),
-            self.target,
+            target,
         )
         outside = None
         if self.source.X.shape[0] >= LEAST:
-            outside = outside_support(self.source.X, self.target, random_state=self.fits.seed)
-        return Evidence(self.target, known, alone, self.shift, told, others, agreed, outside)
+            outside = outside_support(self.source.X, target, random_state=self.fits.seed)
+        return Evidence(
+            places, target, known, alone, self.shift, told, others, agreed, outside
+        )
 
     def _fit_part(self, X: Any, codes: Index) -> Any:
         """A model of some source rows, of the kind that was chosen; a pool counts as linear."""
