@@ -171,7 +171,8 @@ class MemberFits:
 
     def kappa(self, option: InputOption) -> float:
         """κ: how well left-out source rows are predicted, 0 (chance) to 1."""
-        return float(self._fitted(self.inputs(option), option, refine=0)[0].source_skill_)
+        model, rows, shared = self._prepared(self.inputs(option), option, refine=0)
+        return float(fit_rows(model, rows, shared).source_skill_)
 
     def member(self, option: InputOption, weight: float, **changed: Any) -> Member:
         """A fitted model of all rows; its scores are in units of their spread on the target."""
@@ -196,11 +197,17 @@ class MemberFits:
         self, inputs: Inputs, option: InputOption, **changed: Any
     ) -> tuple[MDAClassifier, Any]:
         """A model, and its scores of the target rows."""
+        return fit_scored_rows(*self._prepared(inputs, option, **changed))
+
+    def _prepared(
+        self, inputs: Inputs, option: InputOption, **changed: Any
+    ) -> tuple[MDAClassifier, TrainingRows, Shared]:
+        """A model to be fitted, its rows, and what it shares with others."""
         parameters = member_parameters(self.noise, normalize=option.normalize) | changed
         model = MDAClassifier(**parameters, class_weight=self.class_weight, random_state=self.seed)
         rows = TrainingRows(inputs.apply(self.X), self.labels, self.domain)
         shared = self.shared.setdefault(option.kind, Shared(denoised={}, loss=False))
-        return fit_scored_rows(model, rows, shared)
+        return model, rows, shared
 
     def source_only(self, kind: str, weight: float) -> Member:
         """The plain ridge of labelled rows, on all columns: some only the source may need."""

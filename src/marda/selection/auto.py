@@ -44,7 +44,7 @@ from marda.selection.expectation import (
 )
 from marda.selection.forest import fit_forest
 from marda.selection.inputs import Inputs, align, draw_rows, leaf_inputs
-from marda.selection.source_only import SourceOnly, Voice, Voices, fit_source_only
+from marda.selection.source_only import SourceOnly, Voice, Voices, fit_alike, fit_source_only
 from marda.shift import Shift, Tale, explain_shift
 
 __all__ = ["AutoFit", "Evidence", "fit_auto"]
@@ -357,8 +357,7 @@ class _Action:
         if self.shift.stories:  # nothing else is read
             return Evidence(places, target, known, alone, self.shift, told)
         others = tuple(
-            np.exp(voice.model.with_prior(shares).scores(target))
-            for voice in self.voices.others
+            np.exp(voice.model.with_prior(shares).scores(target)) for voice in self.voices.others
         )
         agreed = accuracy_by_agreement(
             self._fit_part,
@@ -369,20 +368,21 @@ class _Action:
         outside = None
         if self.source.X.shape[0] >= LEAST:
             outside = outside_support(self.source.X, target, random_state=self.fits.seed)
-        return Evidence(
-            places, target, known, alone, self.shift, told, others, agreed, outside
-        )
+        return Evidence(places, target, known, alone, self.shift, told, others, agreed, outside)
 
     def _fit_part(self, X: Any, codes: Index) -> Any:
-        """A model of some source rows, of the kind that was chosen; a pool counts as linear."""
-        kind = self.voices.chosen.model.kind
-        n = len(self.fits.labels.classes)
-        kinds = ("linear" if kind == "pool" else kind,)
-        found = fit_source_only(
-            X, codes, n, class_weight=self.fits.class_weight, classes=self.fits.labels.classes,
-            seed=self.fits.seed, kinds=kinds,
-        )  # fmt: skip
-        return lambda rows: found.chosen.model.scores(rows).argmax(1)
+        """A model of some source rows, as the one that was chosen; a pool counts as linear."""
+        kind, classes = self.voices.chosen.model.kind, self.fits.labels.classes
+        wanted = "linear" if kind == "pool" else kind
+        return fit_alike(
+            next(voice for voice in self._single if voice.model.kind == wanted),
+            X,
+            codes,
+            len(classes),
+            class_weight=self.fits.class_weight,
+            classes=classes,
+            seed=self.fits.seed,
+        )
 
 
 def _undone(tale: Tale) -> Inputs:
