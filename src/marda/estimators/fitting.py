@@ -107,13 +107,21 @@ def _fit(
     first = settings
     if settings.refine != 0 and rows.setting == "US":  # until there are pseudo-labels
         first = replace(settings, terms=replace(settings.terms, class_mmd=False))
+    keeping = settings.on_features and shared is not None and shared.denoised is not None
     model, solution = fit_layers(
-        rows, first, shared, predictor=settings.is_ridge and not settings.on_features
+        rows,
+        first if not keeping else replace(first, center=False),
+        shared,
+        predictor=settings.is_ridge and not settings.on_features,
     )
     model = replace(model, classes=labels.classes)
     if settings.n_layers == 1:
         model = _with_predictor(model, solution, settings)
     if settings.on_features:
+        kept = None if shared is None else _kept_rows(rows, first, model, solution, shared)
+        if keeping and settings.center:
+            means = model.group_means(rows, settings.class_weight, kept)
+            model = replace(model, centers=centers_for(means))
         return train_on_features(
             model,
             rows,
@@ -121,7 +129,7 @@ def _fit(
             solution.problem.class_weights,
             # Not shared: labels are others, and so are their moments.
             relearn=lambda some, changed: fit_layers(some, changed)[0],
-            kept=None if shared is None else _kept_rows(rows, first, model, solution, shared),
+            kept=kept,
         )
     if settings.n_layers > 1:
         return _with_ridge(model, rows, settings)

@@ -54,7 +54,9 @@ Index = NDArray[np.int64]
 #: of them are faster, but which rows were drawn then moves the accuracy by a point.
 MAX_EXACT = 6500
 LANDMARKS = 2000
-CACHE_BYTES = 2**20
+CACHE_BYTES, BLOCK_BYTES = 2**20, 2**25
+#: Similarities to landmarks are held in float32 where there are more than this.
+SINGLE_PRECISION = 2**20
 #: Products of float32 rows that are all smaller than this, or of which one exceeds its inverse, may
 #: under- or overflow: they are taken in float64.
 SMALLEST = 1e-15
@@ -164,10 +166,28 @@ class RidgeOnRows:
             self.basis = F[np.sort(chosen)]
             values, U = eigh(_gaussian(self.basis, self.basis, self.variance), check_finite=False)
             keep = values > EIGENVALUE_FLOOR
-            back = (U[:, keep] / np.sqrt(values[keep])).astype(F.dtype)
-            P = _gaussian(F, self.basis, self.variance) @ back
+            P, back = self._landmark_features(U[:, keep] / np.sqrt(values[keep]))
             # What landmarks do not explain of a row's own similarity acts as noise of that row.
             self._explicit = _Explicit(P, np.maximum(1 - _squares(P), 0), back)
+
+    def _landmark_features(self, back: Matrix) -> tuple[Matrix, Matrix]:
+        """Similarities to landmarks, times `back`, and `back`: many of them in float32.
+
+        That is what EIGENVALUE_FLOOR is made for. Rows are brought to their middle and a few units
+        before they lose digits.
+        """
+        n = len(self.F)
+        dtype = np.float32 if n * len(self.basis) > SINGLE_PRECISION else self.F.dtype
+        back = back.astype(dtype)
+        middle, unit = self.basis.mean(0), np.sqrt(self.variance)
+        basis = ((self.basis - middle) / unit).astype(dtype)
+        P = np.empty((n, back.shape[1]), dtype=dtype)
+        step = max(1, BLOCK_BYTES // (4 * max(len(basis), basis.shape[1])))
+        for start in range(0, len(P), step):
+            rows = self.F[start : start + step] - middle
+            rows /= unit
+            P[start : start + step] = _gaussian(rows.astype(dtype), basis, 1.0) @ back
+        return P, back
 
     @cached_property
     def F(self) -> Matrix:
@@ -187,6 +207,8 @@ class RidgeOnRows:
     @property
     def dtype(self) -> Any:
         """Of scores."""
+        if self._explicit is not None:
+            return self._explicit.P.dtype
         return self.F.dtype if self._gram is None else self._gram.dtype
 
     def similarities(self, rows: Index) -> Matrix | None:
@@ -259,9 +281,10 @@ class RidgeOnRows:
         assert self._explicit is not None
         P, v = self._explicit.P[rows], self._explicit.strengths(rows, weights, ridge)
         sums = self._explicit.sums(rows, Y, weights, ridge)
-        factor = _cholesky(sums.system())
+        factor = _cholesky(sums.system())  # RᵀR, of which pᵀ(RᵀR)⁻¹p = ‖R⁻ᵀp‖² is half the work
         residual = Y - P @ cho_solve(factor, sums.right, check_finite=False)
-        leverage = v * np.einsum("ij,ji->i", P, cho_solve(factor, P.T, check_finite=False))
+        solved = solve_triangular(factor[0], P.T, trans=1, check_finite=False)
+        leverage = v * np.einsum("ji,ji->i", solved, solved)
         return np.asarray(Y - residual / np.maximum(1 - leverage, 1e-6)[:, None])
 
 

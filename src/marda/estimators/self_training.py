@@ -263,11 +263,12 @@ class _Start:
 
 def _start(task: _Task, used: Index, pool: Pool, known: Index) -> _Start:
     """A head on features of the used rows; with "auto" they are centred by evidence."""
-    H, side = task.denoised(used), task.rows.domain[used]
+    side = task.rows.domain[used]
     source = task.rows.domain[known] >= 0
-    if isinstance(task.settings.refine, str):
+    if isinstance(task.settings.refine, str):  # all rows are used, and none is changed
+        H = task.denoised(used) if task.kept is None else task.kept
         return _centred(task, H, side, pool, known, source)
-    head = task.head(task.model.place(H, side), side)
+    head = task.head(task.model.place(task.denoised(used), side), side)
     training = SelfTraining([])
     if isinstance(head, RidgeHead):
         training = _judged(task.settings, head, pool, known, source)
@@ -299,7 +300,9 @@ def _centred(
 ) -> _Start:
     """The head of the best guess at the target's class shares."""
     settings, model = task.settings, task.model
-    means = model.group_means(task.rows, settings.class_weight) if settings.center else {}
+    means = {}
+    if settings.center:
+        means = model.group_means(task.rows, settings.class_weight, task.kept)
     guessing = bool(settings.center) and isinstance(settings.class_weight, str)
     exact = len(H) <= MAX_EXACT
     on_rows = _centring(task, H, side, means, shared=guessing and exact)

@@ -180,7 +180,8 @@ class Rows:
         K = np.empty((n, n))
         transposed = sp.csc_array(sp.diags_array(weights) @ X.T)
         for rows in self._chunks(n, 4 * n):  # a sparse product needs room beside its dense copy
-            K[rows] = (X[rows] @ transposed).toarray()
+            K[rows, : rows.stop] = (X[rows] @ transposed[:, : rows.stop]).toarray()
+        mirror_lower(K)
         if self.center is not None:
             # (x−m)ᵀw(y−m) = xᵀwy − xᵀwm − mᵀwy + mᵀwm
             weighted = weights * self.center
