@@ -7,8 +7,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from marda._progress import Progress
-from marda.cli._common import add_command, names, positive
+from marda.cli._common import (
+    Formatter,
+    Parser,
+    add_command,
+    names,
+    output_file,
+    positive,
+    progress_of,
+)
 
 #: Those of `moments.sql`, whose import would slow down every ``--help``.
 DIALECTS = ("ansi", "bigquery", "mysql", "spark", "sqlserver")
@@ -29,7 +36,6 @@ def register(commands: Any) -> None:
         required=True,
         metavar="{build,sql,read,merge,show}",
         prog="marda moments",
-        parser_class=type(parser),
     )
     _build(parts)
     _sql(parts)
@@ -49,16 +55,14 @@ def register(commands: Any) -> None:
     show.add_argument("files", nargs="+", metavar="FILE", help="moments files")
 
 
-def _part(parts: Any, name: str, text: str, usage: str, example: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = parts.add_parser(
+def _part(parts: Any, name: str, text: str, usage: str, example: str) -> Parser:
+    parser: Parser = parts.add_parser(
         name,
         help=text,
         usage=f"marda moments {name} {usage}",
         description=text[0].upper() + text[1:] + ".",
         epilog=f"example:\n  {example}",
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
-            prog, max_help_position=28, width=96
-        ),
+        formatter_class=Formatter,
         allow_abbrev=False,
     )
     parser.set_defaults(called=f"moments {name}")
@@ -66,7 +70,9 @@ def _part(parts: Any, name: str, text: str, usage: str, example: str) -> argpars
 
 
 def _output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--out", required=True, metavar="FILE", help="file to write")
+    parser.add_argument(
+        "-o", "--out", type=output_file, required=True, metavar="FILE", help="file to write"
+    )
     parser.add_argument(
         "--min-group",
         type=positive,
@@ -136,7 +142,7 @@ def run(args: argparse.Namespace) -> int:
 
     with input_errors() as notes:
         code = _RUN[args.what](args)
-    for note in notes:
+    for note in () if args.quiet else notes:
         print(f"marda {args.called}: {note}", file=sys.stderr)
     return code
 
@@ -146,7 +152,7 @@ def _run_build(args: argparse.Namespace) -> int:
     from marda.moments.files import summary_lines, write
     from marda.moments.parquet import label_values, moments_from_parquet
 
-    with Progress() as progress:
+    with progress_of(args) as progress:
         moments = moments_from_parquet(
             args.data,
             label=args.label,
