@@ -218,7 +218,7 @@ def fit_plain(
     fit = action.source_only()
     ensemble = Ensemble(tuple(member.frozen for member in fit.members))
     right = action.voices.chosen.left_out.argmax(1) == action.voices.codes
-    known = None if fit.evidence is None else fit.evidence.expectation(ensemble)
+    known = None if fit.evidence is None else fit.evidence.expectation(fit.members, 1.0)
     return PlainModel(classes, ensemble, action.shift, float(right.mean()), known)
 
 
