@@ -47,10 +47,12 @@ def parser() -> Parser:
         description="Carry labels from one domain to another, in closed form.",
         epilog="example: marda demo",
         allow_abbrev=False,
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=28),
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, 2, 28, 88),
+        add_help=False,
     )
+    main_parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
     main_parser.add_argument("--version", action="store_true", help="print the version and end")
-    commands = main_parser.add_subparsers(title="commands", metavar="COMMAND ...")
+    commands = main_parser.add_subparsers(title="commands", metavar="COMMAND [...]")
     for command in COMMANDS:
         command.register(commands)
     main_parser.add_habits()
