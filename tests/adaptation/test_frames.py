@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 
 import marda
@@ -14,6 +13,9 @@ from marda import cli
 from marda.adaptation import frames
 from marda.io import InputError
 from marda.io.readers import dataframes
+
+pytest.importorskip("pyarrow")  # polars and pandas exchange tables through it
+pl = pytest.importorskip("polars")
 
 
 def rows(n, seed, move=0.0):

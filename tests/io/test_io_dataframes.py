@@ -9,11 +9,13 @@ import uuid
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 
 from marda.io import InputError, read_table
 from marda.io.readers.dataframes import as_frame, make_frame
+
+pytest.importorskip("pyarrow")  # polars and pandas exchange tables through it
+pl = pytest.importorskip("polars")
 
 DAY = np.datetime64("2020-03-01", "us")
 NOON = dt.datetime(2020, 3, 1, 12, tzinfo=dt.timezone(dt.timedelta(hours=2)))
@@ -87,7 +89,7 @@ POLARS = {
     "truths with gaps": (pl.Series([True, None, False]), "f", [1, np.nan, 0]),
     "words": (pl.Series(["x", None, " "]), "O", ["x", None, None]),
     "categories": (pl.Series(["x", None, "y"], dtype=pl.Categorical), "O", ["x", None, "y"]),
-    "decimals": (pl.Series([decimal.Decimal("1.25"), None, decimal.Decimal(3)]), "f",
+    "decimals": (pl.Series([decimal.Decimal("1.25"), None, decimal.Decimal("3.00")]), "f",
                  [1.25, np.nan, 3]),
     "dates": (pl.Series([dt.date(2020, 3, 1), None, dt.date(2020, 3, 1)]), "M",
               [DAY, "NaT", DAY]),

@@ -132,7 +132,7 @@ class Frame:
         if kind in "iufb" and not isinstance(series.dtype, np.dtype):
             # Numbers with gaps of their own kind: NaN is ours.
             if not series.isna().any():
-                return np.asarray(series.to_numpy(dtype=bool if kind == "b" else None))
+                return np.asarray(series.to_numpy(dtype="b1" if kind == "b" else f"{kind}8"))
             return np.asarray(series.astype(object).where(series.notna(), np.nan), dtype=np.float64)
         if kind == "M":
             return np.asarray(series.to_numpy(dtype="datetime64[us]"))  # with a zone: in UTC
