@@ -30,6 +30,7 @@ __all__ = [
     "expected_calibration_error",
     "importance_weighted",
     "label_agreement",
+    "most_similar",
     "mutual_information",
     "nearest_neighbours",
     "neighbour_agreement",
@@ -263,6 +264,25 @@ def nearest_neighbours(
     place = np.empty_like(back)
     place[back] = np.arange(len(back))
     return Neighbours(rows[back], place[nearest[back]])
+
+
+def most_similar(S: NDArray[Any], k: int = 10) -> Neighbours:
+    """The k other rows that are most similar to each row.
+
+    Parameters
+    ----------
+    S : array of shape (n_rows, n_rows)
+        Similarities of rows, which stand in an order of their own; overwritten.
+    k : int, default=10
+        Neighbours per row.
+
+    Returns
+    -------
+    Neighbours
+    """
+    np.fill_diagonal(S, -np.inf)
+    nearest = np.argpartition(S, len(S) - k, axis=1)[:, -k:]
+    return Neighbours(np.arange(len(S)), nearest)
 
 
 def label_agreement(neighbours: Neighbours, labels: Any) -> Agreement:

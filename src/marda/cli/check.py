@@ -5,8 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from marda._progress import Progress
-from marda.cli._common import add_command, add_file_options, read_options, show, standard_streams
+from marda.cli._common import (
+    add_command,
+    add_file_options,
+    progress_of,
+    read_options,
+    show,
+    standard_streams,
+)
 
 
 def register(commands: Any) -> None:
@@ -28,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     from marda.adaptation.checking import check_files
     from marda.adaptation.lines import checked_lines
 
-    with standard_streams(args, "source", "target") as streams, Progress() as progress:
+    with standard_streams(args, "source", "target") as streams, progress_of(args) as progress:
         result = check_files(args.source, args.target, read_options(args), progress=progress)
-        show(result, checked_lines(result), args.json, streams)
+        show(result, checked_lines(result), args, streams)
     return 0
