@@ -313,7 +313,7 @@ def adapt_rows(
             watch(0.8, "judging")
             evidence = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
             judgement = judge(data, fitted)
-    fitted.preprocessing_ = data.preprocessing.to_json()
+    fitted.preprocessing_ = _with_means(data.preprocessing, data.Xt).to_json()
     return Adapted(
         fitted,
         data.preprocessing,
