@@ -22,6 +22,7 @@ __all__ = [
     "Agreement",
     "Neighbours",
     "check_probabilities",
+    "confidence_bins",
     "density_ratio",
     "dev_risk",
     "domain_hits",
@@ -167,9 +168,13 @@ def expected_calibration_error(P: Any, y: Any, weights: Any = None, *, n_bins: i
     w = np.ones(n) if weights is None else check_weights(weights, n)
     confidence = P.max(1)
     gap = w * ((P.argmax(1) == codes) - confidence)
-    # A confidence on an edge belongs to the bin below it, as 1.0 does to the last.
-    place = np.clip(np.ceil(confidence * n_bins).astype(int) - 1, 0, n_bins - 1)
+    place = confidence_bins(confidence, n_bins)
     return float(np.abs(np.bincount(place, gap, minlength=n_bins)).sum() / w.sum())
+
+
+def confidence_bins(confidence: NDArray[np.float64], n_bins: int = 15) -> NDArray[np.int64]:
+    """Bins of equal width; a confidence on an edge belongs to the bin below it."""
+    return np.clip(np.ceil(confidence * n_bins).astype(np.int64) - 1, 0, n_bins - 1)
 
 
 def check_probabilities(P: Any) -> NDArray[np.float64]:

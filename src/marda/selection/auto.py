@@ -26,7 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from marda._order import row_order
 from marda._validation import UNLABELED, Labels
+from marda.criteria import stack_rows
 from marda.estimators.accuracy_estimation import (
     accuracy_by_agreement,
     agreement,
@@ -47,7 +49,7 @@ from marda.selection.inputs import Inputs, align, draw_rows, leaf_inputs
 from marda.selection.source_only import SourceOnly, Voice, Voices, fit_alike, fit_source_only
 from marda.shift import Shift, Tale, explain_shift
 
-__all__ = ["AutoFit", "Evidence", "fit_auto"]
+__all__ = ["AutoFit", "Evidence", "PlainModel", "fit_auto", "fit_plain"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -56,6 +58,8 @@ Index = NDArray[np.int64]
 #: Rows per domain that the shift is explained by, and target rows that expectations rest on.
 EXPLAINED_ROWS = 5000
 EXPECTED_ROWS = 2000
+#: Rows per domain that a plain model is fitted on.
+PLAIN_ROWS = 10_000
 #: Leaves of the forest that is denoised.
 N_LEAVES = 5000
 #: The forest is left where others predict left-out source rows better by so many standard errors.
@@ -152,6 +156,70 @@ def fit_auto(
         return action.leaves(say)
     # Class shares alone were ruled out: no need to try models that do without centring.
     return action.judged(fit_adapted(fits, say, shares=False))
+
+
+@dataclass(frozen=True)
+class PlainModel:
+    """A model of the source that knows nothing of the target, and what became of it there.
+
+    Attributes
+    ----------
+    classes : array of shape (n_classes,)
+        Label values.
+    ensemble : Ensemble
+        The model.
+    shift : Shift
+        What differs between source and target.
+    accuracy : float
+        Share of left-out source rows that it names right.
+    expectation : Expectation or None
+        Of its predictions of the target; None where nothing is known.
+    """
+
+    classes: NDArray[Any]
+    ensemble: Ensemble
+    shift: Shift
+    accuracy: float
+    expectation: Expectation | None
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Classes of rows."""
+        return np.asarray(self.classes[self.ensemble.scores(X).argmax(1)])
+
+
+def fit_plain(
+    X_source: Any, y_source: Any, X_target: Any, *, columns: Any = None, seed: int = 0
+) -> PlainModel:
+    """Fit the model of the source alone, and ask what to expect of it on the target.
+
+    Parameters
+    ----------
+    X_source, X_target : arrays or CSR arrays of shape (n_rows, n_features)
+        Finite rows; of many, a sample.
+    y_source : array of shape (n_source,)
+        Labels, of two classes at least.
+    columns : sequence of str, optional
+        Names of the columns.
+    seed : int
+        Draws rows and folds.
+
+    Returns
+    -------
+    PlainModel
+    """
+    X = stack_rows(X_source, X_target)
+    classes, codes = np.unique(y_source, return_inverse=True)
+    codes = np.concatenate([codes.ravel(), np.full(X_target.shape[0], UNLABELED)])
+    domain = np.repeat([0, -1], [X_source.shape[0], X_target.shape[0]])
+    order = row_order(X, domain, codes)  # nothing below depends on how rows came
+    order = order[draw_rows(codes[order], domain[order], PLAIN_ROWS, seed)]
+    labels = Labels(classes, codes[order])
+    action = _Action.of(MemberFits.of(X[order], labels, domain[order], None, seed), columns)
+    fit = action.source_only()
+    ensemble = Ensemble(tuple(member.frozen for member in fit.members))
+    right = action.voices.chosen.left_out.argmax(1) == action.voices.codes
+    known = None if fit.evidence is None else fit.evidence.expectation(fit.members, 1.0)
+    return PlainModel(classes, ensemble, action.shift, float(right.mean()), known)
 
 
 def _adapted(fit: AdaptedFit) -> AutoFit:
