@@ -39,7 +39,7 @@ def register(commands: Any) -> None:
         "--models",
         nargs="+",
         metavar="M",
-        help="BL, MCF, S1, S1M, S1D, S1C, J12, …; under auto also auto, source-only, CORAL, …",
+        help="BL, MCF, S1, S1M, S1D, S1C, J12, …; under auto also auto, source-only, CORAL, JDA, …",
     )
     add("--classifiers", nargs="+", metavar="C", help="nn, dscm, ridge, ridge10; auto also svm, …")
     add("--tasks", nargs="+", metavar="S-T", help="only these, such as books-dvd or 'one row'")
