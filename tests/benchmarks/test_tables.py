@@ -182,7 +182,7 @@ def test_findings_have_an_interval_over_tasks(gain, spread, told):
     assert high == pytest.approx(gain + half, abs=1e-5)
     assert finding.told == item.told == told
     grid = render.findings_grid([finding])
-    assert grid[1][1:3] == ["3 of 3", told]
+    assert grid[1][1:3] == ["3 of 3", f"{told} (1 of 3 have rows)"]
     assert grid[1][3].startswith("amt US ridge: S1 − BL ")
 
 
