@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marda.cli._common import add_command, positive
+from marda.cli._common import add_command, joint, positive, progress_choice
 
 if TYPE_CHECKING:
     from marda.benchmarks.results import Results
@@ -77,8 +77,11 @@ def register(commands: Any) -> None:
         metavar="DIR",
         help="results.sqlite, tables (marda-results); the same folder resumes",
     )
-    add("--force", action="store_true", help="compute stored rows again")
-    add("--jobs", type=positive, metavar="N", help="processes (default: one per core)")
+    joint(
+        add("--jobs", type=positive, metavar="N"),
+        add("--force", action="store_true"),
+        text="processes (default: one per core); compute stored rows again",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -106,15 +109,17 @@ def run(args: argparse.Namespace) -> int:
         data_dir=args.data,
         jobs=args.jobs,
         force=args.force,
-        progress=Shown(),
+        progress=Shown(show=progress_choice(args)),
     )
     reasons = _print_leaderboards(results) if args.settings == "auto" else _print_tables(results)
     assert results.report is not None
-    print_section("Where the time went", time_text(results.rows, results.report))
+    if not args.quiet:
+        print_section("Where the time went", time_text(results.rows, results.report))
     written = [*results.files, *_report(args.out, results)]
     if results.failures:
         print_section(f"{len(results.failures)} rows failed (run again to retry)", reasons)
-    print_section("Written", [str(line) for line in written])
+    if not args.quiet:
+        print_section("Written", [str(line) for line in written])
     return 1 if results.failures else 0
 
 
