@@ -2,19 +2,16 @@
 
 from marda.adaptation.adapting import Adapted, adapt
 from marda.adaptation.comparing import Compared, compare
-from marda.adaptation.evaluating import Evaluated, evaluate
-from marda.adaptation.predicting import Predicted, load_model, predict
+from marda.adaptation.predicting import Predicted, ToLabel, evaluate, label, load_model, predict
 from marda.adaptation.reading import Outputs, ReadOptions
 from marda.adaptation.statistics import AdaptedFromStatistics, adapt_moments
 from marda.adaptation.stream import Cluster, adapt_streaming
-from marda.adaptation.to_label import ToLabel, label
 
 __all__ = [
     "Adapted",
     "AdaptedFromStatistics",
     "Cluster",
     "Compared",
-    "Evaluated",
     "Outputs",
     "Predicted",
     "ReadOptions",

@@ -11,12 +11,11 @@ import numpy as np
 from marda.adaptation.adapting import Adapted
 from marda.adaptation.checking import CheckedTables
 from marda.adaptation.comparing import Compared
-from marda.adaptation.evaluating import Evaluated
 from marda.adaptation.methods import explained, method_of
-from marda.adaptation.predicting import Predicted
+from marda.adaptation.predicting import Predicted, ToLabel
 from marda.adaptation.statistics import AdaptedFromStatistics, DomainCounts
-from marda.adaptation.to_label import ToLabel
 from marda.diagnostics import Facts, Finding, Interval
+from marda.diagnostics.evaluation import Evaluated
 from marda.diagnostics.intervals import counted
 from marda.diagnostics.verdict import expected_text
 

@@ -1,27 +1,19 @@
-"""Labels have arrived: how good a saved model is on them, next to what had been expected."""
+"""How good predictions are by labels that have arrived, next to what had been expected."""
 
 from __future__ import annotations
 
-import json
-import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.adaptation.methods import classes_and_probabilities
-from marda.adaptation.predicting import AS_FOUND, load_model, read_rows
-from marda.adaptation.reading import PathLike, ReadOptions, check_names, input_errors
 from marda.criteria import confidence_bins
-from marda.diagnostics import Interval
-from marda.diagnostics.intervals import counted, percentile_interval, wilson
+from marda.diagnostics.intervals import Interval, counted, percentile_interval, wilson
 from marda.io import InputError
-from marda.io.atomic import replacing
 from marda.io.table import as_numbers, as_texts, is_missing
 
-__all__ = ["Bin", "Evaluated", "OfClass", "evaluate"]
+__all__ = ["Bin", "Evaluated", "OfClass", "evaluation", "label_codes"]
 
 N_BINS = 10
 DRAWS = 2000
@@ -87,7 +79,7 @@ class Evaluated:
     classes: tuple[OfClass, ...]
     confusion: NDArray[np.int64]
     expected: dict[str, Any]
-    seconds: float
+    seconds: float = 0.0
     notes: tuple[str, ...] = ()
     file: str | None = None
 
@@ -163,59 +155,7 @@ class Evaluated:
         }
 
 
-def evaluate(
-    model: PathLike,
-    input: PathLike,
-    label: str | None = None,
-    *,
-    out: PathLike | None = None,
-    options: ReadOptions = AS_FOUND,
-) -> Evaluated:
-    """Judge a saved model by rows with labels.
-
-    Parameters
-    ----------
-    model, input : paths
-        Model file, and rows of which some or all have a label.
-    label : str, default=None
-        Column of the labels; None: that of adapt.
-    out : path, default=None
-        Where to write the figures (.json).
-    options : ReadOptions
-        Its `format`, `encoding`, `sheet`, `decimal` and `dates`, where the file does not tell.
-    """
-    began = time.perf_counter()
-    if out is not None and Path(out).suffix.lower() != ".json":
-        raise InputError(f"{out}: the figures are written as .json.")
-    check_names([input, model], {"--out": out})
-    classifier, chosen = load_model(model)
-    name = label or chosen.label
-    if not name:
-        raise InputError(f"{model} does not know the column of labels: name it with --label.")
-    if name in chosen.columns:
-        raise InputError(f"--label {name} is a column that the model predicts from.")
-    table, X = read_rows(chosen, input, options, name)
-    codes, known, unknown = _codes(table[name], classifier.classes_, f"{input}: column {name!r}")
-    with input_errors() as notes:
-        guessed, P = classes_and_probabilities(classifier, X[known])
-    result = _judged(guessed, P, codes, classifier.classes_, unknown)
-    expected = _expected(getattr(classifier, "calibration_", {}))
-    found = Evaluated(
-        **result,
-        n_unlabelled=int((~known).sum()),
-        expected=expected,
-        seconds=time.perf_counter() - began,
-        notes=(*table.notes, *notes),
-        file=None if out is None else str(out),
-    )
-    if out is not None:
-        with replacing(out) as temporary:
-            text = json.dumps(found.to_json(), ensure_ascii=False, indent=1)
-            temporary.write_text(f"{text}\n", encoding="utf-8")
-    return found
-
-
-def _codes(
+def label_codes(
     values: NDArray[Any], classes: NDArray[Any], where: str
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], dict[Any, int]]:
     """Places of labels among the classes, those of unknown ones behind; and which rows have one."""
@@ -244,14 +184,34 @@ def _some(names: list[Any]) -> str:
     return ", ".join(repr(name) for name in names[:5]) + (", …" if len(names) > 5 else "")
 
 
-def _judged(
+def evaluation(
     guessed: NDArray[np.int64],
     P: NDArray[np.float64],
     codes: NDArray[np.int64],
     classes: NDArray[Any],
-    unknown: dict[Any, int],
-) -> dict[str, Any]:
-    """All figures of labelled rows."""
+    *,
+    unknown: dict[Any, int] | None = None,
+    n_unlabelled: int = 0,
+    calibration: dict[str, Any] | None = None,
+) -> Evaluated:
+    """All figures of labelled rows.
+
+    Parameters
+    ----------
+    guessed, codes : arrays of int of shape (n_rows,)
+        Predicted and true classes, as places in `classes`; true ones may lie behind these.
+    P : array of shape (n_rows, n_classes)
+        Probabilities.
+    classes : array of shape (n_classes,)
+        Label values of the model.
+    unknown : dict, default=None
+        Labels that are no class, in the order of their codes, and their rows.
+    n_unlabelled : int, default=0
+        Rows that were left out.
+    calibration : dict, default=None
+        ``calibration_`` of the model, which holds what it had expected.
+    """
+    unknown = unknown or {}
     n, C = len(codes), len(classes)
     right = guessed == codes
     cells = np.bincount(codes * C + guessed, minlength=(C + len(unknown)) * C)
@@ -271,19 +231,17 @@ def _judged(
         for k in np.unique(place).tolist()
     )
     sizes, predicted, hits = confusion.sum(1), confusion.sum(0), np.diag(confusion)
-    return {
-        "n_rows": n,
-        "unknown": unknown,
-        "accuracy": wilson(int(right.sum()), n),
-        "balanced_accuracy": percentile_interval(
+    return Evaluated(
+        n_rows=n,
+        unknown=unknown,
+        accuracy=wilson(int(right.sum()), n),
+        balanced_accuracy=percentile_interval(
             float(balanced), _balanced(drawn.reshape(DRAWS, *confusion.shape))
         ),
-        "confidence": float(confidence.mean()),
-        "calibration_error": float(
-            sum(b.n_rows * abs(b.accuracy - b.confidence) for b in bins) / n
-        ),
-        "bins": bins,
-        "classes": tuple(
+        confidence=float(confidence.mean()),
+        calibration_error=float(sum(b.n_rows * abs(b.accuracy - b.confidence) for b in bins) / n),
+        bins=bins,
+        classes=tuple(
             OfClass(
                 classes[k].item() if hasattr(classes[k], "item") else classes[k],
                 int(sizes[k]),
@@ -293,8 +251,10 @@ def _judged(
             )
             for k in range(C)
         ),
-        "confusion": confusion,
-    }
+        confusion=confusion,
+        n_unlabelled=n_unlabelled,
+        expected=_expected(calibration or {}),
+    )
 
 
 def _balanced(confusions: NDArray[np.int64]) -> NDArray[np.float64]:
