@@ -52,8 +52,8 @@ found = marda.check(old, new, label="churn")
 found
 
 # %%
-# It does. ``marda.adapt`` reads the columns as ``marda check`` did, asks what differs and acts on
-# it. A value that is missing must be dealt with on purpose. The result shows the head of its report:
+# It does. ``marda.adapt`` reads the same columns, asks what differs and acts on it. What becomes of
+# missing values has to be said. The result shows the head of its report:
 
 result = marda.adapt(old, new, label="churn", missing="impute")
 result

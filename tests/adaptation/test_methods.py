@@ -13,6 +13,7 @@ from marda.adaptation.methods import (
     compared_classifier,
     explained,
     method_of,
+    sample_notes,
 )
 from problems import make_case
 
@@ -109,3 +110,12 @@ def test_parameters_are_of_our_models_alone():
     assert compared_classifier("S1", -1, noise=0.3).noise == 0.3
     assert compared_classifier("CORAL", -1, noise=0.3).name == "CORAL"
     assert method_of(compared_classifier("auto", -1, noise=0.3)) == "auto"
+
+
+def test_a_sample_of_the_rows_is_told():
+    domain = np.repeat([0, -1], [30, 50])
+    model = MDAClassifierCV(max_rows=40)
+    (note,) = sample_notes(model, domain)
+    assert "a sample of about 40 rows per domain (the largest has 50)" in note
+    assert sample_notes(MDAClassifierCV(max_rows=50), domain) == []
+    assert sample_notes(MDAClassifier("S1"), domain) == []

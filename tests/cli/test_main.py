@@ -15,6 +15,7 @@ from marda.persist.onnx import OnnxError
 
 COMMANDS = (
     "demo",
+    "check",
     "adapt",
     "predict",
     "label",

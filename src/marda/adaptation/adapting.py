@@ -13,12 +13,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda._memory import format_bytes
-from marda.adaptation.judgement import Judgement, judge
+from marda._progress import listening
+from marda.adaptation.judgement import FEW_LABELS, Judgement, judge
 from marda.adaptation.methods import (
     classes_and_probabilities,
     classifier_of,
     make_classifier,
     method_of,
+    sample_notes,
 )
 from marda.adaptation.reading import (
     Data,
@@ -297,20 +299,23 @@ def adapt_rows(
         Of `MDAClassifier`; those that are None have their defaults.
     """
     watch = watch or Watch(silent)
-    watch(0.2, "adapting")
+    watch(0.0, "adapting")
+    long = judged and int(data.known.sum()) >= FEW_LABELS  # then it is fitted once per fold
+    fit_end = 0.15 if long else 0.85
     evidence = judgement = None
     influence: list[Influence] = []
     chosen = _with_means(data.preprocessing, data.Xt)
     with input_errors() as notes:
         X, y, domain, mark = data.packed()
         fitted = make_classifier(method, mark, **parameters)
-        fitted.fit(X, y, sample_domain=domain)
+        with listening(watch.progress, 0.0, fit_end):
+            fitted.fit(X, y, sample_domain=domain)
         if getattr(fitted, "shift_", None) is not None:
             fitted.shift_ = fitted.shift_.with_names(data.preprocessing.features)
-        watch(0.6, "predicting")
+        watch(fit_end, "predicting")
         codes, P = classes_and_probabilities(fitted, data.Xt)
         predictions = fitted.classes_[codes]
-        watch(0.7, "checking")
+        watch(fit_end + 0.01, "checking")
         facts: dict[str, Any] = {
             "names": data.preprocessing.features,
             "labels": data.ys,
@@ -320,9 +325,9 @@ def adapt_rows(
         known = int(data.known.sum())
         diagnosis = diagnose(data.Xs, data.Xt, fitted, n_labelled=known, **facts)
         if judged:
-            watch(0.8, "judging")
+            watch(fit_end + 0.04, "judging")
             evidence = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
-            judgement = judge(data, fitted)
+            judgement = judge(data, fitted, progress=watch.between(fit_end + 0.04, 0.95))
             if is_exact(fitted) or chosen.n_features <= WIDE:
                 parts = parts_of(chosen.parts, chosen.n_features)
                 mean = np.array(chosen.means) if chosen.means else None
@@ -338,7 +343,7 @@ def adapt_rows(
         len(data.yt),
         known,
         watch.seconds,
-        (*data.notes, *notes),
+        (*data.notes, *notes, *sample_notes(fitted, domain)),
         (),
         names,
         tuple(watch.times),

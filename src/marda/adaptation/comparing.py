@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix
 
+from marda._progress import listening
 from marda.adaptation.baselines import ALIGNED, ALIGNED_ROWS, BASELINES
 from marda.adaptation.judgement import Pair, pairs_of
-from marda.adaptation.methods import compared_classifier
+from marda.adaptation.methods import compared_classifier, sample_notes
 from marda.adaptation.reading import (
     Data,
     PathLike,
@@ -52,6 +53,8 @@ from marda.io.atomic import replacing
 
 __all__ = ["Compared", "Details", "MethodResult", "compare"]
 
+#: How long methods take, about; others are 1.
+_COSTS = {"auto": 30.0, "forest": 3.0}
 METHODS = ("BL", "S1", "S1M", "S1D", "auto", *BASELINES)
 
 
@@ -172,11 +175,14 @@ def compare(
         enough = min(len(data.ys), len(data.yt)) >= ALIGNED_ROWS
         methods = [m for m in METHODS if enough or m not in ALIGNED]
     X, y, domain, mark = data.packed(target_labels=False)
-    results, predictions, notes, details = [], [], list(data.notes), []
+    notes = list(data.notes)
+    costs = np.cumsum([0.0, *(_COSTS.get(method, 1.0) for method in methods)])
+    shares = [0.97 * float(c / costs[-1]) for c in costs]
+    results, predictions, details = [], [], []
     for k, method in enumerate(methods):
-        watch(0.1 + 0.8 * k / len(methods), method)
+        watch(shares[k], method)
         at = watch.seconds
-        with input_errors() as messages:
+        with input_errors() as messages, listening(progress, shares[k], shares[k + 1]):
             model = compared_classifier(method, mark, **parameters)
             model.fit(X, y, sample_domain=domain)
             predictions.append(model.predict(data.Xt))
@@ -184,8 +190,8 @@ def compare(
             results.append(_result(method, data, model, predictions, spent))
             if report is not None:
                 details.append(_details(data, model, predictions[-1]))
-        notes += messages
-    watch(0.9, "comparing")
+        notes += [*messages, *sample_notes(model, domain)]
+    watch(0.97, "comparing")
     right = [np.asarray(p[data.known] == data.yt[data.known]) for p in predictions]
     pairs = pairs_of(methods, right) if data.known.any() else ()
     before = None if report is None else (_a_distance(*_sampled(data)), mmd(*_sampled(data)))

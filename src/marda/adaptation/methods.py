@@ -24,6 +24,7 @@ __all__ = [
     "explained",
     "make_classifier",
     "method_of",
+    "sample_notes",
 ]
 
 AUTO = "auto"
@@ -109,6 +110,18 @@ def explained(method: str) -> str:
 def method_of(model: Any) -> str:
     """The name that `make_classifier` makes a model of."""
     return AUTO if isinstance(model, MDAClassifierCV) else str(model.method)
+
+
+def sample_notes(model: Any, sample_domain: NDArray[np.int64]) -> list[str]:
+    """A sentence where a model was fitted on a sample of the rows only."""
+    most = getattr(model, "max_rows", None)
+    counts = np.unique(sample_domain, return_counts=True)[1]
+    if most is None or counts.max() <= most:
+        return []
+    return [
+        f"the model was chosen and fitted on a sample of about {most:,} rows per domain (the "
+        f"largest has {counts.max():,}); all target rows are predicted."
+    ]
 
 
 def classifier_of(model: Any) -> str:

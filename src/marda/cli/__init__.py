@@ -44,13 +44,17 @@ def parser() -> Parser:
     """Build the parser of all commands."""
     main_parser = Parser(
         prog="marda",
+        usage="marda COMMAND ... | marda COMMAND --help | marda --version",
+        add_help=False,
         description="Carry labels from one domain to another, in closed form.",
         epilog="example: marda demo",
         allow_abbrev=False,
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=28),
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=28, width=96),
     )
-    main_parser.add_argument("--version", action="store_true", help="print the version and end")
-    commands = main_parser.add_subparsers(title="commands", metavar="COMMAND ...")
+    # The usage names them: every line of this help is better used for a command.
+    main_parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
+    main_parser.add_argument("--version", action="store_true", help=argparse.SUPPRESS)
+    commands = main_parser.add_subparsers(title="commands", metavar="COMMAND ...", prog="marda")
     for command in COMMANDS:
         command.register(commands)
     main_parser.add_habits()

@@ -39,14 +39,14 @@ def register(commands: Any) -> None:
         "--models",
         nargs="+",
         metavar="M",
-        help="BL, MCF, S1, S1M, S1D, S1C, J12, …; under auto also auto, source-only, CORAL, …",
+        help="BL, MCF, S1, S1D, J12, …; under auto also source-only, CORAL, …",
     )
     add("--classifiers", nargs="+", metavar="C", help="nn, dscm, ridge, ridge10; auto also svm, …")
     add("--tasks", nargs="+", metavar="S-T", help="only these, such as books-dvd or 'one row'")
     add(
         "--unlabelled",
         metavar="ROWS",
-        help="target rows of amt that W sees: train (default), test (transductive) or both",
+        help="target rows of amt that W sees: train (default), test or both",
     )
     add("--preprocessing", metavar="P", help="paper (default; under auto log-tf for amt) or log-tf")
     add(

@@ -211,11 +211,12 @@ class RidgeOnRows:
             return self._explicit.P.dtype
         return self.F.dtype if self._gram is None else self._gram.dtype
 
-    def similarities(self, rows: Index) -> Matrix | None:
-        """Of some rows to each other, where the kernel is known; None where it is not."""
-        if self._gram is None or not self.gaussian:
-            return None
-        return np.asarray(self._gram[np.ix_(rows, rows)])
+    def similarities(self, rows: Index) -> Matrix:
+        """Gaussian similarities of some rows to each other."""
+        if self._gram is not None and self.gaussian:
+            return np.asarray(self._gram[np.ix_(rows, rows)])
+        F = self.F[rows]
+        return _gaussian(F, F, self.variance)
 
     def _long(self, weights: Vector, ridge: float) -> bool:
         heaviest = float(np.max(weights, initial=0))

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 
 from marda._memory import available_memory, format_bytes
+from marda._order import row_order
 from marda._validation import UNLABELED
 from marda.criteria import Agreement, Neighbours, most_similar, nearest_neighbours
 from marda.estimators.accuracy_estimation import recall_above_chance
@@ -61,6 +63,8 @@ RIDGE_BOUNDS = 0.1, 0.3
 #: between them. Which is best differs by task and cannot be seen; their mean is near the best.
 SHORT, LONG = 5, 15
 NEIGHBOURS = 10
+#: Of more rows, neighbours are looked for among as many.
+COMPARED_ROWS = 5000
 #: Where the kernel is not exact, guesses at class shares are tried on so many rows of either side.
 TRIED_ROWS = 2000
 
@@ -202,11 +206,15 @@ def train_on_features(
 
 
 def _neighbours(head: Head, free: Index, seed: int) -> Neighbours:
-    """Of rows in the order of the fit, which is their own, by a kernel that is known or else F."""
-    S = head.on_rows.similarities(free) if isinstance(head, RidgeHead) else None
-    if S is None:
+    """Of rows in the order of the fit, which is their own; of many, a sample."""
+    if not (isinstance(head, RidgeHead) and head.on_rows.gaussian):
         return nearest_neighbours(head.F[free], NEIGHBOURS, random_state=seed)
-    return most_similar(S, NEIGHBOURS)
+    some = np.arange(len(free))
+    if len(free) > COMPARED_ROWS:
+        some = check_random_state(seed).choice(len(free), COMPARED_ROWS, replace=False)
+        some = np.sort(row_order(head.F[free])[np.sort(some)])
+    found = most_similar(head.on_rows.similarities(free[some]), NEIGHBOURS)
+    return found._replace(rows=some)
 
 
 def _check_room(n_rows: int, width: int) -> None:

@@ -17,6 +17,7 @@ Target rows with a label say more than any story: the adapted models learn from 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from marda._order import row_order
+from marda._progress import tell
 from marda._validation import UNLABELED, Labels
 from marda.criteria import stack_rows
 from marda.estimators.accuracy_estimation import (
@@ -69,6 +71,9 @@ CLEARLY = 2.0
 MAX_WEIGHT = 10.0
 #: Stories that fit so much that they may take classes for each other: they are told, not acted on.
 FLEXIBLE = {"class shares and moved columns", "linear map"}
+#: How long steps take, in units of the one before (of a table of 20 columns and 1,000 rows per
+#: domain; measured): learning the source after explaining, adapting and judging after learning.
+SOURCE_COST, ADAPTED_COST, LEAVES_COST, JUDGED_COST = 1.5, 1.8, 4.0, 0.9
 #: Stories that change class shares for sure have classes with fewer rows than this left out.
 RARE = 3
 
@@ -153,6 +158,8 @@ def fit_auto(
     if set(action.shift.stories) - FLEXIBLE:
         return action.stories()
     if action.leaves_help():
+        cost = LEAVES_COST * max(action.size, 0.5) + _judged(action.size)
+        tell(action.seconds * cost, "adapting leaves of a forest")
         return action.leaves(say)
     # Class shares alone were ruled out: no need to try models that do without centring.
     return action.judged(fit_adapted(fits, say, shares=False))
@@ -247,21 +254,17 @@ class _Action:
     #: Samples of the labelled source rows and of target rows, with their places among these.
     source: _Sample
     target: _Target
+    #: What the models of the source took, and thousands of rows per domain.
+    seconds: float
+    size: float
 
     @classmethod
     def of(cls, fits: MemberFits, columns: Any) -> _Action:
-        """Fit the source-only models, and explain the shift."""
+        """Explain the shift, and fit the source-only models."""
         labels, domain, seed = fits.labels, fits.domain, fits.seed
         ours = np.flatnonzero((labels.codes != UNLABELED) & (domain >= 0))
         theirs = np.flatnonzero(domain < 0)
-        voices = fit_source_only(
-            fits.X[ours],
-            labels.codes[ours],
-            len(labels.classes),
-            class_weight=fits.class_weight,
-            classes=labels.classes,
-            seed=seed,
-        )
+        began = time.perf_counter()
         one_domain = np.zeros(len(ours), dtype=np.int64)
         some = ours[draw_rows(labels.codes[ours], one_domain, EXPLAINED_ROWS, seed)]
         others = _some(theirs, EXPLAINED_ROWS, seed)
@@ -272,11 +275,28 @@ class _Action:
             columns=columns,
             random_state=seed,
         )
+        size = (len(ours) + len(theirs)) / 2000
+        rest = _rest(shift, size)
+        factor = SOURCE_COST * max(1.0, size) ** 0.5 * (20 / fits.X.shape[1]) ** 0.25
+        if shift.stories or shift.kind == "none":  # stories that are told took longer to ask for
+            factor /= 2
+        tell((time.perf_counter() - began) * factor * (1 + rest), "learning the source")
+        began = time.perf_counter()
+        voices = fit_source_only(
+            fits.X[ours],
+            labels.codes[ours],
+            len(labels.classes),
+            class_weight=fits.class_weight,
+            classes=labels.classes,
+            seed=seed,
+        )
+        seconds = time.perf_counter() - began
+        tell(seconds * rest, "adapting")
         among = _some(np.arange(len(theirs)), EXPECTED_ROWS, seed)
         target = _Target(fits.X[theirs[among]], among)
         places = _some(np.arange(len(ours)), EXPECTED_ROWS, seed)
         source = _Sample(fits.X[ours[places]], labels.codes[ours[places]], places)
-        return cls(fits, shift, voices, source, target)
+        return cls(fits, shift, voices, source, target, seconds, size)
 
     # What is done ---------------------------------------------------------------------------------
 
@@ -353,6 +373,7 @@ class _Action:
 
     def judged(self, fit: AdaptedFit) -> AutoFit:
         """An adapted fit, with what it can be judged by."""
+        tell(self.seconds * _judged(self.size), "judging")
         return replace(_adapted(fit), shift=self.shift, evidence=self._evidence())
 
     # Parts of it ----------------------------------------------------------------------------------
@@ -451,6 +472,20 @@ class _Action:
             classes=classes,
             seed=self.fits.seed,
         )
+
+
+def _rest(shift: Shift, size: float) -> float:
+    """How long what is left takes, in units of learning the source."""
+    if set(shift.stories) - FLEXIBLE:
+        return 0.1
+    if shift.kind in ("none", "too few rows"):
+        return _judged(size)
+    return float(_judged(size) + ADAPTED_COST * size**1.1)
+
+
+def _judged(size: float) -> float:
+    """The same for what to expect: few rows are judged by many models."""
+    return JUDGED_COST * (1.0 if size >= 1 else 3.0)
 
 
 def _undone(tale: Tale) -> Inputs:
