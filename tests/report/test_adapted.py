@@ -112,3 +112,24 @@ def test_one_source_only_model_is_no_choice_but_is_told(tmp_path):
     assert f"{done.model.shift_.sentence()} The model of the source is used" in page
     low, high = done.model.calibration_["expected_interval"]
     assert f"{100 * low:.0f}% to {100 * high:.0f}% in nine of ten cases" in page
+
+
+@pytest.mark.parametrize("method", ["S1", "auto"])
+def test_columns_that_move_predictions_are_listed(tmp_path, method):
+    from marda.report.adapted import adapted_page
+
+    seen = []
+
+    def page(result):
+        seen.append(result)
+        return adapted_page(result)
+
+    options = ReadOptions("y", id="id")
+    out = tmp_path / "r.html"
+    adapt("sample:source", "sample:target", options, method=method, report=(out, page))
+    text = unescape(out.read_text())
+    assert "What moves predictions" in text
+    assert ("(exact)" if method == "S1" else "(sampled)") in text
+    names = [one.name for one in seen[0].influence]
+    assert sorted(names) == [f"reading{k}" for k in range(1, 7)]
+    assert "What moves predictions" not in adapted_page(replace(seen[0], influence=()))

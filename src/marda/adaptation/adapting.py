@@ -45,11 +45,15 @@ from marda.adaptation.reading import (
 from marda.adaptation.statistics import AdaptedFromStatistics
 from marda.adaptation.stream import Cluster, adapt_streaming, quiet
 from marda.diagnostics import Diagnosis, Evidence, diagnose, gather
+from marda.diagnostics.influence import Influence, is_exact, overall_influence, parts_of
 from marda.io import InputError, PredictionWriter, Preprocessing
 from marda.io.atomic import replacing
 from marda.persist import save
 
 __all__ = ["Adapted", "adapt", "adapt_rows", "why_in_batches"]
+
+#: Up to so many features, the influence of columns on a model that is not linear is sampled.
+WIDE = 500
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,9 @@ class Adapted:
         Seconds per step.
     evidence, judgement : Evidence and Judgement, or None
         What a report shows; the second only where the target has labels.
+    influence : tuple of Influence
+        Columns and words that move scores most, for a report; empty where the model is not linear
+        and has more than 500 features.
     """
 
     model: Any
@@ -87,6 +94,7 @@ class Adapted:
     times: tuple[tuple[str, float], ...] = ()
     evidence: Evidence | None = None
     judgement: Judgement | None = None
+    influence: tuple[Influence, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -295,6 +303,8 @@ def adapt_rows(
     long = judged and int(data.known.sum()) >= FEW_LABELS  # then it is fitted once per fold
     fit_end = 0.15 if long else 0.85
     evidence = judgement = None
+    influence: list[Influence] = []
+    chosen = _with_means(data.preprocessing, data.Xt)
     with input_errors() as notes:
         X, y, domain, mark = data.packed()
         fitted = make_classifier(method, mark, **parameters)
@@ -318,7 +328,11 @@ def adapt_rows(
             watch(fit_end + 0.04, "judging")
             evidence = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
             judgement = judge(data, fitted, progress=watch.between(fit_end + 0.04, 0.95))
-    fitted.preprocessing_ = _with_means(data.preprocessing, data.Xt).to_json()
+            if is_exact(fitted) or chosen.n_features <= WIDE:
+                parts = parts_of(chosen.parts, chosen.n_features)
+                mean = np.array(chosen.means) if chosen.means else None
+                influence = overall_influence(fitted, data.Xt, parts, mean)
+    fitted.preprocessing_ = chosen.to_json()
     return Adapted(
         fitted,
         data.preprocessing,
@@ -335,6 +349,7 @@ def adapt_rows(
         tuple(watch.times),
         evidence,
         judgement,
+        tuple(influence),
     )
 
 

@@ -292,9 +292,9 @@ def evaluated_lines(result: Evaluated) -> list[str]:
         f"confidence {100 * result.confidence:.1f} % on average; off by "
         f"{100 * result.calibration_error:.1f} points (calibration error)"
     )
-    lines += ["", "how sure    rows    sure   right"]
+    lines += ["", "how sure      rows    sure   right"]
     for one in result.bins:
-        lines.append(f"{one.low:.0%} to {one.high:.0%}".ljust(10) + f"{one.n_rows:6,}  "
+        lines.append(f"{one.low:.0%} to {one.high:.0%}".ljust(12) + f"{one.n_rows:6,}  "
                      f"{one.confidence:6.1%}  {one.accuracy:6.1%}")  # fmt: skip
     lines += ["", *_class_lines(result)]
     if result.unknown:

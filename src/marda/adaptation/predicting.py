@@ -24,7 +24,7 @@ from marda.adaptation.reading import (
     silent,
 )
 from marda.diagnostics.evaluation import Evaluated, evaluation, label_codes
-from marda.diagnostics.influence import Part, explain_rows, is_exact
+from marda.diagnostics.influence import explain_rows, is_exact, parts_of
 from marda.estimators import MDAClassifier
 from marda.io import InputError, PredictionWriter, Preprocessing, detect_format, read_batches
 from marda.io.arrow import parquet_footer
@@ -204,8 +204,7 @@ class _Explained:
     """Columns and words that moved the scores of rows, batch by batch."""
 
     def __init__(self, classifier: Classifier, chosen: Preprocessing, k: int):
-        places = np.arange(chosen.n_features)
-        self.parts = [Part(name, places[where]) for name, where in chosen.parts]
+        self.parts = parts_of(chosen.parts, chosen.n_features)
         self.mean = np.array(chosen.means) if chosen.means else None
         self.classifier, self.k = classifier, min(k, len(self.parts))
 

@@ -26,7 +26,7 @@ def register(commands: Any) -> None:
         run,
         "how good a saved model is on rows whose labels have arrived",
         usage="--model F --input X [--label COL] [options]",
-        example=f"{EXAMPLE}\n  marda evaluate --model m.marda --input sample:source",
+        example=f"{EXAMPLE}\n  marda evaluate --model m.marda --input sample:labelled",
     )
     add = parser.add_argument
     add("--model", type=Path, required=True, metavar="F", help="file of marda adapt or save")

@@ -24,7 +24,15 @@ from numpy.typing import NDArray
 
 from marda._order import row_order
 
-__all__ = ["MAX_PARTS", "Influence", "Part", "explain_rows", "is_exact", "overall_influence"]
+__all__ = [
+    "MAX_PARTS",
+    "Influence",
+    "Part",
+    "explain_rows",
+    "is_exact",
+    "overall_influence",
+    "parts_of",
+]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -35,8 +43,9 @@ MAX_PARTS = 200
 ORDERS = 10
 #: Rows that the model is asked for at a time.
 BATCH = 5000
-#: Rows that the overall influence is the mean of.
-OVERALL_ROWS = 100
+#: Rows that the overall influence is the mean of: fewer, if a model that is not linear would be
+#: asked more often than this.
+OVERALL_ROWS, LEAST_ROWS, MOST_ASKED = 100, 5, 20_000
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,12 @@ class Part:
 
     name: str
     features: Index
+
+
+def parts_of(columns: Sequence[tuple[str, slice]], n_features: int) -> list[Part]:
+    """Parts of columns by name, and where their features are (`Preprocessing.parts`)."""
+    places = np.arange(n_features)
+    return [Part(name, places[where]) for name, where in columns]
 
 
 @dataclass(frozen=True)
@@ -93,7 +108,7 @@ def explain_rows(
 def overall_influence(
     model: Any, X: Any, parts: Sequence[Part], mean: Vector | None, k: int = 10
 ) -> list[Influence]:
-    """The k parts that move scores most: the mean of |moved| over rows (at most 100, drawn).
+    """The k parts that move scores most: the mean of |moved| over at most 100 rows, drawn.
 
     Parameters
     ----------
@@ -102,7 +117,10 @@ def overall_influence(
     k : int, default=10
         How many.
     """
-    some = np.sort(row_order(X)[:OVERALL_ROWS])
+    n = OVERALL_ROWS
+    if not is_exact(model):
+        n = min(n, max(LEAST_ROWS, MOST_ASKED // (ORDERS * min(len(parts) + 1, MAX_PARTS))))
+    some = np.sort(row_order(X)[:n])
     total: dict[str, float] = {}
     for names, moved in _contributions(model, X[some], parts, mean):
         for name, effect in zip(names, np.abs(moved).tolist(), strict=True):

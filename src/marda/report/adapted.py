@@ -11,6 +11,7 @@ from marda._memory import peak_mb
 from marda.adaptation import Adapted
 from marda.adaptation.judgement import Judgement
 from marda.adaptation.methods import classifier_of, method_of
+from marda.diagnostics.influence import is_exact
 from marda.diagnostics.intervals import counted, percent
 from marda.diagnostics.verdict import FEW_LABELS, Verdict, adapted_verdict
 from marda.report import charts
@@ -50,6 +51,7 @@ def adapted_page(result: Adapted) -> str:
         *before_and_after(result.diagnosis, evidence),
         _predictions(result),
         _errors(result, judgement),
+        *_influence(result),
     ]
     if evidence.losses:
         sections.append(convergence(evidence.losses))
@@ -65,6 +67,23 @@ def adapted_page(result: Adapted) -> str:
         figures=_figures(result),
         sections=sections,
     )
+
+
+def _influence(result: Adapted) -> list[Section]:
+    """The columns and words that move scores most."""
+    if not result.influence:
+        return []
+    how = "exact" if is_exact(result.model) else "sampled"
+    told = (
+        "How far a column or word moves the lead of the predicted class over the runner-up, on "
+        f"average over rows of the target ({how}). It is what the model uses, not what causes the "
+        "class; marda predict --explain tells it row by row."
+    )
+    rows: list[Cells] = [
+        [one.name, NumberCell(f"{one.moved:.3g}", one.moved)] for one in result.influence
+    ]
+    shown = table("What moves predictions", ("column or word", "moves scores by"), rows)
+    return [Section("What moves predictions", (paragraph(told), shown))]
 
 
 def adapted_head(result: Adapted) -> str:
