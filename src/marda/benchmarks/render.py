@@ -245,7 +245,7 @@ def findings_grid(findings: Sequence[CheckedClaim]) -> list[list[str]]:
         held, there = finding.printed
         known = [item for item in finding.evidence if item.difference is not None]
         shown = [_with_interval(item) for item in known]
-        ours = finding.told if known else "cannot be told: no rows"
+        ours: str = finding.told if known else "cannot be told: no rows"
         if 0 < len(known) < len(finding.evidence):
             ours += f" ({len(known)} of {len(finding.evidence)} have rows)"
         grid.append([finding.statement, f"{held} of {there}", ours, "; ".join(shown)])
