@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marda._linalg import add_gram, mirror_lower, symmetric_eigen
+from marda._linalg import add_gram, lower_product, mirror_lower, symmetric_eigen
 
 
 @pytest.mark.parametrize("n", [1, 255, 256, 257, 600])
@@ -35,3 +35,11 @@ def test_eigenvectors_of_a_symmetric_matrix(n):
     values, vectors = symmetric_eigen(A.copy(), overwrite=True)
     assert (np.diff(values) >= 0).all()
     np.testing.assert_allclose((vectors * values) @ vectors.T, A, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [0, 3, 256, 300, 700])
+def test_lower_product(n):
+    A = np.random.default_rng(0).standard_normal((n, 5))
+    product = lower_product(A, A.T)
+    np.testing.assert_allclose(np.tril(product), np.tril(A @ A.T), rtol=1e-12, atol=1e-12)
+    assert product.flags.f_contiguous

@@ -1,4 +1,4 @@
-"""Three helpers on symmetric matrices, and how a system that cannot be solved is refused."""
+"""Helpers on symmetric matrices, and how a system that cannot be solved is refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.linalg.blas import dsyrk
 
-__all__ = ["InaccurateError", "SingularError", "add_gram", "mirror_lower", "symmetric_eigen"]
+__all__ = [
+    "InaccurateError",
+    "SingularError",
+    "add_gram",
+    "lower_product",
+    "mirror_lower",
+    "symmetric_eigen",
+]
 
 _BLOCK = 256
 
@@ -32,6 +39,18 @@ def add_gram(lower: NDArray[np.float64], A: NDArray[np.float64]) -> NDArray[np.f
     turned = not A.flags.f_contiguous
     A = A.T if turned else A
     return np.asarray(dsyrk(1.0, A, beta=1.0, c=lower, lower=1, trans=turned, overwrite_c=1))
+
+
+def lower_product(A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The lower triangle of a product A B that is symmetric, by blocks, for half the flops.
+
+    What lies above the diagonal has no meaning.
+    """
+    out = np.zeros((len(A), B.shape[1]), order="F")
+    for start in range(0, len(A), _BLOCK):
+        stop = start + _BLOCK
+        out[start:stop, :stop] = A[start:stop] @ B[:, :stop]
+    return out
 
 
 def mirror_lower(matrix: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -63,6 +63,7 @@ class _Domain(NamedTuple):
     U: Matrix  # as features
     outputs: Matrix  # VᵀD^½U
     inputs: Matrix  # VᵀD^-½U
+    image: Matrix  # S U
     strengths: Vector
     push: Matrix  # as features
     condition: float
@@ -205,7 +206,9 @@ class EigenBasis:
         Cu = self.penalty @ u
         E, strengths, push = self.sample.directions(u.T @ Cu)
         outputs = u @ E
-        return _Domain(self.outward @ outputs, outputs, Cu @ E, strengths, push, factor.condition)
+        U = self.outward @ outputs
+        image = self.sample.gram.matmul(U)
+        return _Domain(U, outputs, Cu @ E, image, strengths, push, factor.condition)
 
     def level(self, point: Point) -> tuple[_Level, float]:
         """The level whose G is nearest to the candidate's, and how near that is."""
@@ -402,7 +405,7 @@ class _Level:
             if np.linalg.norm(more) <= 1e-3 * SETTLED * np.linalg.norm(delta):
                 break
         features = basis.outward @ mapped, basis.outward @ delta
-        residual = sample.domain_residual(point, domain.U, *features, push, s)
+        residual = sample.domain_residual(point, domain.image, *features, push, s)
         return _Term(delta, domain.inputs, np.zeros((len(self.P), 0)), domain.U, residual)
 
     # The class predictor ------------------------------------------------------------------------

@@ -307,15 +307,15 @@ class Sample:
         return float(_relative(weights, off, right).max())
 
     def domain_residual(
-        self, point: Point, U: Matrix, mapped: Matrix, delta: Matrix, push: Matrix, s: Vector
+        self, point: Point, S_U: Matrix, mapped: Matrix, delta: Matrix, push: Matrix, s: Vector
     ) -> float:
         """Of (★U), (G + sQ)Δ = a T zᵀU − sQ W₀U, and of G W₀U = PU, where `mapped` is W₀U."""
         plain = point._replace(method="S1")
-        S_mapped, S_delta = self.gram.matmul(mapped), self.gram.matmul(delta)
+        S_mapped, S_delta = np.hsplit(self.gram.matmul(np.hstack([mapped, delta])), 2)
         right = push - self.Q(point.noise, mapped, S_mapped) * s
         off = self.G(plain, delta, S_delta) + self.Q(point.noise, delta, S_delta) * s - right
         weights = 1 / np.sqrt(self._sizes(plain))[:, None]
-        P_U = (1 - point.noise) * self.gram.matmul(U) * s  # a direction counts as it is strong
+        P_U = (1 - point.noise) * S_U * s  # a direction counts as it is strong
         first = P_U - self.G(plain, mapped, S_mapped) * s
         a, b, c, d = (float(np.linalg.norm(weights * A)) for A in (first, P_U, off, right))
         return max(a / max(b, TINY), c / max(d, TINY))

@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import lapack, lu_factor, lu_solve
 
-from marda._linalg import SingularError, add_gram, mirror_lower
+from marda._linalg import SingularError, add_gram, lower_product, mirror_lower
 from marda.noise_paths.levels import FACTORS, Found, Point, Sample, Trial
 from marda.operators.linear import CholeskyFactor, RowGram
 from marda.operators.rows import Rows
@@ -35,7 +35,6 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 TINY = float(np.finfo(float).tiny)
 NEAR = 0.1  # how much S1M may change N for a series to pay
-BLOCK = 256  # of rows of a product of which one triangle is needed
 KERNELS = 3  # that are kept: two of a level, and one of the domain predictor
 SETTLED, STEPS = 2e-8, 8  # what a series may leave out, and how many terms it may have
 
@@ -54,6 +53,7 @@ class _Domain(NamedTuple):
 
     U: Matrix
     c: Matrix
+    image: Matrix  # S U
     strengths: Vector
     push: Matrix
     condition: float
@@ -133,7 +133,8 @@ class RowSpace:
         z = factor.solve(self.sample.targets.labels[self.groups])
         E, strengths, push = self.sample.directions(z.T @ self.gram @ z)
         c = z @ E
-        return _Domain(self.rows.tdot(c), c, strengths, push, factor.condition)
+        U, image = np.hsplit(self.rows.tdot(np.hstack([c, self.gram @ c])), 2)
+        return _Domain(U, c, image, strengths, push, factor.condition)
 
     @cached_property
     def differences(self) -> Matrix:
@@ -262,10 +263,7 @@ class _Level:
         inner = np.zeros(self.F.shape, order="F")
         if p:
             psi = space.kernel((*key, "labelled"), sample.labelled_squares * self.over**2)
-            half = (p * q) * self.F @ psi
-            for stop in range(BLOCK, len(half) + BLOCK, BLOCK):  # the lower triangle of half F
-                rows = slice(stop - BLOCK, stop)
-                inner[rows, :stop] = half[rows] @ self.F[:, :stop]
+            inner = lower_product((p * q) * self.F @ psi, self.F)
         inner = mirror_lower(add_gram(inner, q * hat.T))
         self.system = inner @ space.gram
         self.right = self._through(q * sample.labels)
@@ -345,7 +343,7 @@ class _Level:
         delta = np.column_stack(
             [self._solve_more(point, s_j, r) for s_j, r in zip(s, right.T, strict=True)]
         )
-        residual = sample.domain_residual(point, domain.U, mapped, delta, push, s)
+        residual = sample.domain_residual(point, domain.image, mapped, delta, push, s)
         return _Term(delta, domain.c, none, residual)
 
     def _solve_more(self, point: Point, s: float, right: Vector) -> Vector:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marda._linalg import lower_product, mirror_lower
 from marda.operators.linear import CholeskyFactor, DiagonalPlusGram, Factor, SecondMoment
 from marda.operators.maps import DenseMap, Map
 
@@ -298,6 +299,7 @@ class ExplicitMap(Denoiser):
         return DenseMap(self.W0)
 
     def _predictor(self, ridge: float) -> Factor:
-        K = self.map_adjoint(self.centred(self.with_bias(self.W0)))
+        Q_W = self.centred(self.with_bias(self.W0))[: self.n_features]
+        K = mirror_lower(lower_product(self.W0.T, Q_W))
         K[np.diag_indices_from(K)] += ridge
         return CholeskyFactor(K, "the class predictor's matrix", ridge)

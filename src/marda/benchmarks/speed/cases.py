@@ -24,7 +24,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from sklearn.model_selection import ParameterGrid
 
 from marda import MDA, MDAClassifier, MDAClassifierCV, datasets, noise_path, paper_settings
-from marda._linalg import add_gram
+from marda._linalg import add_gram, lower_product
 from marda._machine import blas_threads, machine_facts
 from marda._memory import peak_mb
 from marda.benchmarks.execute import fit_unit
@@ -185,6 +185,7 @@ BLAS_CALLS: dict[CodeType, str] = {
     add_gram.__code__: "Grams (syrk)",
     CholeskyFactor.inverse.__code__: "W₀ (potri)",
     DenseGram.matmul.__code__: "Q_l W₀ (gemm)",
+    lower_product.__code__: "W₀ᵀQ_lW₀ (gemm)",
     ExplicitMap.map.__code__: "products with W₀ (gemm)",
     ExplicitMap.map_adjoint.__code__: "products with W₀ᵀ (gemm)",
 }

@@ -1,0 +1,243 @@
+"""Candidates on more rows than features that do not depend on each other, through S⁻¹ (math.md §7).
+
+The inverse of S1's map is linear in what noise and ridges add to the rows' Gram: with
+G = q²S + N for a diagonal N,
+
+    W₀⁻¹ = (G⁻¹qS)⁻¹ = qI + S⁻¹N/q.
+
+Of a class predictor Z, its weights V = WZ on features solve (Q_l' + δ W⁻ᵀW⁻¹) V = qT', and
+
+    W₀⁻ᵀW₀⁻¹ = q²I + N S⁻¹ + S⁻¹N + N S⁻²N/q²
+
+are entries of S⁻¹ and S⁻² times numbers: any N and any noise for one Cholesky per δ. The domain
+terms have few directions (one per source): W⁻¹ = W₀⁻¹ + J E changes that by rank 2k.
+
+Nothing is left out, but S⁻² squares the condition of S: where that is bad, `eigenbasis` does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from marda._linalg import SingularError, add_gram, mirror_lower
+from marda.noise_paths.levels import Found, Point, Sample, Trial
+from marda.operators.cg import conjugate_gradients
+from marda.operators.linear import CholeskyFactor
+
+__all__ = ["InverseMaps"]
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+CONDITION = 1e4  # of S; above it S⁻² has lost too much
+
+
+class _Domain(NamedTuple):
+    """U of the domain predictor, one column per direction."""
+
+    U: Matrix
+    image: Matrix  # S U
+    strengths: Vector
+    push: Matrix
+    condition: float
+
+
+class _Term(NamedTuple):
+    """W⁻¹ = W₀⁻¹ + J E; of S1D also Δ and U of W = W₀ + ΔUᵀ."""
+
+    J: Matrix
+    E: Matrix
+    delta: Matrix
+    U: Matrix
+    residual: float  # of Δ's own equation
+
+
+class InverseMaps:
+    """Weights of features of candidates.
+
+    Parameters
+    ----------
+    sample : Sample
+        Sums of the rows.
+
+    Raises
+    ------
+    SingularError
+        If features depend on each other, or nearly so.
+    """
+
+    def __init__(self, sample: Sample):
+        self.sample = sample
+        factor = CholeskyFactor(sample.gram.dense().T, "the rows' Gram")  # BLAS likes columns
+        self.condition = factor.condition
+        if not self.condition <= CONDITION:
+            raise SingularError("features nearly depend on each other.")
+        self.inverse = factor.inverse()
+        self.square = mirror_lower(add_gram(np.zeros_like(self.inverse), self.inverse))
+        # New memory for every product of this size would cost as much as the product.
+        self.penalty, self.labelled, self.scratch = (np.empty_like(self.inverse) for _ in range(3))
+
+    @cached_property
+    def domain(self) -> _Domain:
+        """The domain predictor, (S + αI) z_D = Σ (x − m) y_D, and its orthonormal directions."""
+        sample = self.sample
+        K = sample.gram.dense().T.copy(order="F")
+        K[np.diag_indices_from(K)] += sample.domain_ridge
+        factor = CholeskyFactor(K, "the domain predictor's matrix")
+        z = factor.solve(sample.group_sums.T @ sample.targets.labels)
+        E, strengths, push = sample.directions(z.T @ z)
+        U = z @ E
+        return _Domain(U, sample.gram.matmul(U), strengths, push, factor.condition)
+
+    def coefs(self, groups: Sequence[Sequence[Point]]) -> list[Found]:
+        """V of candidates of one level, in groups with one W, and how far off they may be."""
+        found: list[Found] = []
+        for _, alike in groupby(groups, lambda group: self._plain(group[0])):
+            found += _Family(self, list(alike)).found()
+        return found
+
+    @staticmethod
+    def _plain(point: Point) -> tuple[float, ...]:
+        """Candidates with the same have the same N."""
+        return point.noise, point.ridge, point.weight if point.method == "S1M" else 0.0
+
+
+class _Family:
+    """Candidates with one N, in groups with one W."""
+
+    def __init__(self, maps: InverseMaps, groups: Sequence[Sequence[Point]]):
+        self.maps, self.sample, self.groups = maps, maps.sample, groups
+        first = groups[0][0]
+        self.p, self.q = first.noise, 1 - first.noise
+        self.N = self.sample.metric(first)
+
+    def _inverse(self, V: Matrix) -> Matrix:
+        """W₀⁻¹V."""
+        return np.asarray(self.q * V + self.maps.inverse @ (self.N[:, None] / self.q * V))
+
+    def _inverse_adjoint(self, V: Matrix) -> Matrix:
+        """W₀⁻ᵀV."""
+        return np.asarray(self.q * V + self.N[:, None] / self.q * (self.maps.inverse @ V))
+
+    def _penalty(self) -> Matrix:
+        """W₀⁻ᵀW₀⁻¹."""
+        maps, N = self.maps, self.N
+        F, more = maps.penalty, maps.scratch
+        np.add(N[:, None], N, out=F)
+        F *= maps.inverse
+        np.multiply(maps.square, N / self.q**2, out=more)
+        more *= N[:, None]
+        F += more
+        F[np.diag_indices_from(F)] += self.q**2
+        return F
+
+    def _labelled(self) -> Matrix:
+        """Q_l'."""
+        Q, sample = self.maps.labelled, self.sample
+        np.multiply(sample.labelled_gram.dense().T, self.q**2, out=Q)
+        Q[np.diag_indices_from(Q)] += self.p * self.q * sample.labelled_squares
+        return Q
+
+    # The domain terms ---------------------------------------------------------------------------
+
+    def _term(self, point: Point) -> _Term:
+        sample = self.sample
+        none = np.zeros((len(self.N), 0))
+        if point.method == "S1M":  # G + EᵀE
+            E = np.sqrt(point.weight) * self.q * sample.discrepancy.rows
+            return _Term(self.maps.inverse @ E.T / self.q, E, none, none, 0.0)
+        if point.method != "S1D":
+            return _Term(none, none.T, none, none, 0.0)
+        delta, residual = self._domain_map(point)
+        U = self.maps.domain.U
+        back = self._inverse(delta)  # W₀⁻¹Δ, by Sherman–Morrison–Woodbury
+        core = np.eye(U.shape[1]) + U.T @ back
+        J = np.asarray(-np.linalg.solve(core.T, back.T).T, dtype=np.float64)
+        return _Term(J, self._inverse_adjoint(U).T, delta, U, residual)
+
+    def _domain_map(self, point: Point) -> tuple[Matrix, float]:
+        """(★U), each column of U on its own: (G + sQ)Δ = a T zᵀU − sQ W₀U; and its residual."""
+        sample, q, domain = self.sample, self.q, self.maps.domain
+        s = point.weight * domain.strengths
+        push = point.weight * q * domain.push
+        N, noise = self.N[:, None], (self.p * q * sample.squares)[:, None]
+        mapped = self._conjugate(np.full_like(s, q**2), N + 0 * s, q * domain.image)
+        right = push - sample.Q(self.p, mapped) * s
+        delta = self._conjugate(q**2 * (1 + s), N + noise * s, right)
+        return delta, sample.domain_residual(point, domain.image, mapped, delta, push, s)
+
+    def _conjugate(self, a: Vector, diagonal: Matrix, R: Matrix) -> Matrix:
+        """(a_j S + diag(n_j))⁻¹r_j for every column j."""
+        gram, size = self.sample.gram, a * self.sample.scatter[:, None] + diagonal
+
+        def apply(V: Matrix) -> Matrix:
+            return a * gram.matmul(V) + diagonal * V
+
+        return conjugate_gradients(apply, R, lambda V: V / size, name="the domain term").X
+
+    # The class predictor ------------------------------------------------------------------------
+
+    def found(self) -> list[Found]:
+        """V of the candidates."""
+        sample, q = self.sample, self.q
+        terms = [self._term(group[0]) for group in self.groups]
+        sides = [np.hstack([t.E.T, self._inverse_adjoint(t.J)]) for t in terms]
+        wanted, F = q * sample.labels, self._penalty()
+        ends = np.cumsum([wanted.shape[1], *(side.shape[1] for side in sides)])
+        Q, K = self._labelled(), self.maps.scratch
+        condition = 0.0
+        answers: list[tuple[Point, _Term, Matrix]] = []
+        for delta in sorted({point.ridge_class for group in self.groups for point in group}):
+            np.multiply(F, delta, out=K)
+            K += Q
+            factor = CholeskyFactor(K, "the class predictor's matrix", delta)
+            condition = condition or factor.condition  # the least δ has the worst
+            solved = factor.solve(np.hstack([wanted, *sides]))
+            of_labels, *of_sides = np.split(solved, ends[:-1], axis=1)
+            for group, term, side, own in zip(self.groups, terms, sides, of_sides, strict=True):
+                V = self._updated(of_labels, delta, term, side, own)
+                answers += [(point, term, V) for point in group if point.ridge_class == delta]
+        tried = self._tried(answers)
+        found = {
+            point: Found(V, trial, 0.0, self._condition(term, condition))
+            for (point, term, V), trial in zip(answers, tried, strict=True)
+        }
+        return [found[point] for group in self.groups for point in group]
+
+    def _condition(self, term: _Term, predictor: float) -> float:
+        """Of the worst system: what S⁻² has lost, the class predictor's matrix may lose again."""
+        domain = self.maps.domain.condition if term.U.shape[1] else 0.0
+        return max(predictor * self.maps.condition, domain)
+
+    @staticmethod
+    def _updated(V: Matrix, ridge: float, term: _Term, side: Matrix, own: Matrix) -> Matrix:
+        """V for W from that for W₀: W⁻ᵀW⁻¹ has L [[JᵀJ, I], [I, 0]] Lᵀ more, L = [Eᵀ W₀⁻ᵀJ]."""
+        if not ridge or not side.shape[1]:
+            return V
+        eye = np.eye(term.J.shape[1])
+        middle = np.block([[0 * eye, eye], [eye, -term.J.T @ term.J]]) / ridge
+        return np.asarray(V - own @ np.linalg.solve(middle + side.T @ own, side.T @ V))
+
+    def _tried(self, answers: Sequence[tuple[Point, _Term, Matrix]]) -> list[Trial]:
+        """On one direction of the classes: Z = W⁻¹V, and B from q S B + UΔᵀy + δZ = 0."""
+        sample, w = self.sample, self.sample.probe
+        V = np.stack([coef @ w for _, _, coef in answers], 1)
+        Z, V0 = self._inverse(V), V.copy()
+        y = sample.Q_labelled(self.p, V) - self.q * (sample.labels @ w)[:, None]
+        right = np.empty_like(Z)
+        pushed = np.empty_like(Z)
+        for k, (point, term, _) in enumerate(answers):
+            Z[:, k] += term.J @ (term.E @ V[:, k])
+            V0[:, k] -= term.delta @ (term.U.T @ Z[:, k])
+            right[:, k] = point.ridge_class * Z[:, k]
+            pushed[:, k] = right[:, k] + term.U @ (term.delta.T @ y[:, k])
+        B = self.maps.inverse @ pushed / -self.q
+        return [
+            Trial(Z[:, k], V0[:, k], B[:, k], right[:, k], term.delta, term.U, term.residual)
+            for k, (_, term, _) in enumerate(answers)
+        ]
