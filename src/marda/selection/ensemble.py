@@ -93,8 +93,12 @@ class Member:
 
     def scores(self, X: Any) -> Matrix:
         """Scores about their mean over classes, in units of their spread."""
+        return self.scores_of(self.inputs.apply(X))
+
+    def scores_of(self, rows: Any) -> Matrix:
+        """The same, of rows that are its inputs already."""
         scorer = self.model.model_ if isinstance(self.model, MDAClassifier) else self.model
-        return _standardised(scorer.scores(self.inputs.apply(X)), self.spread)
+        return _standardised(scorer.scores(rows), self.spread)
 
 
 def _standardised(S: Matrix, spread: float) -> Matrix:
@@ -103,14 +107,39 @@ def _standardised(S: Matrix, spread: float) -> Matrix:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Members, and the sharpness that turns the sum of their scores into probabilities."""
+    """Members, and the sharpness that turns the sum of their scores into probabilities.
+
+    Attributes
+    ----------
+    members : tuple of Member
+        The fitted models.
+    sharpness : float
+        Of the probabilities.
+    batch : int, default=None
+        Rows that are scored at a time, few enough for the processor's cache; None: all of them.
+    """
 
     members: tuple[Member, ...]
     sharpness: float = 1.0
+    batch: int | None = None
 
     def scores(self, X: Any) -> Matrix:
         """Weighted sum of the members' scores, one column per class."""
-        return sum((m.weight * m.scores(X) for m in self.members), start=np.zeros(()))
+        n = X.shape[0]
+        if self.batch is None or n <= self.batch:
+            return self._scores(X)
+        parts = [self._scores(X[i : i + self.batch]) for i in range(0, n, self.batch)]
+        return np.vstack(parts)
+
+    def _scores(self, X: Any) -> Matrix:
+        made: dict[Any, Any] = {}  # inputs that several members have in common
+        total = np.zeros(())
+        for member in self.members:
+            key = member.inputs.key
+            if key not in made:
+                made[key] = member.inputs.apply(X)
+            total = total + member.weight * member.scores_of(made[key])
+        return total
 
     def probabilities(self, X: Any) -> Matrix:
         """Softmax of the sharpened scores."""
