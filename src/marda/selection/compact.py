@@ -196,9 +196,8 @@ def compress(model: MDAClassifier, size: tuple[int, int], seed: int) -> Compact:
     found = model.model_
     layer, kernel = found.layers[0].map, found.classifier
     B, variance = np.asarray(kernel.basis_), float(kernel.variance_)
-    c = np.asarray(kernel.coef_, dtype=np.float64)
-    c -= c.mean(1, keepdims=True)  # members are centred over classes
-    c *= np.exp(-1 / variance)
+    c = kernel.coef_.astype(np.float64)
+    c = np.exp(-1 / variance) * (c - c.mean(1, keepdims=True))  # members are centred over classes
     rng = np.random.default_rng(seed)
     U = _directions(B, c.astype(B.dtype), variance, size[0], rng)
     at = B @ U
@@ -216,6 +215,7 @@ def compress(model: MDAClassifier, size: tuple[int, int], seed: int) -> Compact:
     scale[:k] = np.where(largest > 0, largest, 1)
     matrix = _single(image / scale)
     matrix[:, :k] = _halved(matrix[:, :k])
+    shift += layer.center @ (image - matrix * scale)  # what rounding does to the mean row
     landmarks = _halved(at[:, :leading] / variance)
     return Compact(
         matrix,

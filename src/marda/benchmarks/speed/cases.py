@@ -47,6 +47,7 @@ __all__ = [
     "oc10",
     "path",
     "peers",
+    "prediction",
     "search",
 ]
 
