@@ -60,8 +60,8 @@ def test_fewer_leading_directions_keep_the_quadratic_term(monkeypatch):
     assert small.quadratic.shape == (small.n_directions - 4, 2)
     with_it = error(small, model, X)
     small.quadratic[:] = 0
-    assert with_it < 0.05
-    assert error(small, model, X) > 2 * with_it
+    assert with_it < 0.1
+    assert error(small, model, X) > 1.5 * with_it
 
 
 def test_errors_fall_with_the_number_of_directions():

@@ -32,7 +32,7 @@ from marda.estimators import MDAClassifier
 from marda.estimators.heads import GaussianRidge
 from marda.selection.ensemble import Ensemble, Member
 
-__all__ = ["Compact", "compress", "compress_ensemble", "is_compact"]
+__all__ = ["BATCH", "SIZES", "Compact", "compress", "compress_ensemble", "is_compact"]
 
 Matrix = NDArray[Any]
 Vector = NDArray[Any]
