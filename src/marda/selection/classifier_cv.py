@@ -123,7 +123,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     """
 
     calibration_: dict[str, Any]
-    compact_: Ensemble | None
+    compact_: Ensemble | None = None
     compression_: dict[str, Any]
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sample_domain": True}

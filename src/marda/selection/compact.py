@@ -49,7 +49,7 @@ LARGER = 4.0
 #: Share of target rows whose predicted class must stay as it was.
 LEAST_AGREEMENT = 0.995
 #: Rows that are scored at a time.
-BATCH = 256
+BATCH = 512
 #: Products of training rows with themselves are left out of gradients: new rows have none.
 ITSELF = 0.999
 
