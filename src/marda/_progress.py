@@ -10,6 +10,9 @@ from typing import Any, Self, TextIO
 
 __all__ = ["Progress"]
 
+#: Quick work shows nothing.
+DELAY = 2.0
+
 
 class Progress:
     """What is done, what comes next and the time left; silent where nobody watches.
@@ -18,12 +21,14 @@ class Progress:
     ----------
     total : int, default=None
         Things that are counted; None: shares of the work, up to 1.
-    delay : float, default=2.0
-        Seconds before anything is shown: quick work shows nothing.
+    delay : float, default=None
+        Seconds before anything is shown; None: `DELAY`.
     every : float, default=5.0
         Seconds between two lines where there is no rich, and so no bar.
     stream : default=None
-        A terminal, or nothing is shown; None: standard error.
+        None: standard error.
+    show : bool, default=None
+        None: where `stream` is a terminal; True: everywhere, in lines where it is none.
     keep : bool, default=False
         Leave the bar there at the end.
     """
@@ -32,10 +37,11 @@ class Progress:
         self,
         total: int | None = None,
         *,
-        delay: float = 2.0,
+        delay: float | None = None,
         every: float = 5.0,
         stream: TextIO | None = None,
         keep: bool = False,
+        show: bool | None = None,
     ) -> None:
         self.total, self.every, self.keep = total, every, keep
         self.stream = sys.stderr if stream is None else stream
@@ -45,7 +51,11 @@ class Progress:
         self._lock = threading.Lock()
         self._first: float | None = None
         self._plain: float | None = None  # when the last line was printed
-        self._timer = threading.Timer(delay, self._start) if self.stream.isatty() else None
+        self._terminal = self.stream.isatty()
+        shown = self._terminal if show is None else show
+        self._timer = (
+            threading.Timer(DELAY if delay is None else delay, self._start) if shown else None
+        )
 
     def __enter__(self) -> Self:
         if self._timer is not None:
@@ -76,6 +86,8 @@ class Progress:
             )
             from rich.progress import Progress as Bar
         except ImportError:
+            self._terminal = False
+        if not self._terminal:
             with self._lock:
                 self._print()
             return

@@ -130,6 +130,21 @@ def test_other_variants_are_not_mixed_in():
     assert cell_of(build_table("us", specs, rows), "amt", "S1", "ridge").ours.mean == 80.0
 
 
+def test_every_reading_of_the_ridge_stands_next_to_the_papers():
+    specs = plan_table("us", benchmarks=["amt"], classifiers=["ridge10"], unlabelled="test")
+    table = build_table("us", specs, rows_for(specs, lambda s: 81.5))
+    s1 = next(row for row in table.blocks[0].rows if row.label == "S1")
+    assert (s1.cells[0].paper, s1.cells[0].difference) == (81.6, -0.1)
+    assert any("sees the target's test rows" in note for note in table.notes)
+
+
+def test_findings_are_of_one_protocol():
+    specs = plan_table("us", benchmarks=["amt"], classifiers=["ridge"], unlabelled="both")
+    rows = rows_for(specs, lambda s: {"S1": 2.0}.get(s.model, 1.0))
+    assert {f.verdict for f in check_findings(rows)} == {"not enough rows"}
+    assert check_findings(rows, unlabelled="both")[0].verdict == "yes"
+
+
 def test_findings_without_rows():
     assert {f.verdict for f in check_findings([])} == {"not enough rows"}
 

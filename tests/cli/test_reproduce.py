@@ -53,6 +53,18 @@ def test_prints_and_writes_everything(faked, tmp_path, capsys):
     assert (tmp_path / "tables.csv").read_text() == first
 
 
+def test_which_target_rows_w_sees(faked, tmp_path, capsys):
+    call = [*CALL, "--models", "S1", "--out", str(tmp_path), "--unlabelled"]
+    assert cli.main([*call, "test", "--classifiers", "ridge10"]) == 0
+    assert "W sees the target's test rows without their labels" in capsys.readouterr().out
+    with open(tmp_path / "rows.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {(r["protocol"], r["classifier"]) for r in rows} == {("full-test", "ridge10")}
+    assert cli.main([*call, "all"]) == 2
+    assert "choose from train, test, both" in capsys.readouterr().err
+    assert cli.main(["report", str(tmp_path), "--out", str(tmp_path / "page.html")]) == 0
+
+
 def test_squeezenet_is_said_plainly(faked, tmp_path, capsys):
     call = ["reproduce", "--table", "us", "--datasets", "oc10", "--models", "BL,S1"]
     assert cli.main([*call, "--jobs", "1", "--out", str(tmp_path)]) == 0

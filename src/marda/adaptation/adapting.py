@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda._memory import format_bytes
@@ -20,6 +21,7 @@ from marda.adaptation.methods import (
     method_of,
 )
 from marda.adaptation.reading import (
+    Data,
     Outputs,
     PathLike,
     Progress,
@@ -45,7 +47,7 @@ from marda.io import InputError, PredictionWriter, Preprocessing
 from marda.io.atomic import replacing
 from marda.persist import save
 
-__all__ = ["Adapted", "adapt", "why_in_batches"]
+__all__ = ["Adapted", "adapt", "adapt_rows", "why_in_batches"]
 
 
 @dataclass(frozen=True)
@@ -233,52 +235,23 @@ def _adapt_in_memory(
             (*sources_of(source), target), {"--out": out, "--model": model, "--report": page}
         )
         data = read_data(source, target, options)
-        watch(0.2, "adapting")
-        evidence = judgement = None
-        with input_errors() as notes:
-            X, y, domain, mark = data.packed()
-            fitted = make_classifier(method, mark, **parameters)
-            fitted.fit(X, y, sample_domain=domain)
-            if getattr(fitted, "shift_", None) is not None:
-                fitted.shift_ = fitted.shift_.with_names(data.preprocessing.features)
-            watch(0.6, "predicting")
-            codes, P = classes_and_probabilities(fitted, data.Xt)
-            predictions = fitted.classes_[codes]
-            watch(0.7, "checking")
-            facts: dict[str, Any] = {
-                "names": data.preprocessing.features,
-                "labels": data.ys,
-                "predicted": predictions,
-                "source_domain": data.source_domain,
-            }
-            known = int(data.known.sum())
-            diagnosis = diagnose(data.Xs, data.Xt, fitted, n_labelled=known, **facts)
-            if report is not None:
-                watch(0.8, "judging")
-                evidence = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
-                judgement = judge(data, fitted)
-        fitted.preprocessing_ = data.preprocessing.to_json()
+        names = names_of(source), Path(target).name
+        result = adapt_rows(
+            data, names, method, judged=report is not None, watch=watch, **parameters
+        )
+        fitted = result.model
         watch(0.95, "writing")
         if out is not None:
             writer = PredictionWriter(Path(out), fitted.classes_, options.id)
             stack.enter_context(writer)
-            writer.write(data.ids, codes, P)
-        result = Adapted(
-            fitted,
-            data.preprocessing,
-            predictions,
-            P,
-            diagnosis,
-            len(data.ys),
-            len(data.yt),
-            known,
-            watch.seconds,
-            (*data.notes, *notes, *_notes(out, model, page)),
-            tuple(str(path) for path in (out, model, page) if path is not None),
-            (names_of(source), Path(target).name),
-            tuple(watch.times),
-            evidence,
-            judgement,
+            codes = np.searchsorted(fitted.classes_, result.predictions).astype(np.int64)
+            writer.write(data.ids, codes, result.probabilities)
+        result = replace(
+            result,
+            seconds=watch.seconds,
+            notes=(*result.notes, *_notes(out, model, page)),
+            files=tuple(str(path) for path in (out, model, page) if path is not None),
+            times=tuple(watch.times),
         )
         if report is not None:
             text = report[1](result)
@@ -287,6 +260,84 @@ def _adapt_in_memory(
             save(fitted, model)
     watch(1.0, "done")
     return result
+
+
+def adapt_rows(
+    data: Data,
+    names: tuple[str, str],
+    method: str | None = None,
+    *,
+    judged: bool = True,
+    watch: Watch | None = None,
+    **parameters: Any,
+) -> Adapted:
+    """Learn from rows in memory a classifier for those of the target.
+
+    Parameters
+    ----------
+    data : Data
+        Rows of all sources and of the target.
+    names : tuple of str
+        What source and target are called on a page.
+    method : str, default=None
+        "auto", or one of `MDAClassifier`; None: "auto", or "S1D" with parameters.
+    judged : bool, default=True
+        Gather what a report shows. Labelled target rows judge, if there are enough: five more fits.
+    watch : Watch, default=None
+        Told of every step.
+    **parameters
+        Of `MDAClassifier`; those that are None have their defaults.
+    """
+    watch = watch or Watch(silent)
+    watch(0.2, "adapting")
+    evidence = judgement = None
+    with input_errors() as notes:
+        X, y, domain, mark = data.packed()
+        fitted = make_classifier(method, mark, **parameters)
+        fitted.fit(X, y, sample_domain=domain)
+        if getattr(fitted, "shift_", None) is not None:
+            fitted.shift_ = fitted.shift_.with_names(data.preprocessing.features)
+        watch(0.6, "predicting")
+        codes, P = classes_and_probabilities(fitted, data.Xt)
+        predictions = fitted.classes_[codes]
+        watch(0.7, "checking")
+        facts: dict[str, Any] = {
+            "names": data.preprocessing.features,
+            "labels": data.ys,
+            "predicted": predictions,
+            "source_domain": data.source_domain,
+        }
+        known = int(data.known.sum())
+        diagnosis = diagnose(data.Xs, data.Xt, fitted, n_labelled=known, **facts)
+        if judged:
+            watch(0.8, "judging")
+            evidence = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
+            judgement = judge(data, fitted)
+    fitted.preprocessing_ = data.preprocessing.to_json()
+    return Adapted(
+        fitted,
+        data.preprocessing,
+        predictions,
+        P,
+        diagnosis,
+        len(data.ys),
+        len(data.yt),
+        known,
+        watch.seconds,
+        (*data.notes, *notes),
+        (),
+        names,
+        tuple(watch.times),
+        evidence,
+        judgement,
+    )
+
+
+def _with_means(chosen: Preprocessing, X: Any) -> Preprocessing:
+    """With the mean row of the target, for explanations; sparse rows are told from nothing."""
+    if sp.issparse(X):
+        return chosen
+    return replace(chosen, means=tuple(float(f"{mean:.6g}") for mean in X.mean(0)))
 
 
 def _notes(*paths: PathLike | None) -> list[str]:

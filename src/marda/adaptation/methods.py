@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marda.adaptation.baselines import BASELINES, Baseline
 from marda.estimators import MDAClassifier
 from marda.io import InputError
 from marda.selection import MDAClassifierCV
+from marda.terms import parse_method
 
 __all__ = [
     "AUTO",
@@ -18,6 +20,8 @@ __all__ = [
     "chosen_method",
     "classes_and_probabilities",
     "classifier_of",
+    "compared_classifier",
+    "explained",
     "make_classifier",
     "method_of",
 ]
@@ -69,6 +73,37 @@ def make_classifier(method: str | None, unlabeled: Any, **parameters: Any) -> An
         options = " and ".join(f"--{option}" for option in given)
         raise InputError(f"--method auto chooses {options} by itself: leave {options} out.")
     return MDAClassifierCV(unlabeled=unlabeled, random_state=0)
+
+
+def compared_classifier(method: str, unlabeled: Any, **parameters: Any) -> Any:
+    """The same for `compare`, which also knows `BASELINES`; parameters are of marda's models."""
+    if method in BASELINES:
+        return Baseline(method)
+    return make_classifier(method, unlabeled, **({} if method == AUTO else parameters))
+
+
+def explained(method: str) -> str:
+    """What a method that `compared_classifier` knows does, in a line."""
+    if method in BASELINES:
+        return BASELINES[method]
+    if method == AUTO:
+        return "marda's default: asks what differs, then chooses without target labels"
+    if method == "BL":
+        return "marda's ridge classifier on the source rows alone"
+    if method == "MCF":
+        return "the ridge classifier under noise that is integrated out, on the source rows alone"
+    model = parse_method(method)
+    ways = (
+        (model.mmd, "the means of both domains brought together"),
+        (model.class_mmd, "class means brought together"),
+        (model.domain, "every row made to look like target"),
+    )
+    told = ", ".join(way for wanted, way in ways if wanted)
+    if told:
+        return f"{'J12' if model.joint else 'S1'} with {told}"
+    if model.joint:
+        return "features denoised over both domains and the classifier, learned together"
+    return "features denoised over both domains, then the ridge classifier"
 
 
 def method_of(model: Any) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from marda.adaptation.methods import classes_and_probabilities
 from marda.adaptation.reading import (
@@ -18,18 +20,29 @@ from marda.adaptation.reading import (
     one_per_file,
     silent,
 )
+from marda.diagnostics.influence import Part, explain_rows, is_exact
 from marda.estimators import MDAClassifier
 from marda.io import InputError, PredictionWriter, Preprocessing, detect_format, read_batches
 from marda.io.arrow import parquet_footer
 from marda.io.columns import Matrix, Number
-from marda.io.table import named
+from marda.io.table import Table, named
 from marda.persist import load
 from marda.selection import MDAClassifierCV
 
-__all__ = ["Predicted", "load_model", "predict", "predict_rows"]
+__all__ = [
+    "AS_FOUND",
+    "Classifier",
+    "Predicted",
+    "load_model",
+    "predict",
+    "predict_rows",
+    "read_rows",
+]
 
 BATCH_BYTES = 32 * 2**20
 MAX_BATCH_ROWS = 50_000
+#: Rows whose mean others can be told from, where the model file knows none.
+FEW_ROWS = 10
 
 Classifier = MDAClassifier | MDAClassifierCV
 AS_FOUND = ReadOptions("")
@@ -37,12 +50,13 @@ AS_FOUND = ReadOptions("")
 
 @dataclass(frozen=True)
 class Predicted:
-    """What `predict` did: rows, and rows per class."""
+    """What `predict` did: rows, rows per class, and how scores were explained, if they were."""
 
     n_rows: int
     counts: dict[Any, int]
     seconds: float
     file: str
+    explained: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -50,6 +64,7 @@ class Predicted:
             "command": "predict",
             "rows": self.n_rows,
             "predicted": {str(c): n for c, n in self.counts.items()},
+            **({} if self.explained is None else {"explained": self.explained}),
             "files": [self.file],
             "seconds": round(self.seconds, 3),
         }
@@ -85,6 +100,7 @@ def predict(
     *,
     format: str | None = None,
     id: str | None = None,
+    explain: int | None = None,
     options: ReadOptions = AS_FOUND,
     progress: Progress = silent,
 ) -> Predicted:
@@ -98,6 +114,9 @@ def predict(
         Of the input; None: found out.
     id : str, default=None
         Column to carry through; None: the one of adapt, if the input has it.
+    explain : int, default=None
+        Write as many columns or words that moved each score most, and how far: "moved_by_1" and
+        "moved_1" (above 0: towards the prediction), "moved_by_2" …
     options : ReadOptions
         Its `encoding`, `sheet`, `decimal` and `dates`, where the file does not tell.
     progress : callable
@@ -108,9 +127,21 @@ def predict(
         raise InputError(f"--out {out} would replace an input file.")
     classifier, chosen = load_model(model)
     counts = predict_rows(
-        classifier, chosen, input, out, format=format, id=id, options=options, progress=progress
+        classifier,
+        chosen,
+        input,
+        out,
+        format=format,
+        id=id,
+        explain=explain,
+        options=options,
+        progress=progress,
     )
-    return Predicted(sum(counts.values()), counts, time.perf_counter() - began, str(out))
+    explained = None
+    if explain is not None:
+        explained = "exact" if is_exact(classifier) else "sampled"
+    seconds = time.perf_counter() - began
+    return Predicted(sum(counts.values()), counts, seconds, str(out), explained)
 
 
 def predict_rows(
@@ -121,6 +152,7 @@ def predict_rows(
     *,
     format: str | None = None,
     id: str | None = None,
+    explain: int | None = None,
     options: ReadOptions = AS_FOUND,
     progress: Progress = silent,
 ) -> dict[Any, int]:
@@ -149,12 +181,16 @@ def predict_rows(
         first[key]  # raises where the id that was asked for is not there
     else:
         key = None
-    with PredictionWriter(Path(out), classifier.classes_, key) as writer:
+    explained = None if explain is None else _Explained(classifier, chosen, explain)
+    more = () if explained is None else explained.names
+    with PredictionWriter(Path(out), classifier.classes_, key, more) as writer:
         batch: Any = first
         while batch is not None:
             with input_errors():
-                codes, P = classes_and_probabilities(classifier, chosen.transform(batch))
-            writer.write(batch[key] if key else None, codes, P)
+                X = chosen.transform(batch)
+                codes, P = classes_and_probabilities(classifier, X)
+                told = [] if explained is None else explained.columns(X)
+            writer.write(batch[key] if key else None, codes, P, told)
             counts += np.bincount(codes, minlength=len(counts))
             if total:
                 progress(min(1.0, writer.n_rows / total), f"{writer.n_rows:,} rows")
@@ -164,6 +200,54 @@ def predict_rows(
             if batch is not None:
                 batch, _ = chosen.converted(batch, wishes, conventions)
     return dict(zip(classifier.classes_.tolist(), counts.tolist(), strict=True))
+
+
+class _Explained:
+    """Columns and words that moved the scores of rows, batch by batch."""
+
+    def __init__(self, classifier: Classifier, chosen: Preprocessing, k: int):
+        places = np.arange(chosen.n_features)
+        self.parts = [Part(name, places[where]) for name, where in chosen.parts]
+        self.mean = np.array(chosen.means) if chosen.means else None
+        self.classifier, self.k = classifier, min(k, len(self.parts))
+
+    @property
+    def names(self) -> list[str]:
+        """Of the columns that are written."""
+        return [f"{what}_{k + 1}" for k in range(self.k) for what in ("moved_by", "moved")]
+
+    def columns(self, X: Any) -> list[NDArray[Any]]:
+        """Their values; empty where fewer moved the score at all."""
+        if self.mean is None and not sp.issparse(X):
+            if X.shape[0] < FEW_ROWS:
+                raise InputError(
+                    "the model file has no mean row that scores could be explained from: adapt "
+                    f"again with this marda, or give {FEW_ROWS} rows or more, whose mean is taken."
+                )
+            self.mean = X.mean(0)
+        found = explain_rows(self.classifier, X, self.parts, self.mean, self.k)
+        columns: list[NDArray[Any]] = []
+        for k in range(self.k):
+            names = [row[k].name if k < len(row) else None for row in found]
+            moved = [float(f"{row[k].moved:.6g}") if k < len(row) else np.nan for row in found]
+            columns += [np.array(names, dtype=object), np.array(moved)]
+        return columns
+
+
+def read_rows(
+    chosen: Preprocessing, input: PathLike, options: ReadOptions, *names: str
+) -> tuple[Table, Any]:
+    """A file whole: its table as it is, and its rows for the model.
+
+    Columns of the model and of `names` are called as these call them where only case, spaces and
+    the like differ.
+    """
+    table = replace(options, na=chosen.na).read([input])[0]
+    if table.n_rows == 0:
+        raise InputError(f"{input} has no rows.")
+    table, _ = named(table, [*chosen.columns, *names])
+    converted, _ = chosen.converted(table, options.wishes(1)[0])
+    return table, chosen.transform(converted)
 
 
 def _rows(path: Path, format: str | None) -> int:

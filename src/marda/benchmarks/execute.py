@@ -22,15 +22,26 @@ from numpy.typing import NDArray
 from marda import datasets
 from marda._memory import peak_mb, reset_peak
 from marda.benchmarks import peers
-from marda.benchmarks.plan import AUTO, BENCHMARKS, EVALUATIONS, SOURCE, Spec, TaskSpec, Unit
+from marda.benchmarks.plan import (
+    AUTO,
+    BENCHMARKS,
+    EVALUATIONS,
+    SOURCE,
+    Spec,
+    TaskSpec,
+    Unit,
+)
 from marda.benchmarks.store import ResultRow, describe, failed, stamp
 from marda.datasets import Dataset, Task
+from marda.datasets.tasks import Unlabelled
 from marda.terms import parse_method
 
 CHANGE_ROWS = {"center", "normalize", "n_layers", "refine"}
 """Settings that make features other than the rows, even where nothing is denoised."""
-ROW_CLASSIFIERS = ("nn", "dscm", "ridge10")
+ROW_CLASSIFIERS = ("nn", "dscm", "ridge1", "ridge3", "ridge10")
 """Classifiers that are fitted on features: they take sparse rows, too."""
+ORDINARY_RIDGES = {"ridge1": 1.0, "ridge3": 3.0, "ridge10": 10.0}
+"""scikit-learn's ridge on denoised rows, without noise, and its weight."""
 
 # Rows of a task -----------------------------------------------------------------------------------
 
@@ -57,6 +68,9 @@ def present_domains(names: Sequence[str], data_dir: Path | None) -> dict[str, tu
     return found
 
 
+_SEEN: dict[str, Unlabelled] = {"full-test": "test", "full-both": "both"}
+
+
 def load_task(spec: TaskSpec, data_dir: Path | None) -> Task:
     """Prepare the rows of one task and draw; the number of the draw is its seed."""
     if BENCHMARKS[spec.benchmark].tasks:
@@ -73,6 +87,7 @@ def load_task(spec: TaskSpec, data_dir: Path | None) -> Task:
         spec.setting,
         seed=spec.draw,
         log_tf=spec.preprocessing == "log-tf",
+        unlabelled=_SEEN.get(spec.protocol, "train"),
     )
 
 
@@ -239,18 +254,18 @@ def _on_rows(name: str, H: Any, y: Any, sample_domain: Any) -> Any:
         # In US only source rows carry labels, and a single domain is not named.
         one = len(np.unique(sample_domain)) == 1
         return DSCM().fit(H, y, sample_domain=None if one else sample_domain)
-    if name == "ridge10":
+    if name in ORDINARY_RIDGES:
         return _classifier(name).fit(H, y)
-    raise ValueError(f"classifier {name!r} on denoised rows: choose nn, dscm or ridge10.")
+    raise ValueError(f"classifier {name!r} on denoised rows: choose {', '.join(ROW_CLASSIFIERS)}.")
 
 
 def _classifier(name: str) -> Any:
     """What ``MDAClassifier`` calls it; an ordinary ridge, without noise, is scikit-learn's."""
-    if name != "ridge10":
+    if name not in ORDINARY_RIDGES:
         return name
     from sklearn.linear_model import RidgeClassifier
 
-    return RidgeClassifier(alpha=10.0, fit_intercept=False, tol=1e-8)
+    return RidgeClassifier(alpha=ORDINARY_RIDGES[name], fit_intercept=False, tol=1e-8)
 
 
 # Methods beyond the paper's models ----------------------------------------------------------------

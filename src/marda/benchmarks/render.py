@@ -358,13 +358,17 @@ DataLines = tuple[list[str], bool]
 
 
 def list_lines(names: Sequence[str], folder: Path | None) -> DataLines:
-    """Every data set, and which of them are there."""
+    """Every data set, which of them are there; terms and sources of those in the package."""
     lines = [["data set", "there", "files"]]
+    terms = []
     for name in names or datasets.names():
         location = datasets.locate(name, folder)
         there = "yes" if location.complete else "in part" if location.files else "no"
         lines.append([name, there, ", ".join(file.name for file in location.files.values())])
-    return align(lines, left=True), True
+        if location.layout is not None and location.layout.variant == "embedded":
+            found = datasets.load(name)
+            terms.append(f"{name}: {found.licence.rstrip('.')}. {found.citation.rstrip('.')}.")
+    return [*align(lines, left=True), *([""] if terms else []), *terms], True
 
 
 def path_lines(names: Sequence[str], folder: Path | None) -> DataLines:

@@ -13,7 +13,15 @@ from statistics import fmean, stdev
 from typing import Literal
 
 from marda.benchmarks import paper
-from marda.benchmarks.plan import BENCHMARKS, CLASSIFIERS, MODELS, Spec, TableName
+from marda.benchmarks.plan import (
+    BENCHMARKS,
+    MODELS,
+    TABLE_CLASSIFIERS,
+    Spec,
+    TableName,
+    full_protocol,
+    seen_rows,
+)
 from marda.benchmarks.store import ResultRow
 
 Verdict = Literal["yes", "no", "not enough rows"]
@@ -250,7 +258,7 @@ def _block(table: TableName, name: str, specs: Sequence[Spec], accuracies: Accur
     pairs = tuple(dict.fromkeys(spec.task.pair for spec in specs))
     draws = 1 + max(spec.task.draw for spec in specs)
     scope = _Scope(accuracies, pairs, draws, len(pairs) == len(BENCHMARKS[name].pairs()))
-    columns = {c: Column.of(s) for c in CLASSIFIERS for s in specs if s.classifier == c}
+    columns = {c: Column.of(s) for c in TABLE_CLASSIFIERS for s in specs if s.classifier == c}
 
     printed_as = BENCHMARKS[name].printed_as
 
@@ -276,7 +284,7 @@ def _off31_block(
     rows = [
         _off31_row(model, classifier, specs, accuracies, pairs)
         for model in MODELS
-        for classifier in CLASSIFIERS
+        for classifier in TABLE_CLASSIFIERS
         if any(s.model == model and s.classifier == classifier for s in specs)
     ]
     for label, figures in paper.OFF31_QUOTED.items():
@@ -309,6 +317,10 @@ def _notes(table: TableName, specs: Sequence[Spec], rows: Sequence[ResultRow]) -
     prepared = {s.task.preprocessing for s in specs} - {"paper"}
     notes = [SQUEEZENET] if "squeezenet" in features else []
     notes.append(f"Settings: {variants}. {LEGEND}")
+    seen = seen_rows(specs)
+    if seen != "train":
+        rows_seen = {"test": "test rows", "both": "train and test rows"}[seen]
+        notes.append(f"W sees the target's {rows_seen} without their labels (AMT; transductive).")
     if prepared:
         notes.append(f"Preprocessing differs from the paper's: {', '.join(sorted(prepared))}.")
     if table in ("sup", "ss", "surf"):
@@ -376,21 +388,30 @@ class CheckedClaim:
 
 
 def check_findings(
-    rows: Sequence[ResultRow], variant: str = "paper", preprocessing: str = "paper"
+    rows: Sequence[ResultRow],
+    variant: str = "paper",
+    preprocessing: str = "paper",
+    unlabelled: str = "train",
 ) -> tuple[CheckedClaim, ...]:
-    """Check every claim on the rows of one variant of settings and one preprocessing."""
+    """Check every claim on the rows of one variant of settings, preprocessing and protocol."""
     accuracies = Accuracies(rows)
-    return tuple(_check_claim(claim, accuracies, variant, preprocessing) for claim in paper.CLAIMS)
+    reading = variant, preprocessing, unlabelled
+    return tuple(_check_claim(claim, accuracies, *reading) for claim in paper.CLAIMS)
 
 
 def _check_claim(
-    claim: paper.PaperClaim, accuracies: Accuracies, variant: str, preprocessing: str
+    claim: paper.PaperClaim,
+    accuracies: Accuracies,
+    variant: str,
+    preprocessing: str,
+    unlabelled: str,
 ) -> CheckedClaim:
     evidence = []
     for setting in claim.settings:
         for name in claim.benchmarks:
             for classifier in claim.classifiers:
-                column = Column(name, setting, "full", preprocessing, variant, classifier)
+                protocol = full_protocol(name, unlabelled)
+                column = Column(name, setting, protocol, preprocessing, variant, classifier)
                 pairs = [f"{s}-{t}" for s, t in BENCHMARKS[name].pairs()]
                 for model, other in claim.comparisons:
                     difference = accuracies.difference(column, model, other, pairs)

@@ -16,21 +16,33 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from marda._memory import claim_blas_memory
-from marda.cli import adapt, bench, compare, data, demo, moments, predict, report, reproduce
+from marda.cli import (
+    adapt,
+    bench,
+    check,
+    compare,
+    completion,
+    data,
+    demo,
+    evaluate,
+    label,
+    moments,
+    predict,
+    report,
+    reproduce,
+)
+from marda.cli._common import Parser, refuse_existing
 
+COMMANDS = (
+    demo, check, adapt, predict, label, evaluate, compare, reproduce, report, data, moments, bench,
+    completion,
+)  # fmt: skip
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(WRONG_CALL, f"{self.prog}: {message} (see {self.prog} --help)\n")
-
-
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """Build the parser of all commands."""
-    main_parser = _Parser(
+    main_parser = Parser(
         prog="marda",
         description="Carry labels from one domain to another, in closed form.",
         epilog="example: marda demo",
@@ -38,11 +50,10 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=28),
     )
     main_parser.add_argument("--version", action="store_true", help="print the version and end")
-    commands = main_parser.add_subparsers(
-        title="commands", metavar="COMMAND ...", parser_class=_Parser
-    )
-    for command in (demo, adapt, predict, compare, reproduce, report, data, moments, bench):
+    commands = main_parser.add_subparsers(title="commands", metavar="COMMAND ...")
+    for command in COMMANDS:
         command.register(commands)
+    main_parser.add_habits()
     return main_parser
 
 
@@ -64,6 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     called = getattr(args, "called", args.command)  # a command's part names itself as well
     with _ctrl_c() as pressed:
         try:
+            refuse_existing(args)
             claim_blas_memory()
             return int(args.run(args))
         except BrokenPipeError:  # `marda … | head`: the reader has seen enough

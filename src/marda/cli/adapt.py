@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from marda._progress import Progress
 from marda.cli._common import (
     add_command,
     add_file_options,
     add_model_options,
     joint,
+    output_file,
+    progress_of,
     read_options,
     reading_options,
     report_to,
@@ -41,11 +42,16 @@ def register(commands: Any) -> None:
     add("--method", metavar="M", help="auto (default), BL, MCF, S1, S1M, S1D, J12D, …")
     add_model_options(parser)
     joint(
-        add("--out", type=Path, metavar="P"),
-        add("--model", type=Path, metavar="F"),
+        add("--out", type=output_file, metavar="P"),
+        add("--model", type=output_file, metavar="F"),
         text="predictions (.csv, .tsv, .parquet, -); model for marda predict",
     )
-    add("--report", type=Path, metavar="H", help="one HTML page on whether to trust the result")
+    add(
+        "--report",
+        type=output_file,
+        metavar="H",
+        help="one HTML page on whether to trust the result",
+    )
     add("--json", action="store_true", help="print the result as JSON")
 
 
@@ -72,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     report = report_to(args.report, _page)
     _check_call(args)
     parameters = {"method": args.method, "noise": args.noise, "classifier": args.classifier}
-    with standard_streams(args, "source", "target") as streams, Progress() as progress:
+    with standard_streams(args, "source", "target") as streams, progress_of(args) as progress:
         if args.moments:
             outputs = Outputs(args.target, args.format, args.id, args.out, args.model)
             result: Any = adapt_moments(
@@ -88,12 +94,20 @@ def run(args: argparse.Namespace) -> int:
                 report=report,
                 memory=args.memory,
                 cluster=Cluster(args.scheduler) if args.scheduler or args.cluster else None,
-                announce=lambda sentence: print(f"marda adapt: {sentence}", file=sys.stderr),
+                announce=_quiet if args.quiet else _announce,
                 progress=progress,
                 **parameters,
             )
-        show(result, adapted_lines(result), args.json, streams)
+        show(result, adapted_lines(result), args, streams)
     return 0
+
+
+def _announce(sentence: str) -> None:
+    print(f"marda adapt: {sentence}", file=sys.stderr)
+
+
+def _quiet(sentence: str) -> None:
+    """Say nothing."""
 
 
 def _check_call(args: argparse.Namespace) -> None:

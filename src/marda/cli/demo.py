@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from marda.cli._common import add_command
+from marda.cli._common import add_command, output_file
 
 
 def register(commands: Any) -> None:
@@ -20,7 +20,11 @@ def register(commands: Any) -> None:
         example="marda demo --out marda-demo.html",
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("marda-demo.html"), metavar="H", help="the page to write"
+        "--out",
+        type=output_file,
+        default=Path("marda-demo.html"),
+        metavar="H",
+        help="the page to write",
     )
 
 

@@ -20,6 +20,7 @@ from marda.report.page import (
     NumberCell,
     Section,
     facts,
+    head,
     page,
     paragraph,
     points,
@@ -27,7 +28,7 @@ from marda.report.page import (
 )
 from marda.report.sections import before_and_after, confidence, confusion, convergence, times
 
-__all__ = ["adapted_page"]
+__all__ = ["adapted_head", "adapted_page"]
 
 MOST_SHARES = 12
 MOST_CANDIDATES = 200
@@ -45,15 +46,6 @@ def adapted_page(result: Adapted) -> str:
     if evidence is None:
         raise ValueError("this result has no evidence to show: adapt with a report.")
     source, target = result.inputs
-    labels = "which had no labels"
-    if result.n_labelled_target:
-        every = result.n_labelled_target == result.n_target
-        labels = f"{'all' if every else f'{result.n_labelled_target:,}'} of which had labels"
-    lead = (
-        f"A classifier learned from {counted(result.n_source, 'labelled row')} of {source} and "
-        f"adapted itself to {counted(result.n_target, 'row')} of {target}, {labels}; it then "
-        "named a class for every one of them."
-    )
     sections = [
         *before_and_after(result.diagnosis, evidence),
         _predictions(result),
@@ -68,10 +60,30 @@ def adapted_page(result: Adapted) -> str:
     return page(
         kind="adapt",
         title=f"From {source} to {target}",
-        lead=lead,
+        lead=_lead(result),
         verdict=_verdict(result),
         figures=_figures(result),
         sections=sections,
+    )
+
+
+def adapted_head(result: Adapted) -> str:
+    """The page's first screen, for a notebook; below it, what a reader should know of the rows."""
+    warnings = [finding.text for finding in result.diagnosis.findings]
+    return head(_lead(result), _verdict(result), _figures(result), (*warnings, *result.notes))
+
+
+def _lead(result: Adapted) -> str:
+    """What was done, in one sentence."""
+    source, target = result.inputs
+    labels = "which had no labels"
+    if result.n_labelled_target:
+        every = result.n_labelled_target == result.n_target
+        labels = f"{'all' if every else f'{result.n_labelled_target:,}'} of which had labels"
+    return (
+        f"A classifier learned from {counted(result.n_source, 'labelled row')} of {source} and "
+        f"adapted itself to {counted(result.n_target, 'row')} of {target}, {labels}; it then "
+        "named a class for every one of them."
     )
 
 

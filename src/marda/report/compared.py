@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from marda._memory import peak_mb
 from marda.adaptation import Compared
+from marda.adaptation.methods import explained
 from marda.diagnostics.intervals import counted, percent, scaled, signed
 from marda.diagnostics.verdict import compared_verdict
 from marda.report import charts
@@ -115,8 +116,9 @@ def _methods(result: Compared) -> Section:
     )
     whole = table("Every method; a click on a heading sorts.", header, rows)
     scored = [(r.method, r.accuracy) for r in result.results if r.accuracy is not None]
+    meaning = points([f"{r.method}: {explained(r.method)}." for r in result.results])
     if not scored:
-        return Section("Methods", (whole,))
+        return Section("Methods", (whole, meaning))
     name = "Labelled target rows that are right, with 95% intervals."
     cells: list[Cells] = [[m, *interval_cells(v, ".1%")] for m, v in scored]
     chart = Chart(
@@ -124,7 +126,7 @@ def _methods(result: Compared) -> Section:
         name,
         table(name, ("method", "right", "95% interval"), cells),
     )
-    return Section("Methods", (chart, whole, *_recalls(result)))
+    return Section("Methods", (chart, whole, meaning, *_recalls(result)))
 
 
 def _recalls(result: Compared) -> list[Chart]:

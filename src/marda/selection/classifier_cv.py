@@ -246,7 +246,9 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
                 self.ensemble_, found.members, X, domain, seed
             )
         if self.calibrate and found.evidence is not None:
-            expectation = found.evidence.expectation(self._predictor)
+            # Of what predicts: the compact members, if there are any.
+            members = found.members if self.compact_ is None else list(self.compact_.members)
+            expectation = found.evidence.expectation(members, self.ensemble_.sharpness)
             if found.calibration is not None:
                 self.target_skill_ = max(0.0, (expectation.accuracy - 1 / n) / (1 - 1 / n))
             self.calibration_ |= {

@@ -88,6 +88,13 @@ PLAN = [
         at_least=1 / 1.5,
         at_most=1.5,
     ),
+    Claim(
+        "the default's fit, 4,000 × 5,000 sparse",
+        cases.default,
+        {},
+        "one Cholesky factorisation of 4,000 rows",
+        at_most=45,
+    ),
     Claim("predictions, 1,000 × 4,608", cases.prediction, {}, FIRST_PRODUCT, at_most=2.5),
     Claim(
         "predictions, 1,000 × 5,000 sparse",
@@ -107,6 +114,12 @@ QUICK = [
     Claim("S1 fit, d=200", cases.floor, {"d": 200}, "the unavoidable products alone"),
     Claim("S1D by the dual", cases.dual, {"method": "S1D", "n": 60, "d": 240}, PRIMAL),
     Claim("noise path, d=150", cases.path, {"d": 150, "levels": 5, "columns": 3}, "one S1 fit"),
+    Claim(
+        "the default's fit, 300 × 600 sparse",
+        cases.default,
+        {"n": 300, "d": 600},
+        "one Cholesky factorisation of 300 rows",
+    ),
     Claim("search of 50 candidates, d=60", cases.search, {"n": 120, "d": 60}, ONE_FIT),
     Claim("predictions, d=600", cases.prediction, {"n": 120, "d": 600}, FIRST_PRODUCT),
     Claim(
