@@ -26,8 +26,7 @@ from marda.persist.models import (
 )
 from marda.persist.values import Reader, Writer, count, indices, number, one_of
 from marda.selection import MDAClassifierCV
-from marda.selection.compact import BATCH, Compact, is_compact
-from marda.selection.ensemble import Ensemble, Member
+from marda.selection.ensemble import BATCH, Compact, Ensemble, Member, is_compact
 from marda.selection.forest import Forest
 from marda.selection.inputs import ALL_KINDS, Inputs
 from marda.selection.source_only import VOICES, Linear, Pool, SourceOnly

@@ -25,8 +25,7 @@ from marda.io import InputError, Preprocessing, replacing
 from marda.io.columns import Matrix, Number
 from marda.operators.maps import DenoisingMap, IdentityMap, RowMap
 from marda.selection import MDAClassifierCV
-from marda.selection.compact import Compact
-from marda.selection.ensemble import Ensemble, Member
+from marda.selection.ensemble import Compact, Ensemble, Member
 from marda.selection.forest import Forest
 from marda.selection.inputs import TAIL, Inputs
 from marda.selection.source_only import LEAST, Pool, SourceOnly
@@ -397,7 +396,7 @@ def _member(graph: Graph, member: Member, rows: str) -> str:
 
 
 def _compact(graph: Graph, model: Compact, rows: str) -> str:
-    """The series of the exponential (selection/compact.py), in float32."""
+    """The series of the exponential (selection/ensemble.py), in float32."""
     types, one = graph.types, graph.single
     k, leading = model.matrix.shape[1] - len(model.intercept), model.landmarks.shape[1]
     rows = graph.add("Cast", rows, to=types.FLOAT)

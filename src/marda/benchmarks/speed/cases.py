@@ -36,8 +36,7 @@ from marda.operators.cost import Workload, costs
 from marda.operators.denoiser import ExplicitMap
 from marda.operators.linear import CholeskyFactor, DenseGram
 from marda.selection.adapted_ensemble import member_parameters
-from marda.selection.compact import BATCH, SIZES, compress
-from marda.selection.ensemble import Ensemble, Member
+from marda.selection.ensemble import BATCH, SIZES, Ensemble, Member, compress
 from marda.selection.inputs import Inputs
 from marda.solve import residual_and_error
 

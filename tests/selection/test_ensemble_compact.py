@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from marda import MDAClassifier, MDAClassifierCV, load
 from marda.persist import ModelFileError
 from marda.persist.model_file import read_file
-from marda.selection import compact
-from marda.selection.compact import compress
+from marda.selection import ensemble as compact
+from marda.selection.ensemble import compress
 from problems import make_case
 
 D = 40
