@@ -15,6 +15,7 @@ from marda.diagnostics.evidence import denoise
 from marda.diagnostics.intervals import Interval
 from marda.diagnostics.verdict import Change, Facts, Outcome, diagnosis_text, outcome_of
 from marda.diagnostics.warnings import Finding, checks_of, data_findings, prediction_findings
+from marda.selection.source_only import SourceOnly
 
 __all__ = ["Diagnosis", "diagnose", "facts_of"]
 
@@ -186,7 +187,7 @@ def _explained(
 def _action(estimator: Any) -> str:
     """What was done in place of adapting features."""
     members = estimator.members_
-    if any(member.adapted is not None for member in members):
+    if any(not isinstance(member.model, SourceOnly) for member in members):
         return ""
     if len(members) > 1:
         return "A model for each is used, weighted by how far it is to be believed."

@@ -16,7 +16,7 @@ from marda.selection import MDAClassifierCV
 __all__ = ["FORMAT", "ModelFileError", "load", "save"]
 
 
-def save(estimator: Any, path: str | os.PathLike[str]) -> None:
+def save(estimator: Any, path: str | os.PathLike[str], *, compress: bool = True) -> None:
     """Write a fitted estimator of marda to one file.
 
     Parameters
@@ -25,12 +25,15 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         Fitted. `preprocessing_`, if `marda adapt` left one, is written too.
     path : path
         Replaced only once the file is complete.
+    compress : bool, default=True
+        Of an `MDAClassifierCV` with compact members, write these alone; False: the full ones, too.
     """
     check_is_fitted(estimator)
     out = Writer()
-    encode = encode_search if type(estimator) is MDAClassifierCV else encode_model
     content = {
-        "estimator": encode(estimator, out),
+        "estimator": encode_search(estimator, out, full=not compress)
+        if type(estimator) is MDAClassifierCV
+        else encode_model(estimator, out),
         "preprocessing": getattr(estimator, "preprocessing_", None),
     }
     write_file(path, content, out.arrays)

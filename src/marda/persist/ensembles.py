@@ -6,6 +6,7 @@ against the shapes of the others. A forest checks its own nodes (selection/fores
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from marda.estimators import MDAClassifier
 from marda.estimators.heads import GaussianRidge
+from marda.persist.model_file import ModelFileError
 from marda.persist.models import (
     SETTINGS,
     decode_kernel,
@@ -24,7 +26,7 @@ from marda.persist.models import (
 )
 from marda.persist.values import Reader, Writer, count, indices, number, one_of
 from marda.selection import MDAClassifierCV
-from marda.selection.ensemble import Ensemble, Member
+from marda.selection.ensemble import BATCH, Compact, Ensemble, Member, is_compact
 from marda.selection.forest import Forest
 from marda.selection.inputs import ALL_KINDS, Inputs
 from marda.selection.source_only import VOICES, Linear, Pool, SourceOnly
@@ -36,7 +38,7 @@ __all__ = ["decode_search", "encode_search"]
 #: Fitted attributes of plain values: the record of the choice, which predictions do not read.
 RECORD = (
     *("best_params_", "best_index_", "candidates_", "calibration_", "fit_seconds_"),
-    *("source_skill_", "target_skill_", "residual_"),
+    *("source_skill_", "target_skill_", "residual_", "compression_"),
 )
 INPUT_ARRAYS = ("columns", "middle", "spread", "factor", "offset")
 #: Arrays of a forest, and their kinds.
@@ -56,13 +58,34 @@ MOVE = ("column", "name", "factor", "offset", "by")
 PRIOR_ARRAYS = ("source", "target", "standard_error", "by_confusion")
 #: The kind of a member's model that knows the source alone.
 SOURCE_ONLY = "SourceOnly"
+#: The kind of a compact one, and its float32 arrays.
+COMPACT = "Compact"
+COMPACT_ARRAYS = ("scale", "shift", "intercept", "slope", "coef")
 TINY = np.finfo(np.float64).tiny
 
 
-def encode_search(estimator: MDAClassifierCV, out: Writer) -> dict[str, Any]:
-    """A fitted `MDAClassifierCV` as JSON; its arrays go to `out`."""
-    ensemble = estimator.ensemble_
+def encode_search(estimator: MDAClassifierCV, out: Writer, *, full: bool = False) -> dict[str, Any]:
+    """A fitted `MDAClassifierCV` as JSON; its arrays go to `out`.
+
+    Where it has compact members they stand in for the full ones, or beside them if these are asked
+    for.
+    """
+    ensemble, compact = estimator.ensemble_, estimator.compact_
+    if full and is_compact(ensemble):
+        raise ModelFileError(
+            "compress=False: this model was read from a compressed file, which holds no full "
+            "members. Save the model that was fitted."
+        )
+    if compact is not None and not full:
+        ensemble, compact = compact, None
+    beside: dict[str, Any] = {}
+    if compact is not None:
+        beside["compact"] = [
+            _encode_member(member, out.within(f"compact{k}"))
+            for k, member in enumerate(compact.members)
+        ]
     return {
+        **beside,
         **encode_shell(estimator, out),
         "classes": out.labels("classes", estimator.classes_),
         "domains": out.put("domains", estimator.domains_),
@@ -91,13 +114,23 @@ def decode_search(state: dict[str, Any], reader: Reader) -> MDAClassifierCV:
         setattr(estimator, one_of(name, RECORD), reader.value(value))
     if "source_skill" in state:  # files of before it was part of the record
         estimator.source_skill_ = number(state["source_skill"], 0, 1)
-    members = tuple(_decode_member(one, reader, estimator) for one in state["members"])
-    if not members:
-        raise ValueError("an ensemble has no members")
-    estimator.ensemble_ = Ensemble(members, number(state["sharpness"], 0))
+    estimator.ensemble_ = _decode_ensemble(state, "members", reader, estimator)
+    estimator.compact_ = None
+    if "compact" in state:
+        estimator.compact_ = _decode_ensemble(state, "compact", reader, estimator)
     if "candidates" in state["parameters"] and estimator.candidates == "auto":
         estimator.shift_ = _decode_shift(state.get("shift"), reader, estimator)
     return estimator
+
+
+def _decode_ensemble(
+    state: dict[str, Any], name: str, reader: Reader, estimator: MDAClassifierCV
+) -> Ensemble:
+    members = tuple(_decode_member(one, reader, estimator) for one in state[name])
+    if not members:
+        raise ValueError("an ensemble has no members")
+    found = Ensemble(members, number(state["sharpness"], 0))
+    return replace(found, batch=BATCH) if is_compact(found) else found
 
 
 # What differs -------------------------------------------------------------------------------------
@@ -204,8 +237,11 @@ def _text(value: Any) -> str:
 
 
 def _encode_member(member: Member, out: Writer) -> dict[str, Any]:
-    source_only = isinstance(member.model, SourceOnly)
-    encode: Any = _encode_source_only if source_only else encode_model
+    encode: Any = encode_model
+    if isinstance(member.model, SourceOnly):
+        encode = _encode_source_only
+    elif isinstance(member.model, Compact):
+        encode = _encode_compact
     return {
         "name": member.name,
         "weight": float(member.weight),
@@ -218,9 +254,11 @@ def _encode_member(member: Member, out: Writer) -> dict[str, Any]:
 def _decode_member(state: dict[str, Any], reader: Reader, estimator: MDAClassifierCV) -> Member:
     inputs = _decode_inputs(state["view"], reader, estimator.n_features_in_)
     width = inputs.width(estimator.n_features_in_)
-    model: MDAClassifier | SourceOnly
+    model: MDAClassifier | SourceOnly | Compact
     if state["model"]["kind"] == SOURCE_ONLY:
         model = _decode_source_only(state["model"], reader, estimator.classes_, width)
+    elif state["model"]["kind"] == COMPACT:
+        model = _decode_compact(state["model"], reader, len(estimator.classes_), width)
     else:
         model = decode_model(state["model"], reader)
         if not isinstance(model, MDAClassifier):
@@ -229,6 +267,53 @@ def _decode_member(state: dict[str, Any], reader: Reader, estimator: MDAClassifi
             raise ValueError("a member does not fit the ensemble")
     spread = number(state["spread"], low=TINY)
     return Member(_text(state["name"]), inputs, model, number(state["weight"]), spread)
+
+
+def _encode_compact(model: Compact, out: Writer) -> dict[str, Any]:
+    k = model.matrix.shape[1] - len(model.intercept)
+    state = {
+        "kind": COMPACT,
+        "projection": out.put("projection", model.matrix[:, :k].astype(np.float16)),
+        "linear": out.put("linear", np.ascontiguousarray(model.matrix[:, k:])),
+        "landmarks": out.put("landmarks", model.landmarks.astype(np.float16)),
+        **{name: out.put(name, getattr(model, name)) for name in COMPACT_ARRAYS},
+    }
+    if model.quadratic is not None:
+        state["quadratic"] = out.put("quadratic", model.quadratic)
+    return {**state, "directions": int(model.n_directions)}
+
+
+def _decode_compact(state: dict[str, Any], reader: Reader, C: int, d: int) -> Compact:
+    r = count(state["directions"])
+    projection, linear = (
+        reader.get(state[n], d, w) for n, w in (("projection", None), ("linear", C))
+    )
+    landmarks = _single(reader.get(state["landmarks"], None, None))
+    (n, leading), k = landmarks.shape, projection.shape[1]
+    if not leading <= r <= k:
+        raise ValueError("the directions of a compact member do not fit its landmarks")
+    shapes: dict[str, tuple[int, ...]] = {
+        "scale": (k + C,),
+        "shift": (k + C,),
+        "intercept": (C,),
+        "slope": (leading, C),
+        "coef": (n, C),
+    }
+    arrays = {name: _single(reader.get(state[name], *shapes[name])) for name in COMPACT_ARRAYS}
+    quadratic = None
+    if leading < r:
+        quadratic = _single(reader.get(state["quadratic"], r - leading, C))
+    return Compact(
+        matrix=_single(np.hstack([projection.astype(np.float32), linear])),
+        landmarks=landmarks,
+        quadratic=quadratic,
+        n_directions=r,
+        **arrays,
+    )
+
+
+def _single(array: NDArray[Any]) -> NDArray[np.float32]:
+    return np.ascontiguousarray(array, dtype=np.float32)
 
 
 # Inputs -------------------------------------------------------------------------------------------

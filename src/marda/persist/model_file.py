@@ -23,7 +23,8 @@ __all__ = ["FORMAT", "ModelFileError", "read_file", "write_file"]
 
 #: 2: models that centre, normalise and refine, kernel classifiers, `MDAClassifierCV`.
 #: 3: source-only members, inputs that are forest leaves or aligned rows.
-FORMAT = 3
+#: 4: compact members.
+FORMAT = 4
 MODEL = Kind("marda-model", FORMAT, readable=tuple(map(str, range(1, FORMAT + 1))))
 
 

@@ -1,6 +1,7 @@
 """A fitted classifier as one ONNX graph: preprocessing of numbers, denoising, classifier.
 
-The graph computes in float64, in the order of the formulas, so that its scores are marda's.
+The graph computes in float64, in the order of the formulas, so that its scores are marda's;
+compact members in float32, as marda does.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from marda.io import InputError, Preprocessing, replacing
 from marda.io.columns import Matrix, Number
 from marda.operators.maps import DenoisingMap, IdentityMap, RowMap
 from marda.selection import MDAClassifierCV
-from marda.selection.ensemble import Ensemble, Member
+from marda.selection.ensemble import Compact, Ensemble, Member
 from marda.selection.forest import Forest
 from marda.selection.inputs import TAIL, Inputs
 from marda.selection.source_only import LEAST, Pool, SourceOnly
@@ -57,8 +58,9 @@ def export(estimator: Any, path: str | os.PathLike[str]) -> None:
     graph = Graph(onnx)
     columns, X = add_preprocessing(graph, estimator)
     if isinstance(estimator, MDAClassifierCV):
-        scores = add_ensemble_scores(graph, estimator.ensemble_, X)
-        sharp = graph.add("Mul", scores, np.array([[estimator.ensemble_.sharpness]]))
+        full, compact = estimator.ensemble_, estimator.compact_
+        scores = add_ensemble_scores(graph, full if compact is None else compact, X)
+        sharp = graph.add("Mul", scores, np.array([[full.sharpness]]))
         graph.add("Softmax", sharp, output="probabilities", axis=1)
         difference = True
     else:
@@ -126,6 +128,14 @@ class Graph:
         if value.dtype == np.float32:
             return self.add("Cast", name, to=self._onnx.TensorProto.DOUBLE)
         return name
+
+    def single(self, value: NDArray[Any], *, half: bool = False) -> str:
+        """A stored array that is computed with in float32; `half`: it is stored as float16."""
+        name = f"c{len(self._constants)}"
+        stored = np.asarray(value, dtype=np.float16 if half else np.float32, order="C")
+        self._bytes += stored.nbytes
+        self._constants.append(self._onnx.numpy_helper.from_array(stored, name))
+        return self.add("Cast", name, to=self._onnx.TensorProto.FLOAT) if half else name
 
     def add(self, kind: str, *inputs: str | NDArray[Any], output: str = "", **options: Any) -> str:
         """A node; arrays among the inputs are stored."""
@@ -363,19 +373,58 @@ def _dscm(graph: Graph, dscm: DSCM, F: str) -> str:
 
 def add_ensemble_scores(graph: Graph, ensemble: Ensemble, X: str) -> str:
     """Scores of all classes: the members', standardised and weighted."""
-    parts = [_member(graph, member, X) for member in ensemble.members]
+    made: dict[Any, str] = {}  # inputs that several members have in common
+    parts = []
+    for member in ensemble.members:
+        key = member.inputs.key
+        if key not in made:
+            made[key] = _inputs(graph, member.inputs, X)
+        parts.append(_member(graph, member, made[key]))
     return graph.add("Sum", *parts)
 
 
-def _member(graph: Graph, member: Member, X: str) -> str:
-    rows = _inputs(graph, member.inputs, X)
+def _member(graph: Graph, member: Member, rows: str) -> str:
     if isinstance(member.model, SourceOnly):
         S = _source_only(graph, member.model, rows)
+    elif isinstance(member.model, Compact):
+        S = _compact(graph, member.model, rows)
     else:
         assert member.adapted is not None
         S = add_class_scores(graph, member.adapted, rows)
     centred = graph.add("Sub", S, graph.add("ReduceMean", S, axes=[1], keepdims=1))
     return graph.add("Mul", centred, np.array([[member.weight / member.spread]]))
+
+
+def _compact(graph: Graph, model: Compact, rows: str) -> str:
+    """The series of the exponential (selection/ensemble.py), in float32."""
+    types, one = graph.types, graph.single
+    k, leading = model.matrix.shape[1] - len(model.intercept), model.landmarks.shape[1]
+    rows = graph.add("Cast", rows, to=types.FLOAT)
+    H = graph.add("MatMul", rows, one(model.matrix[:, :k], half=True))
+    H = graph.add("Mul", H, one(model.scale[None, :k]))
+    H = graph.add("Add", H, one(model.shift[None, :k]))
+    S = graph.add("MatMul", rows, one(model.matrix[:, k:]))
+    S = graph.add("Add", S, one(model.shift[None, k:]))
+    lengths = graph.add("ReduceL2", H, axes=[1], keepdims=1)
+    empty = graph.add("Equal", lengths, one(np.zeros((1, 1))))
+    lengths = graph.add("Where", empty, one(np.ones((1, 1))), lengths)
+    S = graph.add("Add", graph.add("Div", S, lengths), one(model.intercept[None]))
+    G = graph.add("Div", _columns(graph, H, 0, model.n_directions), lengths)
+    first = _columns(graph, G, 0, leading)
+    T = graph.add("MatMul", first, one(model.landmarks.T, half=True))
+    parts = [
+        S,
+        graph.add("MatMul", first, one(model.slope)),
+        graph.add("MatMul", graph.add("Exp", T), one(model.coef)),
+    ]
+    if model.quadratic is not None:
+        rest = _columns(graph, G, leading, model.n_directions)
+        parts.append(graph.add("MatMul", graph.add("Mul", rest, rest), one(model.quadratic)))
+    return graph.add("Cast", graph.add("Sum", *parts), to=types.DOUBLE)
+
+
+def _columns(graph: Graph, G: str, start: int, stop: int) -> str:
+    return graph.add("Slice", G, np.array([start]), np.array([stop]), np.array([1]))
 
 
 def _inputs(graph: Graph, inputs: Inputs, X: str) -> str:

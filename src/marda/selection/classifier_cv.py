@@ -20,7 +20,7 @@ from marda.estimators.classifier import labelled_accuracy
 from marda.estimators.model import TrainingRows
 from marda.selection.auto import AutoFit, fit_auto
 from marda.selection.calibration import calibrate_ensemble
-from marda.selection.ensemble import Ensemble, Member
+from marda.selection.ensemble import Ensemble, Member, compress_ensemble, is_compact
 from marda.selection.inputs import draw_rows
 from marda.selection.scorers import get_criterion
 from marda.selection.search import TARGET_CRITERIA, Candidate, expand, search
@@ -33,7 +33,7 @@ SINGLE_PRECISION = 2**20
 
 
 #: Fitted attributes that only the default sets.
-FOUND_BY_AUTO = ("source_skill_", "target_skill_", "shift_")
+FOUND_BY_AUTO = ("source_skill_", "target_skill_", "shift_", "compression_")
 
 
 class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
@@ -63,6 +63,9 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     max_rows : int, default=10000
         Above it, a seeded sample of this many rows per domain is used (labelled target rows and
         rare classes are kept).
+    compress : bool, default=True
+        With "auto", predict by compact copies of large adapted members where at least 99.5 % of the
+        target rows keep their class (`compression_`): a fiftieth of the time and of the file.
     unlabeled : default=-1
         Mark of unlabelled target rows; NaN and None mark too.
     random_state : int, RandomState or None, default=None
@@ -92,6 +95,13 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     shift_ : Shift or None
         With "auto": what differs between source and target, told without a target label; None where
         there is no target or it has labels.
+    compact_ : Ensemble or None
+        The compressed models that predict in place of `ensemble_`; None: `ensemble_` predicts.
+    compression_ : dict
+        With "auto", what compression changes on the target rows of the fit: "same_predictions",
+        the share of them whose class stays; "score_error", the root mean square change of the
+        scores in units of their own; "rows", "directions"; "used", whether that is good enough.
+        Empty where there is nothing to compress.
     source_skill_ : float
         With "auto": how well the source predicts left-out rows of itself, 0 (chance) to 1.
     target_skill_ : float
@@ -112,6 +122,8 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     """
 
     calibration_: dict[str, Any]
+    compact_: Ensemble | None = None
+    compression_: dict[str, Any]
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sample_domain": True}
     __metadata_request__transform: ClassVar[dict[str, bool]] = {"sample_domain": True}
@@ -124,6 +136,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         class_weight: Any = "balanced",
         calibrate: bool = True,
         max_rows: int = 10_000,
+        compress: bool = True,
         unlabeled: Any = -1,
         random_state: Any = None,
         verbose: int = 0,
@@ -133,6 +146,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.class_weight = class_weight
         self.calibrate = calibrate
         self.max_rows = max_rows
+        self.compress = compress
         self.unlabeled = unlabeled
         self.random_state = random_state
         self.verbose = verbose
@@ -173,7 +187,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         # Another fit may have left them: of another search, and of the files of `marda adapt`.
         for name in (*FOUND_BY_AUTO, "best_index_", "preprocessing_"):
             self.__dict__.pop(name, None)
-        self.classes_, self.domains_ = labels.classes, np.unique(domain)
+        self.classes_, self.domains_, self.compact_ = labels.classes, np.unique(domain), None
         seed = seed_of(self.random_state)
         order = row_order(X, domain, labels.codes)  # nothing below depends on how rows came
         order = order[draw_rows(labels.codes[order], domain[order], self.max_rows, seed)]
@@ -225,8 +239,15 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
                 found.members, found.left_out if self.calibrate else [], X, domain, seed, agreed
             )
         self.calibration_ = dict(calibration) if self.calibrate else {}
+        self.compact_, self.compression_ = None, {}
+        if self.compress:
+            self.compact_, self.compression_ = _compressed(
+                self.ensemble_, found.members, X, domain, seed
+            )
         if self.calibrate and found.evidence is not None:
-            expectation = found.evidence.expectation(found.members, self.ensemble_.sharpness)
+            # Of what predicts: the compact members, if there are any.
+            members = found.members if self.compact_ is None else list(self.compact_.members)
+            expectation = found.evidence.expectation(members, self.ensemble_.sharpness)
             if found.calibration is not None:
                 self.target_skill_ = max(0.0, (expectation.accuracy - 1 / n) / (1 - 1 / n))
             self.calibration_ |= {
@@ -265,6 +286,11 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self, "ensemble_")
         return self.ensemble_.members
 
+    @property
+    def _predictor(self) -> Ensemble:
+        """What predicts: the compact members, where there are any."""
+        return self.ensemble_ if self.compact_ is None else self.compact_
+
     def _check_new(self, X: Any, dtype: Any = np.float64) -> Any:
         """New rows. Scores are computed in float64: kernels turn the last digits of float32
         features into the fifth digit of a score.
@@ -279,12 +305,12 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         X = self._check_new(X)
-        return self.ensemble_.scores(X)
+        return self._predictor.scores(X)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities of classes, calibrated on left-out source rows (see `calibration_`)."""
         X = self._check_new(X)
-        return self.ensemble_.probabilities(X)
+        return self._predictor.probabilities(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Classes of rows of the target.
@@ -319,6 +345,12 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         H : array of shape (n_rows, n_outputs)
         """
         X = self._check_new(X, [np.float64, np.float32])
+        if is_compact(self.ensemble_):
+            raise AttributeError(
+                "transform: this model was read from a compressed file, which holds what "
+                "predictions need and no denoising maps. Save the fitted model with "
+                "save(path, compress=False)."
+            )
         for member in self.ensemble_.members:
             if member.adapted is not None:
                 rows = member.inputs.apply(X)
@@ -346,17 +378,22 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     # Files ------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, compress: bool = True) -> None:
         """Write the fitted model to one file, which `marda.load` reads.
 
         Parameters
         ----------
         path : path
             Replaced only once the file is complete.
+        compress : bool, default=True
+            Of a model with compact members (`compact_`), write these alone: all that predictions
+            need, without a training row and without denoising maps, so that the loaded model has
+            no `transform`. False: write the full members, too. The loaded model predicts as this
+            one does either way.
         """
         from marda.persist import save
 
-        save(self, path)
+        save(self, path, compress=compress)
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write one ONNX graph: preprocessing (if any), inputs of the members, members.
@@ -376,6 +413,17 @@ def _rows_differ(X: Any) -> bool:
     if sp.issparse(X):
         return bool((X.max(axis=0) != X.min(axis=0)).nnz)
     return bool((X[0] != X).any())
+
+
+def _compressed(
+    ensemble: Ensemble, members: list[Member], X: Any, domain: NDArray[np.int64], seed: int
+) -> tuple[Ensemble | None, dict[str, Any]]:
+    """Compact members, checked on the target rows (on all rows, if there is no target)."""
+    known = [member.weight * member.on_target for member in members if member.on_target is not None]
+    if len(known) < len(members):
+        return None, {}
+    target = X[domain < 0] if (domain < 0).any() else X
+    return compress_ensemble(ensemble, np.sum(known, axis=0), target, seed)
 
 
 def _described(members: list[Member]) -> list[dict[str, Any]]:

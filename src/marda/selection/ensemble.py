@@ -6,6 +6,26 @@ over classes, on the target rows of the fit), the scores of the ensemble are (ma
     S(x) = Σ_m a_m (S_m(x) − mean over classes of S_m(x)) / σ_m,
 
 and its probabilities softmax(τ S(x)), with the sharpness (inverse temperature) τ of math.md §14.
+
+Compact members: a kernel classifier on denoised rows as one product of rows with a thin matrix.
+
+A member of an adapted ensemble scores a row x, of unit length after denoising and centring,
+h = (Wᵀx + o − μ)/‖Wᵀx + o − μ‖, by its similarity to n training rows b_j of unit length:
+
+    f(h) = z₀ + Σ_j c_j exp((hᵀb_j − 1)/σ²).
+
+It needs W and the training rows. The series of the exponential needs much less (math.md §17):
+
+- The constant and the linear term are one column per class, WBᵀc; they are kept whole.
+- The rest is kept in r directions U, those along which the gradients of f change most: again a sum
+  over the training rows, but of r numbers each, Uᵀb_j, not of as many as there are columns.
+- Of two classes the quadratic term is one quadratic form, which is made diagonal: one number per
+  direction. Terms of a higher order are kept in the leading directions alone.
+- The length of a denoised row is that of its r coordinates, and of a few random directions for what
+  lies outside of them.
+
+All of it is x times one thin matrix. The matrix and the coordinates of training rows have 11 binary
+digits, in files two bytes each; sums have float32.
 """
 
 from __future__ import annotations
@@ -15,15 +35,45 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 from scipy.special import softmax
 
 from marda.estimators import MDAClassifier
+from marda.estimators.heads import GaussianRidge
 from marda.selection.inputs import Inputs
 
-__all__ = ["Ensemble", "Member", "Scorer", "spread_of"]
+__all__ = [
+    "BATCH",
+    "SIZES",
+    "Compact",
+    "Ensemble",
+    "Member",
+    "Scorer",
+    "compress",
+    "compress_ensemble",
+    "is_compact",
+    "spread_of",
+]
 
 Matrix = NDArray[np.float64]
 Index = NDArray[np.int64]
+Array = NDArray[Any]
+
+#: Directions that are kept, and random ones beside them for the lengths of rows; more where these
+#: change too many predictions.
+SIZES = ((256, 64), (384, 128))
+#: Directions for what is left of two classes beyond the quadratic term.
+LEADING = 64
+#: Training rows at which gradients are taken, per direction.
+GRADIENTS = 2
+#: A model is compressed where it holds so many times the numbers that are then kept.
+LARGER = 4.0
+#: Share of target rows whose predicted class must stay as it was.
+LEAST_AGREEMENT = 0.995
+#: Rows that are scored at a time.
+BATCH = 512
+#: Products of training rows with themselves are left out of gradients: new rows have none.
+ITSELF = 0.999
 
 
 def spread_of(scores: Matrix) -> float:
@@ -99,8 +149,12 @@ class Member:
         """
         if places is not None and self.on_target is not None:
             return np.asarray(self.on_target[places])
+        return self.scores_of(self.inputs.apply(X))
+
+    def scores_of(self, rows: Any) -> Matrix:
+        """The same, of rows that are its inputs already."""
         scorer = self.model.model_ if isinstance(self.model, MDAClassifier) else self.model
-        return _standardised(scorer.scores(self.inputs.apply(X)), self.spread)
+        return _standardised(scorer.scores(rows), self.spread)
 
 
 def _standardised(S: Matrix, spread: float) -> Matrix:
@@ -109,15 +163,259 @@ def _standardised(S: Matrix, spread: float) -> Matrix:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Members, and the sharpness that turns the sum of their scores into probabilities."""
+    """Members, and the sharpness that turns the sum of their scores into probabilities.
+
+    Attributes
+    ----------
+    members : tuple of Member
+        The fitted models.
+    sharpness : float
+        Of the probabilities.
+    batch : int, default=None
+        Rows that are scored at a time, few enough for the processor's cache; None: all of them.
+    """
 
     members: tuple[Member, ...]
     sharpness: float = 1.0
+    batch: int | None = None
 
     def scores(self, X: Any, places: Index | None = None) -> Matrix:
         """Weighted sum of the members' scores, one column per class."""
-        return sum((m.weight * m.scores(X, places) for m in self.members), start=np.zeros(()))
+        if places is not None:
+            return sum((m.weight * m.scores(X, places) for m in self.members), start=np.zeros(()))
+        n = X.shape[0]
+        if self.batch is None or n <= self.batch:
+            return self._scores(X)
+        parts = [self._scores(X[i : i + self.batch]) for i in range(0, n, self.batch)]
+        return np.vstack(parts)
+
+    def _scores(self, X: Any) -> Matrix:
+        made: dict[Any, Any] = {}  # inputs that several members have in common
+        total = np.zeros(())
+        for member in self.members:
+            key = member.inputs.key
+            if key not in made:
+                made[key] = member.inputs.apply(X)
+            total = total + member.weight * member.scores_of(made[key])
+        return total
 
     def probabilities(self, X: Any, places: Index | None = None) -> Matrix:
         """Softmax of the sharpened scores."""
         return np.asarray(softmax(self.sharpness * self.scores(X, places), axis=1))
+
+
+# Compact members ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Compact:
+    """A member's model as a thin matrix; all arrays are float32.
+
+    Attributes
+    ----------
+    matrix : array of shape (n_features, k + n_classes)
+        W times r directions and k − r random ones, every entry of which a float16 holds; then the
+        linear term, one column per class.
+    scale, shift : arrays of shape (k + n_classes,)
+        Of the products of rows with it, which are those of a denoised row of any length.
+    intercept : array of shape (n_classes,)
+        The constant term.
+    slope : array of shape (r′, n_classes)
+        What the linear term leaves to the landmarks, negative, in the first r′ directions.
+    quadratic : array of shape (r − r′, n_classes) or None
+        Weights of the squares of all further coordinates; None: r′ = r.
+    landmarks : array of shape (n_landmarks, r′)
+        Training rows in the first r′ directions, in units of σ²; float16 of their own.
+    coef : array of shape (n_landmarks, n_classes)
+        Weights of their exponentials.
+    n_directions : int
+        r.
+    """
+
+    matrix: Array
+    scale: Array
+    shift: Array
+    intercept: Array
+    slope: Array
+    quadratic: Array | None
+    landmarks: Array
+    coef: Array
+    n_directions: int
+
+    def scores(self, rows: Any) -> NDArray[np.float64]:
+        """Of rows, one column per class."""
+        P = np.asarray(rows.astype(np.float32, copy=False) @ self.matrix)
+        P *= self.scale
+        P += self.shift
+        H = P[:, : -len(self.intercept)]
+        lengths = np.sqrt(np.einsum("ij,ij->i", H, H))[:, None]
+        lengths[lengths == 0] = 1
+        P /= lengths
+        leading = P[:, : self.landmarks.shape[1]]
+        T = leading @ self.landmarks.T
+        S = np.exp(T, out=T) @ self.coef
+        S += P[:, -len(self.intercept) :]
+        S += leading @ self.slope
+        S += self.intercept
+        if self.quadratic is not None:
+            S += P[:, self.landmarks.shape[1] : self.n_directions] ** 2 @ self.quadratic
+        return np.asarray(S, dtype=np.float64)
+
+    def get_params(self) -> dict[str, Any]:
+        """What it is, for the record of a choice."""
+        return {"compact": self.n_directions}
+
+
+def is_compact(ensemble: Ensemble) -> bool:
+    """Whether some member is compact, and cannot denoise rows any more."""
+    return any(isinstance(member.model, Compact) for member in ensemble.members)
+
+
+def compress_ensemble(
+    ensemble: Ensemble, on_target: Array, target: Any, seed: int
+) -> tuple[Ensemble | None, dict[str, Any]]:
+    """The ensemble with compact members, and what that changes on the target rows of the fit.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+        Fitted and calibrated.
+    on_target : array of shape (n_target, n_classes)
+        Its scores on these rows.
+    target : array or sparse matrix of shape (n_target, n_features)
+        These rows.
+    seed : int
+        Draws training rows and directions.
+
+    Returns
+    -------
+    ensemble : Ensemble or None
+        None: no member is worth it, or too many predictions would change.
+    found : dict
+        "same_predictions", the share of target rows whose class stays; "score_error", root mean
+        square of the change in units of the scores' spread; "rows"; "used". Empty: nothing to do.
+    """
+    found: dict[str, Any] = {}
+    for size in SIZES:
+        members = [_compressed(member, size, seed) for member in ensemble.members]
+        if all(new is old for new, old in zip(members, ensemble.members, strict=True)):
+            break
+        small = replace(ensemble, members=tuple(members), batch=BATCH)
+        change = small.scores(target) - on_target
+        same = float(np.mean((on_target + change).argmax(1) == on_target.argmax(1)))
+        found = {
+            "same_predictions": same,
+            "score_error": float(np.sqrt(np.mean(change**2) / np.mean(on_target**2))),
+            "rows": len(on_target),
+            "directions": size[0],
+            "used": same >= LEAST_AGREEMENT,
+        }
+        if found["used"]:
+            return small, found
+    return None, found
+
+
+def _compressed(member: Member, size: tuple[int, int], seed: int) -> Member:
+    """The member with a compact model, where that is much smaller; the same otherwise."""
+    model = member.adapted
+    if model is None or not _worth_it(model, size):
+        return member
+    return replace(member, model=compress(model, size, seed))
+
+
+def _worth_it(model: MDAClassifier, size: tuple[int, int]) -> bool:
+    found = model.model_
+    if len(found.layers) != 1 or not found.normalize:
+        return False
+    if not isinstance(found.classifier, GaussianRidge):
+        return False
+    d, r = found.layers[0].map.shape
+    n = len(found.classifier.basis_)
+    return n * r > LARGER * sum(size) * (d + n)
+
+
+def compress(model: MDAClassifier, size: tuple[int, int], seed: int) -> Compact:
+    """A compact copy of a kernel classifier on normalised rows of one layer.
+
+    Parameters
+    ----------
+    model : MDAClassifier
+        Fitted, with classifier="kernel" and normalize=True.
+    size : tuple of int
+        Directions, and random ones beside them.
+    seed : int
+        Draws training rows and directions.
+    """
+    found = model.model_
+    layer, kernel = found.layers[0].map, found.classifier
+    B, variance = np.asarray(kernel.basis_), float(kernel.variance_)
+    c = kernel.coef_.astype(np.float64)
+    c = np.exp(-1 / variance) * (c - c.mean(1, keepdims=True))  # members are centred over classes
+    rng = np.random.default_rng(seed)
+    U = _directions(B, c.astype(B.dtype), variance, size[0], rng)
+    at = B @ U
+    quadratic, leading = None, U.shape[1]
+    if c.shape[1] == 2 and leading > LEADING:
+        U, at, weights = _diagonal(U, at, c[:, 1] / (2 * variance**2))
+        leading = LEADING
+        quadratic = _single(weights[leading:, None] * np.array([-1.0, 1.0]))
+    R = rng.standard_normal((B.shape[1], size[1])) / np.sqrt(size[1])
+    R -= U @ (U.T @ R)
+    V = np.hstack([U, R, B.T @ (c / variance).astype(B.dtype)]).astype(np.float64)
+    image, shift = layer.matmul(V), (layer.offset - found.center_of_new_rows) @ V
+    k, scale = U.shape[1] + size[1], np.ones(V.shape[1])
+    largest = np.abs(image[:, :k]).max(0)
+    scale[:k] = np.where(largest > 0, largest, 1)
+    matrix = _single(image / scale)
+    matrix[:, :k] = _halved(matrix[:, :k])
+    shift += layer.center @ (image - matrix * scale)  # what rounding does to the mean row
+    landmarks = _halved(at[:, :leading] / variance)
+    return Compact(
+        matrix,
+        _single(scale),
+        _single(shift),
+        _single(kernel.intercept_ - np.mean(kernel.intercept_)),
+        _single(-landmarks.T @ c),
+        quadratic,
+        landmarks,
+        _single(c),
+        U.shape[1],
+    )
+
+
+def _directions(
+    B: Array, c: Array, variance: float, n_directions: int, rng: np.random.Generator
+) -> Array:
+    """Orthonormal columns: the leading directions of gradients without their linear part.
+
+    ∇f = Σ_j c_j exp(hᵀb_j/σ²) b_j, at some of the rows and for random sums of the classes.
+    """
+    some = np.sort(rng.permutation(len(B))[: GRADIENTS * n_directions])
+    T = B[some] @ B.T
+    T[ITSELF < T] = 0
+    T /= variance
+    slopes = np.expm1(T, out=T)
+    slopes *= rng.standard_normal((len(some), c.shape[1])).astype(c.dtype) @ c.T
+    G = slopes @ B
+    squares, E = eigh((G @ G.T).astype(np.float64))
+    r = min(n_directions, int((squares > np.finfo(np.float32).eps * squares[-1]).sum()))
+    U = G.T @ (E[:, -r:] / np.sqrt(squares[-r:])).astype(G.dtype)
+    return np.asarray(np.linalg.qr(U[:, ::-1])[0])
+
+
+def _diagonal(U: Array, at: Array, weights: Array) -> tuple[Array, Array, Array]:
+    """U and UᵀB turned so that Σ_j w_j (hᵀb_j)² is a sum of squares, the largest first."""
+    values, E = eigh((at * weights[:, None].astype(at.dtype)).T.astype(np.float64) @ at)
+    turned = at @ E.astype(at.dtype)
+    order = np.argsort(-np.abs(values) * np.mean(turned**2, axis=0), kind="stable")
+    turn = E[:, order].astype(U.dtype)
+    return U @ turn, turned[:, order], values[order]
+
+
+def _single(values: Any) -> Array:
+    return np.ascontiguousarray(values, dtype=np.float32)
+
+
+def _halved(values: Any) -> Array:
+    """Float32 numbers that a float16 holds."""
+    return _single(np.asarray(values, dtype=np.float16))

@@ -14,6 +14,14 @@ def test_a_search_of_fifty_candidates_in_units_of_a_fit():
     assert "'method':" in figures["best"]
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_predictions_in_units_of_a_product(kind):
+    figures = cases.prediction(kind, n=200, d=300)
+    assert figures["rows"] == 100
+    assert figures["ratio"] == pytest.approx(figures["compact_s"] / figures["product_s"])
+    assert figures["same_predictions"] > 0.9
+
+
 def test_features_of_many_scales(monkeypatch):
     """Their rows are of unit length, and no multiple of the noise is a ridge."""
     seen = []

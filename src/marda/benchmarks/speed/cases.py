@@ -12,6 +12,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from types import CodeType
 from typing import Any
@@ -34,6 +35,9 @@ from marda.datasets import Dataset, make_task
 from marda.operators.cost import Workload, costs
 from marda.operators.denoiser import ExplicitMap
 from marda.operators.linear import CholeskyFactor, DenseGram
+from marda.selection.adapted_ensemble import member_parameters
+from marda.selection.ensemble import BATCH, SIZES, Ensemble, Member, compress
+from marda.selection.inputs import Inputs
 from marda.solve import residual_and_error
 
 __all__ = [
@@ -48,6 +52,7 @@ __all__ = [
     "oc10",
     "path",
     "peers",
+    "prediction",
     "search",
 ]
 
@@ -454,6 +459,39 @@ def default(n: int = 4000, d: int = 5000) -> Figures:
         "ratio": fit / factor,
         "peak_mb": peak,
         "members": [member.name for member in model.members_],
+    }
+
+
+# Predictions of a compact member ------------------------------------------------------------------
+
+
+def prediction(kind: str = "dense", n: int = 2000, d: int = 4608) -> Figures:
+    """Predict by a compact member (ratio: its time over that of its first product alone).
+
+    This is the product of the same rows, float32, with a matrix of as many columns as the member
+    keeps numbers per row: no model of that many numbers can be quicker.
+    """
+    X, y, domain = dense_problem(n, d) if kind == "dense" else sparse_problem(n, d, 100)
+    parameters = member_parameters(0.5) | {"ridge_class": 0.1, "refine": 0, "random_state": 0}
+    model = MDAClassifier(**parameters).fit(X, y, sample_domain=domain)
+    full = Ensemble((Member("adapted", Inputs("unit"), model, 1.0, 1.0),))
+    member = replace(full.members[0], model=(small := compress(model, SIZES[0], 0)))
+    compact = replace(full, members=(member,), batch=BATCH)
+    rows, single = X[domain < 0], X[domain < 0].astype(np.float32)
+    quick, scores = _seconds(lambda: compact.scores(rows), 5)
+    one, _ = _seconds(lambda: compact.scores(rows[:1]), 5)
+    product, _ = _seconds(lambda: single @ small.matrix, 5)
+    slow, whole = _seconds(lambda: full.scores(rows))
+    return {
+        "rows": rows.shape[0],
+        "features": d,
+        "compact_s": quick,
+        "product_s": product,
+        "full_s": slow,
+        "one_row_ms": 1e3 * one,
+        "same_predictions": float((scores.argmax(1) == whole.argmax(1)).mean()),
+        "times_as_quick_as_full": slow / quick,
+        "ratio": quick / product,
     }
 
 

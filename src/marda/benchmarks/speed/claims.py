@@ -51,6 +51,7 @@ class Claim:
 BARTELS = "scipy's Bartels–Stewart (solve_sylvester) in every alternation"
 PRIMAL = "the d×d route"
 ONE_FIT = "one separate fit"
+FIRST_PRODUCT = "the product of the rows with the member's matrix"
 PLAN = [
     Claim("J12, 3 alternations, d=1,000", cases.alternation, {"d": 1000}, BARTELS, at_least=10),
     Claim("J12, 3 alternations, d=2,000", cases.alternation, {"d": 2000}, BARTELS, at_least=40),
@@ -94,6 +95,14 @@ PLAN = [
         "one Cholesky factorisation of 4,000 rows",
         at_most=45,
     ),
+    Claim("predictions, 1,000 × 4,608", cases.prediction, {}, FIRST_PRODUCT, at_most=2.5),
+    Claim(
+        "predictions, 1,000 × 5,000 sparse",
+        cases.prediction,
+        {"kind": "sparse", "d": 5000},
+        FIRST_PRODUCT,
+        at_most=5,
+    ),
     Claim("S1D fit, 1,000 × 2,048", cases.peers, {}, "skada's CORAL and SubspaceAlignment fits"),
     Claim("OC10 unsupervised table", cases.oc10, {}, "solver='primal'", at_least=3),
 ]
@@ -112,6 +121,7 @@ QUICK = [
         "one Cholesky factorisation of 300 rows",
     ),
     Claim("search of 50 candidates, d=60", cases.search, {"n": 120, "d": 60}, ONE_FIT),
+    Claim("predictions, d=600", cases.prediction, {"n": 120, "d": 600}, FIRST_PRODUCT),
     Claim(
         "J12C, dense float32",
         cases.memory,
@@ -313,8 +323,9 @@ def render(outcome: dict[str, Any]) -> str:
         "",
         "The ratio is reference time over marda's, except: joint models and the noise path, where "
         "it is marda's time over that of one S1 fit; the profile, where it is the share of BLAS "
-        "and LAPACK; the floor, where it is the fit's time over that of the products alone; and "
-        "memory, where it is estimate over measurement.",
+        "and LAPACK; the floor, where it is the fit's time over that of the products alone; "
+        "predictions, where it is their time over that of one product; and memory, where it is "
+        "estimate over measurement.",
         "",
         f"Machine: {machine['cores']} cores, {machine['system']}, Python {machine['python']}; "
         f"{'; '.join(machine['blas'])}; {versions}; {machine['date']}.",
