@@ -20,6 +20,7 @@ from marda.adaptation.methods import (
     method_of,
 )
 from marda.adaptation.reading import (
+    Data,
     Outputs,
     PathLike,
     Progress,
@@ -44,8 +45,20 @@ from marda.diagnostics import Diagnosis, Evidence, diagnose, gather
 from marda.io import InputError, PredictionWriter, Preprocessing
 from marda.io.atomic import replacing
 from marda.persist import save
+from marda.selection.expectation import rows_to_label
 
-__all__ = ["Adapted", "adapt", "why_in_batches"]
+__all__ = ["Adapted", "RowToLabel", "adapt", "why_in_batches"]
+
+TO_LABEL = 20
+
+
+@dataclass(frozen=True)
+class RowToLabel:
+    """A target row whose label would tell much: its id, or where it stands in the file."""
+
+    name: str
+    predicted: str
+    probability: float
 
 
 @dataclass(frozen=True)
@@ -66,6 +79,8 @@ class Adapted:
         Seconds per step.
     evidence, judgement : Evidence and Judgement, or None
         What a report shows; the second only where the target has labels.
+    label_first : tuple of RowToLabel
+        For a report: rows to label, the most telling one first.
     """
 
     model: Any
@@ -83,6 +98,7 @@ class Adapted:
     times: tuple[tuple[str, float], ...] = ()
     evidence: Evidence | None = None
     judgement: Judgement | None = None
+    label_first: tuple[RowToLabel, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -235,6 +251,7 @@ def _adapt_in_memory(
         data = read_data(source, target, options)
         watch(0.2, "adapting")
         evidence = judgement = None
+        to_label: tuple[RowToLabel, ...] = ()
         with input_errors() as notes:
             X, y, domain, mark = data.packed()
             fitted = make_classifier(method, mark, **parameters)
@@ -257,6 +274,7 @@ def _adapt_in_memory(
                 watch(0.8, "judging")
                 evidence = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
                 judgement = judge(data, fitted)
+                to_label = _to_label(data, fitted.classes_[codes], P)
         fitted.preprocessing_ = data.preprocessing.to_json()
         watch(0.95, "writing")
         if out is not None:
@@ -279,6 +297,7 @@ def _adapt_in_memory(
             tuple(watch.times),
             evidence,
             judgement,
+            to_label,
         )
         if report is not None:
             text = report[1](result)
@@ -287,6 +306,20 @@ def _adapt_in_memory(
             save(fitted, model)
     watch(1.0, "done")
     return result
+
+
+def _to_label(
+    data: Data, predicted: NDArray[Any], P: NDArray[np.float64]
+) -> tuple[RowToLabel, ...]:
+    """Among the rows without a label."""
+    bare = np.flatnonzero(~data.known)
+    if not len(bare):
+        return ()
+    chosen = bare[rows_to_label(P[bare], rows=data.Xt[bare], n_rows=TO_LABEL)]
+    names = [f"row {k + 1}" for k in range(len(P))] if data.ids is None else data.ids
+    return tuple(
+        RowToLabel(str(names[k]), str(predicted[k]), float(P[k].max())) for k in chosen.tolist()
+    )
 
 
 def _notes(*paths: PathLike | None) -> list[str]:

@@ -20,6 +20,7 @@ __all__ = [
     "classifier_of",
     "make_classifier",
     "method_of",
+    "method_says",
 ]
 
 AUTO = "auto"
@@ -81,6 +82,30 @@ def classifier_of(model: Any) -> str:
     if isinstance(model, MDAClassifierCV):
         return " + ".join(f"{m.weight:.2g} × {m.name}" for m in model.members_)
     return str(model.classifier)
+
+
+_STARTS = {
+    "BL": "a classifier learned from the source alone, used as it is",
+    "MCF": "a classifier learned from the source under noise",
+    "S1": "features denoised first, then a classifier",
+    "J12": "features and classifier learned together",
+}
+_TERMS = {
+    "": "",
+    "M": ", with the means of the domains drawn together",
+    "D": ", so that all rows look like target rows",
+    "C": ", with the means of every class drawn together",
+}
+
+
+def method_says(method: str) -> str:
+    """What a method does, in a few words; empty for a name that is not marda's."""
+    if method == AUTO:
+        return "marda's default: it finds out what differs and chooses by itself"
+    for start in ("J12", "S1"):
+        if method.startswith(start) and method[len(start) :] in _TERMS:
+            return _STARTS[start] + _TERMS[method[len(start) :]]
+    return _STARTS.get(method, "")
 
 
 def classes_and_probabilities(model: Any, X: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -196,14 +198,18 @@ def reading_options(args: argparse.Namespace) -> dict[str, Any]:
     return {name: tuple(vars(args)[name]) for name in ("encoding", "sheet", "decimal", "dates")}
 
 
-def report_to(path: Path | None, page: Callable[[Any], str]) -> Any:
-    """Where a report goes and what makes it, or None; refused before the work without its extra."""
-    if path is None:
-        return None
-    from marda.report import require
+def command_of(args: argparse.Namespace) -> str:
+    """The command as it was called; of files elsewhere only the name, since a page may travel."""
+    words = []
+    for word in args.words:
+        option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+        words.append(option + equals + (Path(value).name if Path(value).is_absolute() else value))
+    return shlex.join(["marda", *words])
 
-    require()
-    return path, page
+
+def report_to(path: Path | None, page: Callable[..., str], args: argparse.Namespace) -> Any:
+    """Where a report goes and what makes it, or None."""
+    return None if path is None else (path, partial(page, command=command_of(args)))
 
 
 @dataclass

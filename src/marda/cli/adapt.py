@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     from marda.adaptation import Cluster, Outputs, adapt, adapt_moments
     from marda.adaptation.lines import adapted_lines
 
-    report = report_to(args.report, _page)
+    report = report_to(args.report, _page, args)
     _check_call(args)
     parameters = {"method": args.method, "noise": args.noise, "classifier": args.classifier}
     with standard_streams(args, "source", "target") as streams, Progress() as progress:
@@ -131,7 +131,7 @@ def _check_call(args: argparse.Namespace) -> None:
             )
 
 
-def _page(result: Any) -> str:
+def _page(result: Any, command: str) -> str:
     from marda.report.adapted import adapted_page
 
-    return adapted_page(result)
+    return adapted_page(result, command)

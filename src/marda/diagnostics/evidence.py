@@ -25,6 +25,8 @@ BINS = 20
 class Picture:
     """Rows of both domains on the two directions in which, joined, they vary most.
 
+    Columns are first divided by their standard deviation, unless rows are sparse.
+
     Attributes
     ----------
     places : array of shape (n_rows, 2)
@@ -63,7 +65,8 @@ class Evidence:
     shares : array of shape (2, n_classes)
         Of the classes among source labels and among predictions for the target.
     gaps : tuple of Gap
-        Features whose gap changed most; empty where denoised columns are no longer the features.
+        Features whose gap changed most, or is largest where none changed; empty where denoised
+        columns are no longer the features.
     confidence : array of int of shape (n_classes, n_bins)
         Target rows by predicted class and by the probability of that class.
     edges : array of shape (n_bins + 1,)
@@ -82,6 +85,11 @@ class Evidence:
     confidence: NDArray[np.int64]
     edges: NDArray[np.float64]
     losses: tuple[float, ...]
+
+    @property
+    def moved(self) -> bool:
+        """Whether the classifier sees other features than those that came."""
+        return not np.array_equal(self.before.places, self.after.places)
 
 
 def gather(
@@ -138,6 +146,9 @@ def _picture(rows: list[Any], seed: int) -> Picture:
 
     X = stack_rows(*rows)
     X = X.astype(np.float64, copy=False)
+    if not sp.issparse(X):  # columns of any unit count alike; words are of one unit
+        spread = np.sqrt(_variances(X))
+        X = X / np.where(spread > 1e-9 * np.abs(X).max(axis=0, initial=0.0), spread, np.inf)
     places = np.zeros((X.shape[0], 2))
     total = _variances(X).sum()
     if total == 0:  # one and the same row: nothing to rotate
@@ -179,11 +190,13 @@ def _outputs(estimator: Any, names: Sequence[str], width: int) -> NDArray[np.int
 def _gaps(
     rows: list[Any], denoised: list[Any], names: Sequence[str], outputs: NDArray[np.int64] | None
 ) -> tuple[Gap, ...]:
-    """The features whose gap changed most."""
+    """The features whose gap changed most, or is largest where none changed."""
     if outputs is None:
         return ()
     before, after = _standardised(rows)[outputs], _standardised(denoised)
     changed = np.abs(np.abs(before) - np.abs(after))
+    if not changed.any():
+        changed = np.abs(before)
     most = np.argsort(-changed, kind="stable")[:GAPS]
     return tuple(Gap(names[outputs[j]], float(before[j]), float(after[j])) for j in most)
 

@@ -365,9 +365,7 @@ def _gain(facts: Facts) -> str:
 
 def probabilities_text(facts: Facts) -> str:
     """What the probabilities are, for a caption."""
-    how = "calibrated on left-out source rows" if facts.calibrated else "not calibrated"
-    expected = expected_text(facts)
-    return how if expected is None else f"{how}; expected: {expected}"
+    return "calibrated on left-out source rows" if facts.calibrated else "not calibrated"
 
 
 def adapted_verdict(facts: Facts, single_class: str | None = None) -> Verdict:
@@ -655,14 +653,13 @@ def _smallest(facts: ComparisonFacts) -> str:
     if facts.mmd is None:
         return ""
     word = {
-        "fell": "smaller than before",
-        "rose": "larger than before",
+        "fell": "closer than before",
+        "rose": "though further apart than before",
         "unclear": "about as before",
     }
-    step = step_text(facts.mmd.before.value, facts.mmd.after.value)
     return (
-        f" Of all methods, {facts.best} leaves the smallest MMD, {word[facts.mmd.direction]} "
-        f"({step})."
+        f" Of all methods, {facts.best} leaves the two kinds of data closest, "
+        f"{word[facts.mmd.direction]}."
     )
 
 
