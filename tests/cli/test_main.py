@@ -121,7 +121,7 @@ def test_unwritable_page_is_refused_before_the_work(out, capsys, tmp_path):
 
     (tmp_path / "file").touch()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demonstration, "run_demo", lambda: pytest.fail("it ran"))
+        patch.setattr(demonstration, "run_demo", lambda **_: pytest.fail("it ran"))
         assert cli.main(["demo", "--out", str(tmp_path / out)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
@@ -180,7 +180,7 @@ def test_debug_shows_the_traceback(monkeypatch):
     from marda.benchmarks import demonstration
 
     monkeypatch.setenv("MARDA_DEBUG", "1")
-    monkeypatch.setattr(demonstration, "run_demo", lambda: 1 / 0)
+    monkeypatch.setattr(demonstration, "run_demo", lambda **_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         cli.main(["demo"])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from marda.adaptation.reading import (
     ReadOptions,
     Sources,
     Watch,
+    check_folder,
     check_names,
     check_predictions,
     input_errors,
@@ -132,6 +133,8 @@ def adapt(
     out: PathLike | None = None,
     model: PathLike | None = None,
     report: tuple[PathLike, Callable[[Adapted], str]] | None = None,
+    card: tuple[PathLike, Callable[[Adapted], str]] | None = None,
+    plots: tuple[PathLike, Callable[[Adapted], Mapping[str, bytes]]] | None = None,
     memory: str | None = None,
     cluster: Cluster | None = None,
     announce: Callable[[str], None] = quiet,
@@ -153,9 +156,11 @@ def adapt(
         Columns and how to read them.
     out, model : paths, default=None
         Where to write predictions and the model.
-    report : path and function, default=None
+    report, card : path and function, default=None
         Where to write what the function makes of the result, which needs rows in memory. All files
         are written, or none is.
+    plots : path and function, default=None
+        The same for a folder: the function gives the content of every file in it.
     memory : str, default=None
         What rows may take: "4GB", "30%" of the free memory, or a quarter of it.
     cluster : Cluster, default=None
@@ -177,9 +182,17 @@ def adapt(
     reason = None if cluster is not None else why_in_batches(source, target, options, memory)
     if cluster is None and reason is None:
         return _adapt_in_memory(
-            source, target, options, out, model, report, progress, method, **parameters
+            source,
+            target,
+            options,
+            Outputs(target, options.format, options.id, out, model),
+            _Shown(report, card, plots),
+            progress,
+            method,
+            **parameters,
         )
-    refuse_report(report, "rows are not held in memory here")
+    for name, wanted in (("--report", report), ("--card", card), ("--plots", plots)):
+        refuse_report(wanted, "rows are not held in memory here", name)
     return adapt_streaming(
         source,
         target,
@@ -232,22 +245,21 @@ def _adapt_in_memory(
     source: Sources,
     target: PathLike,
     options: ReadOptions,
-    out: PathLike | None,
-    model: PathLike | None,
-    report: tuple[PathLike, Callable[[Adapted], str]] | None,
+    outputs: Outputs,
+    shown: _Shown,
     progress: Progress,
     method: str | None,
     **parameters: Any,
 ) -> Adapted:
     """`adapt` with all rows at once."""
     watch = Watch(progress)
+    out, model = outputs.out, outputs.model
     with ExitStack() as stack:
         watch(0.0, "reading")
-        page = None if report is None else report[0]
         check_predictions(out)
-        check_names(
-            (*sources_of(source), target), {"--out": out, "--model": model, "--report": page}
-        )
+        names = {"--out": out, "--model": model, **shown.files}
+        check_names((*sources_of(source), target), names)
+        check_folder(shown.folder, "--plots")
         data = read_data(source, target, options)
         watch(0.2, "adapting")
         evidence = judgement = None
@@ -270,7 +282,7 @@ def _adapt_in_memory(
             }
             known = int(data.known.sum())
             diagnosis = diagnose(data.Xs, data.Xt, fitted, n_labelled=known, **facts)
-            if report is not None:
+            if shown.any:
                 watch(0.8, "judging")
                 evidence = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
                 judgement = judge(data, fitted)
@@ -291,17 +303,16 @@ def _adapt_in_memory(
             len(data.yt),
             known,
             watch.seconds,
-            (*data.notes, *notes, *_notes(out, model, page)),
-            tuple(str(path) for path in (out, model, page) if path is not None),
+            (*data.notes, *notes, *_notes(*names.values(), shown.folder)),
+            tuple(str(path) for path in (*names.values(), shown.folder) if path is not None),
             (names_of(source), Path(target).name),
             tuple(watch.times),
             evidence,
             judgement,
             to_label,
         )
-        if report is not None:
-            text = report[1](result)
-            stack.enter_context(replacing(report[0])).write_text(text, encoding="utf-8")
+        for path, content in shown.contents(result):
+            stack.enter_context(replacing(path)).write_bytes(content)
         if model is not None:
             save(fitted, model)
     watch(1.0, "done")
@@ -326,3 +337,36 @@ def _notes(*paths: PathLike | None) -> list[str]:
     if all(path is None for path in paths):
         return ["nothing was written: name files with --out, --model and --report."]
     return []
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What a person reads, and what makes it of a result."""
+
+    report: tuple[PathLike, Callable[[Adapted], str]] | None
+    card: tuple[PathLike, Callable[[Adapted], str]] | None
+    plots: tuple[PathLike, Callable[[Adapted], Mapping[str, bytes]]] | None
+
+    @property
+    def any(self) -> bool:
+        return (self.report, self.card, self.plots) != (None, None, None)
+
+    @property
+    def files(self) -> dict[str, PathLike | None]:
+        """By the options that name them."""
+        pages = {"--report": self.report, "--card": self.card}
+        return {name: None if page is None else page[0] for name, page in pages.items()}
+
+    @property
+    def folder(self) -> PathLike | None:
+        return None if self.plots is None else self.plots[0]
+
+    def contents(self, result: Adapted) -> Iterator[tuple[Path, bytes]]:
+        """Every file, and what it holds."""
+        for page in (self.report, self.card):
+            if page is not None:
+                yield Path(page[0]), page[1](result).encode()
+        if self.plots is not None:
+            folder = Path(self.plots[0])
+            for name, content in self.plots[1](result).items():
+                yield folder / name, content

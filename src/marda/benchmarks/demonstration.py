@@ -1,7 +1,7 @@
-"""The newcomer's half minute: does adaptation help on embedded data, by how much, and through what?
+"""The newcomer's half minute: does adaptation help on embedded data, by how much, through what?
 
-First digits, which one can see, with marda's default; then sentences, whose words one can read, with
-a model in closed form. What is found is told while the rest is still being computed.
+First digits, which one can see, with marda's default; then sentences, whose words one can read,
+with a model in closed form. What is found is told while the rest is still being computed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from marda.datasets import Dataset, Task, changed_digits
 from marda.diagnostics import Diagnosis, Evidence, Interval, diagnose, gather
 from marda.diagnostics.intervals import (
     bootstrap_mean,
+    counted,
     percentile_interval,
     row_counts,
     scaled,
@@ -30,10 +31,10 @@ from marda.diagnostics.intervals import (
 )
 from marda.diagnostics.verdict import gain_text
 
-DIGITS = {"blur": "blurred", "turn": "turned by 20°", "noise": "noisy"}
+DIGITS = {"turn": "turned by 20°", "noise": "noisy", "blur": "blurred"}
 """Changes of the digits, and what they are called."""
 EXAMPLES = 8
-PAIRS = (("films", "tweets"), ("films", "products"), ("editorials", "tweets"))
+PAIRS = (("films", "tweets"), ("films", "products"))
 N_FEATURES = 2000
 """The most frequent words and bigrams: with all 14,439 the demo would take minutes."""
 UNSHOWN = ("fuck", "shit", "bitch", "whore", "cunt")
@@ -423,7 +424,7 @@ def digits_text(result: DigitsResult) -> str:
     """One sentence on the default against logistic regression."""
     return (
         f"{gain_text(result.change.capitalize(), result.gain)} "
-        f"marda mends {result.mended} digits and spoils {result.spoiled}."
+        f"It mends {counted(result.mended, 'digit')} and spoils {result.spoiled}."
     )
 
 

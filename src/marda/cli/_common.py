@@ -212,6 +212,17 @@ def report_to(path: Path | None, page: Callable[..., str], args: argparse.Namesp
     return None if path is None else (path, partial(page, command=command_of(args)))
 
 
+def warn_of_png(plots: Path | None) -> None:
+    """Say before the work that charts will be SVG only, if so, and what PNG needs."""
+    if plots is None:
+        return
+    from marda.report.page import can_make_png
+
+    if not can_make_png():
+        need = "PNG needs vl-convert-python: pip install 'marda[report]'"
+        print(f"--plots: SVG only; {need}", file=sys.stderr)
+
+
 @dataclass
 class Streams:
     """Where a result is told: files that stand for standard input and output have those names."""

@@ -18,6 +18,7 @@ from marda.cli._common import (
     report_to,
     show,
     standard_streams,
+    warn_of_png,
 )
 
 EXAMPLE = (
@@ -45,7 +46,12 @@ def register(commands: Any) -> None:
         add("--model", type=Path, metavar="F"),
         text="predictions (.csv, .tsv, .parquet, -); model for marda predict",
     )
-    add("--report", type=Path, metavar="H", help="one HTML page on whether to trust the result")
+    joint(
+        add("--report", type=Path, metavar="H"),
+        add("--card", type=Path, metavar="C"),
+        text="one HTML page: can I use this?; a model card (.md)",
+    )
+    add("--plots", type=Path, metavar="DIR", help="the charts of the report as SVG (and PNG)")
     add("--json", action="store_true", help="print the result as JSON")
 
 
@@ -69,8 +75,13 @@ def run(args: argparse.Namespace) -> int:
     from marda.adaptation import Cluster, Outputs, adapt, adapt_moments
     from marda.adaptation.lines import adapted_lines
 
-    report = report_to(args.report, _page, args)
+    pages = {
+        "report": report_to(args.report, _page, args),
+        "card": report_to(args.card, _card, args),
+        "plots": None if args.plots is None else (args.plots, _plots),
+    }
     _check_call(args)
+    warn_of_png(args.plots)
     parameters = {"method": args.method, "noise": args.noise, "classifier": args.classifier}
     with standard_streams(args, "source", "target") as streams, Progress() as progress:
         if args.moments:
@@ -85,11 +96,11 @@ def run(args: argparse.Namespace) -> int:
                 read_options(args),
                 out=args.out,
                 model=args.model,
-                report=report,
                 memory=args.memory,
                 cluster=Cluster(args.scheduler) if args.scheduler or args.cluster else None,
                 announce=lambda sentence: print(f"marda adapt: {sentence}", file=sys.stderr),
                 progress=progress,
+                **pages,
                 **parameters,
             )
         show(result, adapted_lines(result), args.json, streams)
@@ -110,7 +121,8 @@ def _check_call(args: argparse.Namespace) -> None:
                 f"the following arguments are required: {', '.join(lost)} (see marda adapt --help)"
             )
         return
-    refuse_report(args.report, "statistics files hold no rows")
+    for name in ("report", "card", "plots"):
+        refuse_report(vars(args)[name], "statistics files hold no rows", f"--{name}")
     for name, wanted in (
         ("--source", args.source is not None),
         ("--label", args.label is not None),
@@ -135,3 +147,16 @@ def _page(result: Any, command: str) -> str:
     from marda.report.adapted import adapted_page
 
     return adapted_page(result, command)
+
+
+def _card(result: Any, command: str) -> str:
+    from marda.report.card import model_card
+
+    return model_card(result, command)
+
+
+def _plots(result: Any) -> dict[str, bytes]:
+    from marda.report.adapted import adapted_sections
+    from marda.report.page import plot_files
+
+    return plot_files(adapted_sections(result))

@@ -674,12 +674,16 @@ def gain_text(label: str, gain: Interval) -> str:
 
 
 def pairs_verdict(
-    label: str, gains: Sequence[tuple[str, Interval]], judged: str, more: str = ""
+    label: str,
+    gains: Sequence[tuple[str, Interval]],
+    judged: str,
+    more: str = "",
+    what: str = "pair",
 ) -> Verdict:
-    """Over a few pairs of domains, each with its gain in points and an interval."""
+    """Over a few pairs of domains (`what`), each with its gain in points and an interval."""
     helped = sum(g.low > 0 for _, g in gains)
     hurt = sum(g.high < 0 for _, g in gains)
-    n = counted(len(gains), "pair")
+    n = counted(len(gains), what)
     text = " ".join(f"{name}: {points_text(gain)}." for name, gain in gains)
     sure = f"The interval of {label} is above zero on {helped} of {n}, below zero on {hurt}."
     reasons = (("Evidence", judged), ("How sure", f"{sure} {more}".strip()))

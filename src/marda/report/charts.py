@@ -37,6 +37,7 @@ __all__ = [
 WIDTH = 380  # of all charts but heat maps, in pixels
 SIZE = 12  # of letters
 LINE = 15
+MARGIN = 12  # around a chart in a file of its own
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 PAIR = ("var(--source)", "var(--target)")
 DOMAINS = ("source", "target")
@@ -65,12 +66,15 @@ class Drawing:
         )
 
 
-def standalone(drawing: Drawing) -> str:
+def standalone(drawing: Drawing, name: str) -> str:
     """The chart as a file: the light colours by value, on the page's light background."""
     colours = _light_colours()
-    w, h = drawing.width, drawing.height
-    paper = f'<rect width="{w:.0f}" height="{h:.0f}" fill="var(--paper)"/>'
-    text = Drawing(paper + drawing.inside, w, h).svg
+    w, h = drawing.width + 2 * MARGIN, drawing.height + 2 * MARGIN
+    inside = (
+        f'<title>{escape(name)}</title><rect width="{w:.0f}" height="{h:.0f}" fill="var(--paper)"/>'
+        f'<g transform="translate({MARGIN} {MARGIN})">{drawing.inside}</g>'
+    )
+    text = Drawing(inside, w, h).svg
     return re.sub(r"var\((--[\w-]+)\)", lambda match: colours[match[1]], text) + "\n"
 
 
@@ -90,11 +94,11 @@ def text_width(text: str, size: float = SIZE) -> float:
     total = 0.0
     for letter in text:
         if letter in _NARROW:
-            total += 0.36
+            total += 0.41
         elif letter in _WIDE or east_asian_width(letter) in "WF":
             total += 1.02
         else:
-            total += 0.74 if letter.isupper() else 0.62
+            total += 0.76 if letter.isupper() else 0.64
     return total * size
 
 
@@ -216,13 +220,15 @@ def _across(
     widest = max(text_width(t) for t in told) + 8
     room = abs(scale.end - scale.start) / max(1, len(ticks) - 1)
     every = max(1, math.ceil(widest / max(room, 1)))
+    # Where not every line has its figure, the line at zero has.
+    start = next((k for k, tick in enumerate(ticks) if abs(tick) < 1e-12), 0) % every
     parts = []
     for k, (tick, figure) in enumerate(zip(ticks, told, strict=True)):
         x = scale(tick)
         parts.append(
             f'<path d="M{x:.1f} {top:.1f}V{bottom:.1f}" stroke="var(--line)" fill="none"/>'
         )
-        if k % every == 0:
+        if k % every == start:
             # At the edge of the drawing a figure stands beside its line rather than outside.
             half = text_width(figure) / 2
             at = min(max(x, half), WIDTH - half)

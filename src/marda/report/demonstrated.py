@@ -89,6 +89,7 @@ def _verdict(result: DemoResult) -> Verdict:
         f"The true labels of {counted(judged, 'changed digit')}, which no method had seen; gains "
         "are those over logistic regression.",
         "Changes were picked for this demo.",
+        what="change",
     )
 
 
@@ -108,7 +109,7 @@ def _examples(digits: DigitsResult) -> str:
     if not digits.examples:
         return ""
     shown = "".join(
-        f"<li>{_picture(e)}<span>a <b>{escape(e.true)}</b>, taken for a {escape(e.before)}</span></li>"
+        f"<li>{_picture(e)}<span>a <b>{escape(e.true)}</b>, not a {escape(e.before)}</span></li>"
         for e in digits.examples
     )
     told = f"{digits.change.capitalize()}: {digits_text(digits).partition(': ')[2]}"

@@ -13,13 +13,14 @@ from datetime import UTC, datetime
 from functools import cache
 from html import escape
 from importlib import resources
+from importlib.util import find_spec
 
 from marda._machine import versions
 from marda.diagnostics import Interval
 from marda.diagnostics.answer import Answer
 from marda.diagnostics.intervals import share_text, signed
 from marda.diagnostics.verdict import Verdict
-from marda.report.charts import WIDTH, Drawing
+from marda.report.charts import WIDTH, Drawing, standalone
 
 __all__ = [
     "NONE",
@@ -28,12 +29,14 @@ __all__ = [
     "NumberCell",
     "Section",
     "Term",
+    "can_make_png",
     "charts_of",
     "facts",
     "interval_cells",
     "number",
     "page",
     "paragraph",
+    "plot_files",
     "points",
     "table",
     "verdict_box",
@@ -261,6 +264,24 @@ def charts_of(sections: Sequence[Section]) -> dict[str, Chart]:
             ):
                 found[f"{len(found) + 1:02d}-{section.anchor}"] = chart
     return found
+
+
+def plot_files(sections: Sequence[Section]) -> dict[str, bytes]:
+    """Every chart of a page as a file of its own: SVG, and PNG where that can be made."""
+    found = {}
+    for name, chart in charts_of(sections).items():
+        svg = standalone(chart.drawing, chart.name)
+        found[f"{name}.svg"] = svg.encode()
+        if can_make_png():
+            import vl_convert
+
+            found[f"{name}.png"] = vl_convert.svg_to_png(svg, scale=2)
+    return found
+
+
+def can_make_png() -> bool:
+    """Whether the library that makes PNG of SVG is installed."""
+    return find_spec("vl_convert") is not None
 
 
 def _distinct(sections: Sequence[Section]) -> list[Section]:
