@@ -137,7 +137,7 @@ def test_unwritable_page_is_refused_before_the_work(out, capsys, tmp_path):
 def test_errors_inside_a_command(error, code, words, capsys, monkeypatch):
     from marda.benchmarks import demonstration
 
-    def fail():
+    def fail(**_):
         raise error
 
     monkeypatch.setattr(demonstration, "run_demo", fail)
@@ -205,7 +205,7 @@ WAIT = "time.sleep(30)"
 def test_ctrl_c_from_a_shell(tmp_path, wait):
     code = (
         "import sys, time; from marda import cli; from marda.benchmarks import demonstration\n"
-        "def run():\n"
+        "def run(tell):\n"
         "    print('ready', flush=True)\n"
         f"    {wait}\n"
         "demonstration.run_demo = run\n"
@@ -220,7 +220,8 @@ def test_ctrl_c_from_a_shell(tmp_path, wait):
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout.readline() == "ready\n"
+    while process.stdout.readline() != "ready\n":
+        assert process.poll() is None
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=20)

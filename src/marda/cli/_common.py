@@ -56,10 +56,10 @@ def add_command(
 
 
 def joint(*actions: argparse.Action, text: str) -> None:
-    """Show several options, each of one value, on one line of the help."""
+    """Show several options, each of one value or none, on one line of the help."""
     for action in actions:
         action.help = argparse.SUPPRESS
-    names = [f"{action.option_strings[0]} {action.metavar}" for action in actions]
+    names = [f"{a.option_strings[0]} {a.metavar or ''}".rstrip() for a in actions]
     actions[0].help = text
     vars(actions[0])["shown"] = ", ".join(names)
 

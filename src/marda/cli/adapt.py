@@ -48,11 +48,14 @@ def register(commands: Any) -> None:
     )
     joint(
         add("--report", type=Path, metavar="H"),
-        add("--card", type=Path, metavar="C"),
-        text="one HTML page: can I use this?; a model card (.md)",
+        add("--card", type=Path, metavar="M"),
+        text="one HTML page: can I use the predictions?; a model card",
     )
-    add("--plots", type=Path, metavar="DIR", help="the charts of the report as SVG (and PNG)")
-    add("--json", action="store_true", help="print the result as JSON")
+    joint(
+        add("--plots", type=Path, metavar="DIR"),
+        add("--json", action="store_true"),
+        text="charts of the report as SVG and PNG; print JSON",
+    )
 
 
 def _add_scale_options(parser: argparse.ArgumentParser) -> None:

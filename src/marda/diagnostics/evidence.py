@@ -19,13 +19,14 @@ POINTS = 500  # per domain: more dots hide each other, and every dot is part of 
 GAPS = 15
 CELLS = 20_000_000  # values of denoised rows held at once, for rows that are very long
 BINS = 20
+FILLED = 0.5  # rows with fewer entries that are not zero are words, or counts of one kind
 
 
 @dataclass(frozen=True)
 class Picture:
     """Rows of both domains on the two directions in which, joined, they vary most.
 
-    Columns are first divided by their standard deviation, unless rows are sparse.
+    Columns are first divided by their standard deviation, unless most entries are zero.
 
     Attributes
     ----------
@@ -146,9 +147,10 @@ def _picture(rows: list[Any], seed: int) -> Picture:
 
     X = stack_rows(*rows)
     X = X.astype(np.float64, copy=False)
-    if not sp.issparse(X):  # columns of any unit count alike; words are of one unit
+    if _filled(X) > FILLED:  # columns of any unit count alike; words are of one unit
         spread = np.sqrt(_variances(X))
-        X = X / np.where(spread > 1e-9 * np.abs(X).max(axis=0, initial=0.0), spread, np.inf)
+        unit = np.where(spread > 1e-9 * abs(X).max(), 1 / np.where(spread > 0, spread, 1), 0.0)
+        X = sp.csr_array(X @ sp.diags_array(unit)) if sp.issparse(X) else X * unit
     places = np.zeros((X.shape[0], 2))
     total = _variances(X).sum()
     if total == 0:  # one and the same row: nothing to rotate
@@ -161,6 +163,12 @@ def _picture(rows: list[Any], seed: int) -> Picture:
     places[:, :k] = pca.fit_transform(X)
     shares = pca.explained_variance_ * (X.shape[0] - 1) / X.shape[0] / total
     return Picture(places, (float(shares[0]), float(shares[1]) if k > 1 else 0.0))
+
+
+def _filled(X: Any) -> float:
+    """Share of entries that are not zero."""
+    filled = X.count_nonzero() if sp.issparse(X) else np.count_nonzero(X)
+    return float(filled) / max(1, X.shape[0] * X.shape[1])
 
 
 def denoise(

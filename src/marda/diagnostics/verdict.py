@@ -653,13 +653,13 @@ def _smallest(facts: ComparisonFacts) -> str:
     if facts.mmd is None:
         return ""
     word = {
-        "fell": "closer than before",
-        "rose": "though further apart than before",
+        "fell": "smaller than before",
+        "rose": "larger than before",
         "unclear": "about as before",
     }
     return (
-        f" Of all methods, {facts.best} leaves the two kinds of data closest, "
-        f"{word[facts.mmd.direction]}."
+        f" Of all methods, {facts.best} leaves the smallest distance between the two kinds of "
+        f"data, {word[facts.mmd.direction]}."
     )
 
 

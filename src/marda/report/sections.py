@@ -151,8 +151,8 @@ def pictures(evidence: Evidence, rows: tuple[int, int], after: str = "after adap
         (
             paragraph(
                 f"{shown}, circles from the source and triangles from the target. The axes are "
-                "the two directions in which the rows vary most (principal components; unless rows "
-                "are sparse, columns are first brought to one scale)"
+                "the two directions in which the rows vary most (principal components; unless most "
+                "entries are zero, columns are first brought to one scale)"
                 f"{', found anew before and after' if evidence.moved else ''}; what lies in other "
                 "directions cannot be seen here."
             ),
