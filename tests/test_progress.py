@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from marda._progress import Progress
+from marda._progress import Progress, listening, tell
 
 
 class Terminal(io.StringIO):
@@ -58,7 +58,7 @@ def test_lines_without_rich(monkeypatch):
         progress(0.5, "predicting")
     first, second = stream.getvalue().splitlines()
     assert first in (" …", "reading …")  # as far as it had got
-    assert second == "about 0.0 min left: predicting …"
+    assert second == "about 0:00 left: predicting …"
 
 
 def test_silence_where_nobody_watches():
@@ -67,3 +67,31 @@ def test_silence_where_nobody_watches():
         progress(0.5, "reading")
         time.sleep(0.05)
     assert stream.getvalue() == ""
+
+
+def test_the_time_left_counts_down(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    progress = Progress(stream=io.StringIO())
+    progress(0.0, "reading")
+    assert progress.left() is None  # nothing is known yet
+    now[0] = 10.0
+    progress(0.25, "fitting")
+    assert progress.left() == pytest.approx(30)
+    now[0] = 20.0  # nothing was told meanwhile
+    assert progress.left() == pytest.approx(20)
+    now[0] = 100.0  # long overdue: nothing is known
+    assert progress.left() is None
+
+
+def test_what_a_step_tells_lies_between_its_shares(monkeypatch):
+    now, seen = [0.0], []
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    tell(5.0, "nobody hears it")
+    with listening(lambda done, what: seen.append((done, what)), 0.2, 0.8):
+        now[0] = 10.0
+        tell(30.0, "a quarter is done")
+        now[0] = 40.0
+        tell(0.0, "all is done")
+    tell(5.0, "nobody hears it")
+    assert seen == [(pytest.approx(0.35), "a quarter is done"), (pytest.approx(0.8), "all is done")]

@@ -169,12 +169,13 @@ def commands(data: Path) -> list[Command]:
     def adapt(folder: Path) -> list[str]:
         files = ["--source", f"{data}/s.csv", "--target", f"{data}/t.csv", "--method", "S1D"]
         out = ["--out", f"{folder}/p.csv", "--model", f"{folder}/m.marda"]
-        return ["adapt", *files, "--label", "y", "--id", "id", *out, "--report", f"{folder}/r.html"]
+        out += ["--report", f"{folder}/r.html", "--force"]
+        return ["adapt", *files, "--label", "y", "--id", "id", *out]
 
     def build(folder: Path) -> list[str]:
         files = [f"{data}/big.parquet", "--domain", "a", "--label", "y"]
         memory = ["--memory", "40MB", "--checkpoint", f"{folder}/big.checkpoint"]
-        return ["moments", "build", *files, *memory, "-o", f"{folder}/big.moments"]
+        return ["moments", "build", *files, *memory, "--force", "-o", f"{folder}/big.moments"]
 
     def reproduce(folder: Path) -> list[str]:
         what = ["--datasets", "sentiment-snippets", "--models", "BL", "MCF", "--table", "us"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from marda import datasets
     from marda._pack import pack, paper_settings
+    from marda.adaptation.frames import adapt, check
     from marda.estimators import DSCM, MDA, MDAClassifier
     from marda.moments import Moments
     from marda.noise_paths import noise_path
@@ -19,6 +20,8 @@ __all__ = [
     "MDAClassifierCV",
     "Moments",
     "__version__",
+    "adapt",
+    "check",
     "datasets",
     "load",
     "noise_path",
@@ -36,6 +39,8 @@ _HOMES = {
     "MDAClassifier": "marda.estimators",
     "MDAClassifierCV": "marda.selection",
     "Moments": "marda.moments",
+    "adapt": "marda.adaptation.frames",
+    "check": "marda.adaptation.frames",
     "load": "marda.persist",
     "noise_path": "marda.noise_paths",  # not marda.noise_path: a module of that name would hide it
     "pack": "marda._pack",

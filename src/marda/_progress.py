@@ -5,10 +5,49 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self, TextIO
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "listening", "tell"]
+
+#: Quick work shows nothing.
+DELAY = 2.0
+#: Told the seconds that are left of a step, as far as is known, and what comes next.
+_listener: ContextVar[Callable[[float, str], None] | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def listening(progress: Callable[[float, str], None], start: float, end: float) -> Iterator[None]:
+    """Pass on what a long step tells meanwhile, as shares of the work between two others.
+
+    Parameters
+    ----------
+    progress : callable
+        Takes the share of the work that is done, and what comes next.
+    start, end : float
+        Shares before and after the step.
+    """
+    began = time.monotonic()
+
+    def told(left: float, what: str) -> None:
+        spent = time.monotonic() - began
+        progress(start + (end - start) * spent / max(spent + left, 1e-9), what)
+
+    token = _listener.set(told)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def tell(left: float, what: str) -> None:
+    """Say that a step has about so many seconds left, and what comes next; mostly nobody hears."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(left, what)
 
 
 class Progress:
@@ -18,12 +57,14 @@ class Progress:
     ----------
     total : int, default=None
         Things that are counted; None: shares of the work, up to 1.
-    delay : float, default=2.0
-        Seconds before anything is shown: quick work shows nothing.
+    delay : float, default=None
+        Seconds before anything is shown; None: `DELAY`.
     every : float, default=5.0
         Seconds between two lines where there is no rich, and so no bar.
     stream : default=None
-        A terminal, or nothing is shown; None: standard error.
+        None: standard error.
+    show : bool, default=None
+        None: where `stream` is a terminal; True: everywhere, in lines where it is none.
     keep : bool, default=False
         Leave the bar there at the end.
     """
@@ -32,10 +73,11 @@ class Progress:
         self,
         total: int | None = None,
         *,
-        delay: float = 2.0,
+        delay: float | None = None,
         every: float = 5.0,
         stream: TextIO | None = None,
         keep: bool = False,
+        show: bool | None = None,
     ) -> None:
         self.total, self.every, self.keep = total, every, keep
         self.stream = sys.stderr if stream is None else stream
@@ -45,7 +87,11 @@ class Progress:
         self._lock = threading.Lock()
         self._first: float | None = None
         self._plain: float | None = None  # when the last line was printed
-        self._timer = threading.Timer(delay, self._start) if self.stream.isatty() else None
+        self._terminal = self.stream.isatty()
+        shown = self._terminal if show is None else show
+        self._timer = (
+            threading.Timer(DELAY if delay is None else delay, self._start) if shown else None
+        )
 
     def __enter__(self) -> Self:
         if self._timer is not None:
@@ -58,7 +104,7 @@ class Progress:
         if self._first is None:  # what was done before tells nothing about speed
             self._first, self._began = done, time.monotonic()
         with self._lock:  # a bar may be starting
-            self.done, self.what = done, what
+            self.done, self.what, self._told = done, what, time.monotonic()
             if self.bar is not None:
                 self.bar.update(self.task, completed=done, description=what)
             elif self._plain is not None and time.monotonic() - self._plain >= self.every:
@@ -70,22 +116,33 @@ class Progress:
             from rich.progress import (
                 BarColumn,
                 MofNCompleteColumn,
+                ProgressColumn,
                 TextColumn,
                 TimeElapsedColumn,
-                TimeRemainingColumn,
             )
             from rich.progress import Progress as Bar
+            from rich.text import Text
         except ImportError:
+            self._terminal = False
+        if not self._terminal:
             with self._lock:
                 self._print()
             return
+
+        class Left(ProgressColumn):
+            """The time left, as far as anything is known of it."""
+
+            def render(column, _: Any) -> Text:
+                """Minutes and seconds."""
+                left = self.left()
+                return Text("" if left is None else f"{_clock(left)} left")
+
         counts = () if self.total is None else (MofNCompleteColumn(),)
         bar = Bar(
             *(TextColumn("{task.description}"), BarColumn(24), *counts, TimeElapsedColumn()),
-            *(TextColumn("left"), TimeRemainingColumn()),
+            Left(),
             console=Console(file=self.stream),
             transient=not self.keep,
-            speed_estimate_period=600.0,
         )
         with self._lock:
             self.task = bar.add_task(self.what, total=self.total or 1.0)
@@ -93,14 +150,25 @@ class Progress:
             bar.start()
             self.bar = bar
 
+    def left(self) -> float | None:
+        """Seconds left: the rest takes as long per share as what is done.
+
+        None where nothing is done yet, and where what was told is overdue.
+        """
+        fresh = 0.0 if self._first is None else self.done - self._first
+        if fresh <= 0:
+            return None
+        rest = (self.total or 1.0) - self.done
+        left = (self._told - self._began) / fresh * rest - (time.monotonic() - self._told)
+        return left if left >= 0 else None
+
     def _print(self) -> None:
         """One line: the count, the time left and what comes next."""
         self._plain = time.monotonic()
         counted = "" if self.total is None else f"{self.done:g}/{self.total}"
-        fresh = 0.0 if self._first is None else self.done - self._first
-        if fresh > 0:
-            left = (self._plain - self._began) / fresh * ((self.total or 1.0) - self.done)
-            counted += f"{', ' if counted else ''}about {left / 60:.1f} min left"
+        left = self.left()
+        if left is not None:
+            counted += f"{', ' if counted else ''}about {_clock(left)} left"
         print(f"{counted}{': ' if counted else ''}{self.what} …", file=self.stream, flush=True)
 
     def __exit__(
@@ -115,3 +183,9 @@ class Progress:
                 self._timer.join()  # a bar that is just starting must be stopped too
         if self.bar is not None:
             self.bar.stop()
+
+
+def _clock(seconds: float) -> str:
+    """Minutes and seconds, or hours and minutes."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60} h {minutes % 60:02} min" if minutes >= 60 else f"{minutes}:{rest:02}"

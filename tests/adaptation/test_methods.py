@@ -7,7 +7,14 @@ import pytest
 from scipy.special import softmax
 
 from marda import MDAClassifier, MDAClassifierCV
-from marda.adaptation.methods import chosen_method, classes_and_probabilities
+from marda.adaptation.methods import (
+    chosen_method,
+    classes_and_probabilities,
+    compared_classifier,
+    explained,
+    method_of,
+    sample_notes,
+)
 from problems import make_case
 
 CASE = make_case("US", n_classes=3)
@@ -79,3 +86,36 @@ def test_the_default_method_is_chosen_in_one_place():
     method, notes = chosen_method(None, rows=False)
     assert method == "S1D"
     assert "no --method was named: S1D" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("BL", "source rows alone"),
+        ("MCF", "noise"),
+        ("S1", "denoised over both domains, then"),
+        ("S1MD", "S1 with the means of both domains brought together, every row"),
+        ("J12", "learned together"),
+        ("J12C", "J12 with class means"),
+        ("auto", "default"),
+        ("CORAL", "covariances"),
+    ],
+)
+def test_every_method_is_explained_in_a_line(method, words):
+    assert words in explained(method)
+    assert len(explained(method)) < 100
+
+
+def test_parameters_are_of_our_models_alone():
+    assert compared_classifier("S1", -1, noise=0.3).noise == 0.3
+    assert compared_classifier("CORAL", -1, noise=0.3).name == "CORAL"
+    assert method_of(compared_classifier("auto", -1, noise=0.3)) == "auto"
+
+
+def test_a_sample_of_the_rows_is_told():
+    domain = np.repeat([0, -1], [30, 50])
+    model = MDAClassifierCV(max_rows=40)
+    (note,) = sample_notes(model, domain)
+    assert "a sample of about 40 rows per domain (the largest has 50)" in note
+    assert sample_notes(MDAClassifierCV(max_rows=50), domain) == []
+    assert sample_notes(MDAClassifier("S1"), domain) == []

@@ -127,6 +127,10 @@ def test_tasks_of_the_paper():
     task = execute.load_task(spec.task, None)
     assert task.X_source.shape == (80, 800)
     assert task.labelled.sum() == 30
+    for seen, rows in (("train", 2000), ("test", 5945), ("both", 7945)):
+        found = plan_table("us", benchmarks=["amt"], tasks=["books-kitchen"], unlabelled=seen)
+        task = execute.load_task(found[0].task, None)
+        assert (task.X_target.shape[0], task.X_test.shape[0]) == (rows, 5945)
 
 
 @pytest.mark.parametrize("table", ["us", "sup", "ss"])

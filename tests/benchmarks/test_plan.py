@@ -9,14 +9,18 @@ from marda.benchmarks.plan import (
     METHODS,
     MODELS_US,
     PEERS,
+    SYSTEMS,
     PlanError,
+    Request,
     Spec,
     TaskSpec,
     Unit,
+    belongs,
     group_units,
     plan_leaderboard,
     plan_table,
     role_of,
+    seen_rows,
     table_names,
 )
 
@@ -85,11 +89,33 @@ def test_tables_tied_to_their_data():
         ({"classifiers": ["svm"]}, "unknown classifier 'svm'"),
         ({"tasks": ["a-b"]}, "unknown task 'a-b': choose from amazon-caltech"),
         ({"draws": 0}, "draws must be at least 1, got 0"),
+        ({"unlabelled": "all"}, "unknown choice of unlabelled rows 'all': choose from train"),
     ],
 )
 def test_wrong_names(arguments, words):
     with pytest.raises(PlanError, match=words):
         plan_table("us", **arguments)
+
+
+@pytest.mark.parametrize(("seen", "protocol"), [("test", "full-test"), ("both", "full-both")])
+def test_unlabelled_rows_are_a_protocol_where_there_is_a_split(seen, protocol):
+    planned = plan_table("us", unlabelled=seen)
+    assert {s.task.protocol for s in planned if s.task.benchmark == "amt"} == {protocol}
+    assert {s.task.protocol for s in planned if s.task.benchmark != "amt"} == {"full"}
+    assert seen_rows(planned) == seen
+    assert all(belongs(s, "us") and not belongs(s, "surf") for s in planned)
+    assert plan_table("us", unlabelled="train") == plan_table("us")
+    assert {s.task.protocol for s in plan_table("surf", unlabelled=seen)} == {"sampled"}
+
+
+def test_the_leaderboard_has_one_protocol():
+    with pytest.raises(PlanError, match="leave it out with --settings auto"):
+        Request(settings="auto", unlabelled="test").specs()
+
+
+def test_readings_of_the_ridge_are_run_only_if_named():
+    assert {s.classifier for s in plan_table("us")} == {"nn", "dscm", "ridge"}
+    assert {s.classifier for s in plan_table("us", classifiers=["ridge10"])} == {"ridge10"}
 
 
 def test_table_names():
@@ -136,7 +162,11 @@ def test_every_task_of_every_data_set_meets_every_method():
         one = [s for s in specs if (s.task.benchmark, s.task.pair) == (name, pair)]
         assert {s.model for s in one} == set(METHODS)
         roles = Counter(role_of(s) for s in one)
-        assert (roles["auto"], roles["source"], roles["peer"]) == (1, 3, 2 * len(PEERS))
+        assert (roles["auto"], roles["source"], roles["peer"]) == (
+            1,
+            3,
+            2 * len(PEERS) + len(SYSTEMS),
+        )
         assert roles["fixed"] >= 3
     assert {s.task.preprocessing for s in specs if s.task.benchmark == "amt"} == {"log-tf"}
 

@@ -6,8 +6,10 @@ def test_list_names_every_data_set(capsys, monkeypatch):
     assert cli.main(["data", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["data", "set", "there", "files"]
-    found = {line.split()[0]: line.split()[1] for line in lines[1:]}
+    found = {line.split()[0]: line.split()[1] for line in lines[1 : lines.index("")]}
     assert found["sentiment-snippets"] == "yes"
+    assert found["penguins"] == "yes"
+    assert any(line.startswith("penguins: CC0 1.0. Gorman") for line in lines)
     assert found["amt"] == "no"
 
 

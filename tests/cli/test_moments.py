@@ -1,9 +1,13 @@
+import csv
 import os
+import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
 
 from marda import Moments, cli
+from marda.cli import moments
 from problems import make_case, moments_of
 
 pa = pytest.importorskip("pyarrow")
@@ -70,7 +74,12 @@ def test_options_of_build(hospitals, capsys):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (["moments"], "required: {build,merge,show}"),
+        (["moments"], "required: {build,sql,read,merge,show}"),
+        (["moments", "read", "a.parquet", "-o", "x"], "not a result of marda moments sql"),
+        (
+            words_of("moments sql --table t --features a,a --domain d"),
+            "column 'a' is named twice",
+        ),
         (["moments", "weigh"], "invalid choice: 'weigh'"),
         (["moments", "show", "none"], "marda moments show: none: No such file"),
         (["moments", "show", "a.parquet"], "a.parquet: not a moments file."),
@@ -105,7 +114,7 @@ def test_wrong_calls(hospitals, call, words, capsys, refused):
     assert not os.path.exists("x")
 
 
-@pytest.mark.parametrize("part", ["build", "merge", "show"])
+@pytest.mark.parametrize("part", ["build", "sql", "read", "merge", "show"])
 def test_help_of_the_parts(part, capsys):
     assert cli.main(["moments", part, "--help"]) == 0
     text = capsys.readouterr().out
@@ -113,3 +122,27 @@ def test_help_of_the_parts(part, capsys):
     assert len(text.splitlines()) <= 24
     example = text.split("example:\n")[1].split()
     assert cli.parser().parse_args(example[1:]).what == part
+
+
+def test_sql_and_back(tmp_path, monkeypatch, capsys):
+    """The printed query, run in a database, gives a moments file."""
+    monkeypatch.chdir(tmp_path)
+    with closing(sqlite3.connect(":memory:")) as base:
+        base.execute("CREATE TABLE visits (age, dose, y)")
+        base.executemany(
+            "INSERT INTO visits VALUES (?, ?, ?)", [(30, 1.5, "ill"), (40, 2.5, "well")]
+        )
+        call = "moments sql --table visits --features age,dose --label y --domain a"
+        assert cli.main(call.split()) == 0
+        found = base.execute(capsys.readouterr().out)
+        with open("a.csv", "w", newline="") as stream:
+            csv.writer(stream).writerows([[c[0] for c in found.description], *found])
+    assert cli.main(["moments", "read", "a.csv", "-o", "a.m"]) == 0
+    assert "source a, label ill: 1 rows" in capsys.readouterr().out
+    assert Moments.load("a.m").means().tolist() == [[30, 1.5], [40, 2.5]]
+
+
+def test_the_dialects_are_those_of_the_library():
+    from marda.moments.sql import DIALECTS
+
+    assert tuple(DIALECTS) == moments.DIALECTS

@@ -50,7 +50,7 @@ def test_wrong_calls_leave_one_line_and_no_file(results, tmp_path, refused, fold
     (tmp_path / "foreign" / "results.sqlite").write_text("not a store" * 100)
     Store(tmp_path / "empty" / "results.sqlite").close()
     before = set(tmp_path.rglob("*"))
-    refused(["report", str(tmp_path / folder), "--out", str(tmp_path / out)], words)
+    refused(["report", str(tmp_path / folder), "--force", "--out", str(tmp_path / out)], words)
     assert set(tmp_path.rglob("*")) == before
 
 

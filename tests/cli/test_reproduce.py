@@ -52,6 +52,18 @@ def test_prints_and_writes_everything(faked, tmp_path, capsys):
     assert (tmp_path / "tables.csv").read_text() == first
 
 
+def test_which_target_rows_w_sees(faked, tmp_path, capsys):
+    call = [*CALL, "--models", "S1", "--out", str(tmp_path), "--unlabelled"]
+    assert cli.main([*call, "test", "--classifiers", "ridge10"]) == 0
+    assert "W sees the target's test rows without their labels" in capsys.readouterr().out
+    with open(tmp_path / "rows.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {(r["protocol"], r["classifier"]) for r in rows} == {("full-test", "ridge10")}
+    assert cli.main([*call, "all"]) == 2
+    assert "choose from train, test, both" in capsys.readouterr().err
+    assert cli.main(["report", str(tmp_path), "--out", str(tmp_path / "page.html")]) == 0
+
+
 def test_squeezenet_is_said_plainly(faked, tmp_path, capsys):
     call = ["reproduce", "--table", "us", "--datasets", "oc10", "--models", "BL,S1"]
     assert cli.main([*call, "--jobs", "1", "--out", str(tmp_path)]) == 0
@@ -105,7 +117,7 @@ def test_auto_next_to_the_alternatives(faked, tmp_path, capsys):
         "auto next to the alternatives, means over tasks",
         "no harm",
         "CORAL logistic",
-        "108 rows computed, 0 from the store, 0 failed",
+        "156 rows computed, 0 from the store, 0 failed",
     ):
         assert words in out
     assert {p.name for p in tmp_path.iterdir()} == {
@@ -113,9 +125,9 @@ def test_auto_next_to_the_alternatives(faked, tmp_path, capsys):
     }  # fmt: skip
     assert "| CORAL svm |" in (tmp_path / "auto.md").read_text()
     with open(tmp_path / "auto.csv", newline="") as file:
-        assert len(list(csv.DictReader(file))) == 108
+        assert len(list(csv.DictReader(file))) == 156
     assert cli.main([*call, "--out", str(tmp_path)]) == 0
-    assert "0 rows computed, 108 from the store" in capsys.readouterr().out
+    assert "0 rows computed, 156 from the store" in capsys.readouterr().out
 
 
 def test_failures_of_the_leaderboard_are_told_with_their_reason(faked, tmp_path, capsys):

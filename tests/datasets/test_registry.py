@@ -6,6 +6,7 @@ import pytest
 from marda import datasets
 from marda.datasets import ChecksumError, DataError, MissingData
 from marda.datasets.base import LazyDomains
+from marda.datasets.public_tables import EMBEDDED
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def test_every_name_can_be_located(monkeypatch, tmp_path):
     monkeypatch.setenv("MARDA_DATA", str(tmp_path))
     for name in datasets.names():
         location = datasets.locate(name)
-        embedded = name == "sentiment-snippets"
+        embedded = name in ("sentiment-snippets", *EMBEDDED)
         assert location.complete == embedded
         assert name in str(location)
         assert embedded or tmp_path in location.folders

@@ -134,6 +134,52 @@ def test_official_split():
     assert abs(us.X_test - expected).max() < 1e-15
 
 
+def test_test_rows_may_be_seen_without_labels():
+    data = toy("text", split=True)
+    test, source = data["b"].part("test")[0], data["a"].part("train")[0]
+    us = make_task(data, "a", "b", unlabelled="test")
+    assert us.X_target.shape[0] == us.X_test.shape[0] == 22
+    assert set(us.y_visible) == {-1}
+    # Frequencies are those of the rows that are seen.
+    (expected,) = tfidf(sparse.vstack([source, test]), test)
+    assert abs(us.X_test - expected).max() < 1e-15
+    assert abs(us.X_target - us.X_test).max() == 0
+    both = make_task(data, "a", "b", unlabelled="both")
+    assert both.X_target.shape[0] == 88
+    assert abs(both.X_target[66:] - both.X_test).max() == 0
+    plain = make_task(data, "a", "b")
+    assert len({us.checksum, both.checksum, plain.checksum}) == 3
+
+
+def test_labelled_rows_are_drawn_from_train_rows_whatever_else_is_seen():
+    data = toy("text", split=True)
+    for seen, rows in (("train", 66), ("test", 12 + 22), ("both", 88)):
+        ss, sup = (make_task(data, "a", "b", s, seed=5, unlabelled=seen) for s in ("SS", "SUP"))
+        assert ss.X_target.shape[0] == len(ss.y_target) == rows
+        assert ss.labelled.sum() == len(sup.y_target) == 12
+        assert sup.labelled.all()
+        assert abs(ss.X_target[ss.labelled] - sup.X_target).max() == 0
+        assert ss.X_test.shape[0] == sup.X_test.shape[0] == 22
+        train = tfidf_rows(data, seen)
+        for row in sup.X_target.toarray():
+            assert np.abs(train - row).max(1).min() < 1e-12
+
+
+def tfidf_rows(data, seen):
+    rows = {part: data["b"].part(part)[0] for part in ("train", "test")}
+    parts = [rows[p] for p in ("train", "test") if seen in (p, "both")]
+    counted = sparse.vstack([data["a"].part("train")[0], *parts])
+    return tfidf(counted, rows["train"])[0].toarray()
+
+
+def test_without_a_split_every_choice_is_the_same():
+    data = toy("image")
+    found = {make_task(data, "a", "b", unlabelled=u).checksum for u in ("train", "test", "both")}
+    assert len(found) == 1
+    with pytest.raises(DataError, match="choose from train, test, both"):
+        make_task(data, "a", "b", unlabelled="all")
+
+
 def test_log_tf_is_another_task():
     data = toy("text")
     plain, log = make_task(data, "a", "b"), make_task(data, "a", "b", log_tf=True)

@@ -17,7 +17,6 @@ from marda.selection.expectation import (
     Expectation,
     expect,
     outside_support,
-    rows_to_label,
     stories_to_judge,
 )
 from marda.shift import ClassPrior, Shift, Tale, adjust_probabilities, explain_shift
@@ -341,42 +340,3 @@ def test_support_of_rows_that_repeat():
     assert outside_support(Xs, 1 - np.eye(3)).all()
     with pytest.raises(ValueError, match="at least 3 rows to tell its support, got 2"):
         outside_support(Xs[:2], Xs)
-
-
-# Rows to label ------------------------------------------------------------------------------------
-
-
-def test_rows_between_explanations_come_first():
-    n = 200
-    P = np.tile([0.6, 0.4], (n, 1))
-    one, other = P.copy(), P.copy()
-    torn = np.arange(50, 100)
-    one[torn], other[torn] = [0.95, 0.05], [0.05, 0.95]
-    chosen = rows_to_label(P, {"class shares": one, "moved columns": other}, n_rows=8)
-    assert len(set(chosen.tolist())) == 8
-    assert np.isin(chosen, torn).all()
-
-
-def test_uncertain_rows_where_explanations_agree():
-    P = sure(100, 0.99)
-    P[40:90] = [0.52, 0.48]
-    for explanations in ((), [P, P]):
-        assert np.isin(rows_to_label(P, explanations, n_rows=10), np.arange(40, 90)).all()
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_rows_to_label_are_spread_over_the_target(sparse):
-    rng = np.random.default_rng(0)
-    centres = 20 * np.eye(5)
-    cluster = np.arange(100) % 5
-    X = centres[cluster] + rng.standard_normal((100, 5))
-    chosen = rows_to_label(sure(100, 0.6), rows=sp.csr_array(X) if sparse else X, n_rows=5)
-    assert sorted(cluster[chosen]) == [0, 1, 2, 3, 4]
-
-
-def test_at_most_as_many_rows_as_there_are():
-    assert sorted(rows_to_label(sure(3, 0.6), n_rows=10)) == [0, 1, 2]
-    with pytest.raises(ValueError, match="n_rows must be at least 1, got 0"):
-        rows_to_label(sure(3, 0.6), n_rows=0)
-    with pytest.raises(ValueError, match="rows must hold 3 rows"):
-        rows_to_label(sure(3, 0.6), rows=np.zeros((4, 2)))

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda._memory import format_bytes
-from marda.adaptation.judgement import Judgement, judge
+from marda._progress import listening
+from marda.adaptation.judgement import FEW_LABELS, Judgement, judge
 from marda.adaptation.methods import (
     classes_and_probabilities,
     classifier_of,
     make_classifier,
     method_of,
+    sample_notes,
 )
 from marda.adaptation.reading import (
     Data,
@@ -46,9 +49,9 @@ from marda.diagnostics import Diagnosis, Evidence, diagnose, gather
 from marda.io import InputError, PredictionWriter, Preprocessing
 from marda.io.atomic import replacing
 from marda.persist import save
-from marda.selection.expectation import rows_to_label
+from marda.selection.labelling import choose_rows
 
-__all__ = ["Adapted", "RowToLabel", "adapt", "why_in_batches"]
+__all__ = ["Adapted", "RowToLabel", "adapt", "adapt_rows", "why_in_batches"]
 
 TO_LABEL = 20
 
@@ -60,6 +63,7 @@ class RowToLabel:
     name: str
     predicted: str
     probability: float
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -261,55 +265,22 @@ def _adapt_in_memory(
         check_names((*sources_of(source), target), names)
         check_folder(shown.folder, "--plots")
         data = read_data(source, target, options)
-        watch(0.2, "adapting")
-        evidence = judgement = None
-        to_label: tuple[RowToLabel, ...] = ()
-        with input_errors() as notes:
-            X, y, domain, mark = data.packed()
-            fitted = make_classifier(method, mark, **parameters)
-            fitted.fit(X, y, sample_domain=domain)
-            if getattr(fitted, "shift_", None) is not None:
-                fitted.shift_ = fitted.shift_.with_names(data.preprocessing.features)
-            watch(0.6, "predicting")
-            codes, P = classes_and_probabilities(fitted, data.Xt)
-            predictions = fitted.classes_[codes]
-            watch(0.7, "checking")
-            facts: dict[str, Any] = {
-                "names": data.preprocessing.features,
-                "labels": data.ys,
-                "predicted": predictions,
-                "source_domain": data.source_domain,
-            }
-            known = int(data.known.sum())
-            diagnosis = diagnose(data.Xs, data.Xt, fitted, n_labelled=known, **facts)
-            if shown.any:
-                watch(0.8, "judging")
-                evidence = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
-                judgement = judge(data, fitted)
-                to_label = _to_label(data, fitted.classes_[codes], P)
-        fitted.preprocessing_ = data.preprocessing.to_json()
+        called = names_of(source), Path(target).name
+        result = adapt_rows(data, called, method, judged=shown.any, watch=watch, **parameters)
+        fitted = result.model
         watch(0.95, "writing")
         if out is not None:
             writer = PredictionWriter(Path(out), fitted.classes_, options.id)
             stack.enter_context(writer)
-            writer.write(data.ids, codes, P)
-        result = Adapted(
-            fitted,
-            data.preprocessing,
-            predictions,
-            P,
-            diagnosis,
-            len(data.ys),
-            len(data.yt),
-            known,
-            watch.seconds,
-            (*data.notes, *notes, *_notes(*names.values(), shown.folder)),
-            tuple(str(path) for path in (*names.values(), shown.folder) if path is not None),
-            (names_of(source), Path(target).name),
-            tuple(watch.times),
-            evidence,
-            judgement,
-            to_label,
+            codes = np.searchsorted(fitted.classes_, result.predictions).astype(np.int64)
+            writer.write(data.ids, codes, result.probabilities)
+        written = (*names.values(), shown.folder)
+        result = replace(
+            result,
+            seconds=watch.seconds,
+            notes=(*result.notes, *_notes(*written)),
+            files=tuple(str(path) for path in written if path is not None),
+            times=tuple(watch.times),
         )
         for path, content in shown.contents(result):
             stack.enter_context(replacing(path)).write_bytes(content)
@@ -319,17 +290,102 @@ def _adapt_in_memory(
     return result
 
 
+def adapt_rows(
+    data: Data,
+    names: tuple[str, str],
+    method: str | None = None,
+    *,
+    judged: bool = True,
+    watch: Watch | None = None,
+    **parameters: Any,
+) -> Adapted:
+    """Learn from rows in memory a classifier for those of the target.
+
+    Parameters
+    ----------
+    data : Data
+        Rows of all sources and of the target.
+    names : tuple of str
+        What source and target are called on a page.
+    method : str, default=None
+        "auto", or one of `MDAClassifier`; None: "auto", or "S1D" with parameters.
+    judged : bool, default=True
+        Gather what a report shows. Labelled target rows judge, if there are enough: five more fits.
+    watch : Watch, default=None
+        Told of every step.
+    **parameters
+        Of `MDAClassifier`; those that are None have their defaults.
+    """
+    watch = watch or Watch(silent)
+    watch(0.0, "adapting")
+    long = judged and int(data.known.sum()) >= FEW_LABELS  # then it is fitted once per fold
+    fit_end = 0.15 if long else 0.85
+    evidence = judgement = None
+    label_first: tuple[RowToLabel, ...] = ()
+    with input_errors() as notes:
+        X, y, domain, mark = data.packed()
+        fitted = make_classifier(method, mark, **parameters)
+        with listening(watch.progress, 0.0, fit_end):
+            fitted.fit(X, y, sample_domain=domain)
+        if getattr(fitted, "shift_", None) is not None:
+            fitted.shift_ = fitted.shift_.with_names(data.preprocessing.features)
+        watch(fit_end, "predicting")
+        codes, P = classes_and_probabilities(fitted, data.Xt)
+        predictions = fitted.classes_[codes]
+        watch(fit_end + 0.01, "checking")
+        facts: dict[str, Any] = {
+            "names": data.preprocessing.features,
+            "labels": data.ys,
+            "predicted": predictions,
+            "source_domain": data.source_domain,
+        }
+        known = int(data.known.sum())
+        diagnosis = diagnose(data.Xs, data.Xt, fitted, n_labelled=known, **facts)
+        if judged:
+            watch(fit_end + 0.04, "judging")
+            evidence = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
+            judgement = judge(data, fitted, progress=watch.between(fit_end + 0.04, 0.95))
+            label_first = _to_label(data, fitted, predictions, P)
+    fitted.preprocessing_ = _with_means(data.preprocessing, data.Xt).to_json()
+    return Adapted(
+        fitted,
+        data.preprocessing,
+        predictions,
+        P,
+        diagnosis,
+        len(data.ys),
+        len(data.yt),
+        known,
+        watch.seconds,
+        (*data.notes, *notes, *sample_notes(fitted, domain)),
+        (),
+        names,
+        tuple(watch.times),
+        evidence,
+        judgement,
+        label_first,
+    )
+
+
+def _with_means(chosen: Preprocessing, X: Any) -> Preprocessing:
+    """With the mean row of the target, for explanations; sparse rows are told from nothing."""
+    if sp.issparse(X):
+        return chosen
+    return replace(chosen, means=tuple(float(f"{mean:.6g}") for mean in X.mean(0)))
+
+
 def _to_label(
-    data: Data, predicted: NDArray[Any], P: NDArray[np.float64]
+    data: Data, model: Any, predicted: NDArray[Any], P: NDArray[np.float64]
 ) -> tuple[RowToLabel, ...]:
     """Among the rows without a label."""
     bare = np.flatnonzero(~data.known)
     if not len(bare):
         return ()
-    chosen = bare[rows_to_label(P[bare], rows=data.Xt[bare], n_rows=TO_LABEL)]
+    chosen = choose_rows(model, data.Xt[bare], TO_LABEL)
     names = [f"row {k + 1}" for k in range(len(P))] if data.ids is None else data.ids
     return tuple(
-        RowToLabel(str(names[k]), str(predicted[k]), float(P[k].max())) for k in chosen.tolist()
+        RowToLabel(str(names[k]), str(predicted[k]), float(P[k].max()), reason)
+        for k, reason in zip(bare[chosen.rows].tolist(), chosen.reasons, strict=True)
     )
 
 

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix
 
+from marda._progress import listening
+from marda.adaptation.baselines import ALIGNED, ALIGNED_ROWS, BASELINES
 from marda.adaptation.judgement import Pair, pairs_of
-from marda.adaptation.methods import AUTO, make_classifier
+from marda.adaptation.methods import compared_classifier, sample_notes
 from marda.adaptation.reading import (
     Data,
     PathLike,
@@ -51,7 +53,9 @@ from marda.io.atomic import replacing
 
 __all__ = ["Compared", "Details", "MethodResult", "compare"]
 
-METHODS = ("BL", "S1", "S1M", "S1D", "auto")
+#: How long methods take, about; others are 1.
+_COSTS = {"auto": 30.0, "forest": 3.0}
+METHODS = ("BL", "S1", "S1M", "S1D", "auto", *BASELINES)
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,7 @@ def compare(
     target: PathLike,
     options: ReadOptions,
     *,
-    methods: Sequence[str] = METHODS,
+    methods: Sequence[str] | None = None,
     report: tuple[PathLike, Callable[[Compared], str]] | None = None,
     progress: Progress = silent,
     **parameters: Any,
@@ -154,34 +158,40 @@ def compare(
     source, target, options, progress
         As in `adapt`; no method sees a target label, so that all of them can judge.
     methods : sequence of str
-        Names of models; the first is the one that others are measured by.
+        Names of marda's models and of `baselines.BASELINES`; the first is the one that others are
+        measured by. None: `METHODS`, but for those that need more rows than there are.
     report : path and function, default=None
         Where to write what the function makes of the result.
     **parameters
-        Of `MDAClassifier`, for all methods but "auto", which chooses its own.
+        Of `MDAClassifier`: neither for "auto", which chooses its own, nor for `BASELINES`.
     """
     watch = Watch(progress)
-    if len(methods) < 2 or len(set(methods)) < len(methods):
+    if methods is not None and (len(methods) < 2 or len(set(methods)) < len(methods)):
         raise InputError(f"compare needs two or more different methods, got {' '.join(methods)}.")
     watch(0.0, "reading")
     check_names((*sources_of(source), target), {"--report": None if report is None else report[0]})
     data = read_data(source, target, options)
+    if methods is None:
+        enough = min(len(data.ys), len(data.yt)) >= ALIGNED_ROWS
+        methods = [m for m in METHODS if enough or m not in ALIGNED]
     X, y, domain, mark = data.packed(target_labels=False)
-    results, predictions, notes, details = [], [], list(data.notes), []
+    notes = list(data.notes)
+    costs = np.cumsum([0.0, *(_COSTS.get(method, 1.0) for method in methods)])
+    shares = [0.97 * float(c / costs[-1]) for c in costs]
+    results, predictions, details = [], [], []
     for k, method in enumerate(methods):
-        watch(0.1 + 0.8 * k / len(methods), method)
+        watch(shares[k], method)
         at = watch.seconds
-        with input_errors() as messages:
-            own = {} if method == AUTO else parameters
-            model = make_classifier(method, mark, **own)
+        with input_errors() as messages, listening(progress, shares[k], shares[k + 1]):
+            model = compared_classifier(method, mark, **parameters)
             model.fit(X, y, sample_domain=domain)
             predictions.append(model.predict(data.Xt))
             spent = watch.seconds - at
             results.append(_result(method, data, model, predictions, spent))
             if report is not None:
                 details.append(_details(data, model, predictions[-1]))
-        notes += messages
-    watch(0.9, "comparing")
+        notes += [*messages, *sample_notes(model, domain)]
+    watch(0.97, "comparing")
     right = [np.asarray(p[data.known] == data.yt[data.known]) for p in predictions]
     pairs = pairs_of(methods, right) if data.known.any() else ()
     before = None if report is None else (_a_distance(*_sampled(data)), mmd(*_sampled(data)))

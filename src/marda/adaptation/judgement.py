@@ -15,7 +15,7 @@ from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import KFold
 
 from marda._order import row_order
-from marda.adaptation.reading import Data
+from marda.adaptation.reading import Data, Progress, silent
 from marda.diagnostics import Interval
 from marda.diagnostics.intervals import bootstrap_mean
 from marda.diagnostics.verdict import FEW_LABELS, Judged, Verdict, judged_verdict
@@ -78,7 +78,7 @@ class Judgement:
         return judged_verdict(self.judged(every=every))
 
 
-def judge(data: Data, model: Any) -> Judgement | None:
+def judge(data: Data, model: Any, progress: Progress = silent) -> Judgement | None:
     """Cross-validate on the labelled target rows; None where they are too few.
 
     Where a fit is expensive, one fifth of the labels is held out and judges alone.
@@ -89,6 +89,8 @@ def judge(data: Data, model: Any) -> Judgement | None:
         Rows and labels.
     model : classifier
         Whose parameters are judged; it is cloned and fitted once per fold.
+    progress : callable
+        Told the share of the folds that are done.
     """
     places = np.flatnonzero(data.known)
     if len(places) < FEW_LABELS:
@@ -100,7 +102,9 @@ def judge(data: Data, model: Any) -> Judgement | None:
     folds = KFold(FOLDS, shuffle=True, random_state=0).split(places)
     cost = float(X.shape[0]) * X.shape[1] * min(X.shape)
     judges, guesses = [], []
-    for _, held in islice(folds, None if cost < EXPENSIVE_FIT else 1):
+    n_folds = FOLDS if cost < EXPENSIVE_FIT else 1
+    for k, (_, held) in enumerate(islice(folds, n_folds)):
+        progress(k / n_folds, f"judging, {k + 1} of {n_folds}")
         hidden = len(data.ys) + places[held]
         shown = y.copy()
         shown[hidden] = unlabelled[hidden]

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marda.adaptation.baselines import BASELINES, Baseline
 from marda.estimators import MDAClassifier
 from marda.io import InputError
 from marda.selection import MDAClassifierCV
+from marda.terms import parse_method
 
 __all__ = [
     "AUTO",
@@ -18,9 +20,11 @@ __all__ = [
     "chosen_method",
     "classes_and_probabilities",
     "classifier_of",
+    "compared_classifier",
+    "explained",
     "make_classifier",
     "method_of",
-    "method_says",
+    "sample_notes",
 ]
 
 AUTO = "auto"
@@ -72,9 +76,52 @@ def make_classifier(method: str | None, unlabeled: Any, **parameters: Any) -> An
     return MDAClassifierCV(unlabeled=unlabeled, random_state=0)
 
 
+def compared_classifier(method: str, unlabeled: Any, **parameters: Any) -> Any:
+    """The same for `compare`, which also knows `BASELINES`; parameters are of marda's models."""
+    if method in BASELINES:
+        return Baseline(method)
+    return make_classifier(method, unlabeled, **({} if method == AUTO else parameters))
+
+
+def explained(method: str) -> str:
+    """What a method that `compared_classifier` knows does, in a line."""
+    if method in BASELINES:
+        return BASELINES[method]
+    if method == AUTO:
+        return "marda's default: asks what differs, then chooses without target labels"
+    if method == "BL":
+        return "marda's ridge classifier on the source rows alone"
+    if method == "MCF":
+        return "the ridge classifier under noise that is integrated out, on the source rows alone"
+    model = parse_method(method)
+    ways = (
+        (model.mmd, "the means of both domains brought together"),
+        (model.class_mmd, "class means brought together"),
+        (model.domain, "every row made to look like target"),
+    )
+    told = ", ".join(way for wanted, way in ways if wanted)
+    if told:
+        return f"{'J12' if model.joint else 'S1'} with {told}"
+    if model.joint:
+        return "features denoised over both domains and the classifier, learned together"
+    return "features denoised over both domains, then the ridge classifier"
+
+
 def method_of(model: Any) -> str:
     """The name that `make_classifier` makes a model of."""
     return AUTO if isinstance(model, MDAClassifierCV) else str(model.method)
+
+
+def sample_notes(model: Any, sample_domain: NDArray[np.int64]) -> list[str]:
+    """A sentence where a model was fitted on a sample of the rows only."""
+    most = getattr(model, "max_rows", None)
+    counts = np.unique(sample_domain, return_counts=True)[1]
+    if most is None or counts.max() <= most:
+        return []
+    return [
+        f"the model was chosen and fitted on a sample of about {most:,} rows per domain (the "
+        f"largest has {counts.max():,}); all target rows are predicted."
+    ]
 
 
 def classifier_of(model: Any) -> str:
@@ -82,30 +129,6 @@ def classifier_of(model: Any) -> str:
     if isinstance(model, MDAClassifierCV):
         return " + ".join(f"{m.weight:.2g} × {m.name}" for m in model.members_)
     return str(model.classifier)
-
-
-_STARTS = {
-    "BL": "a classifier learned from the source alone, used as it is",
-    "MCF": "a classifier learned from the source under noise",
-    "S1": "features denoised first, then a classifier",
-    "J12": "features and classifier learned together",
-}
-_TERMS = {
-    "": "",
-    "M": ", with the means of the domains drawn together",
-    "D": ", so that all rows look like target rows",
-    "C": ", with the means of every class drawn together",
-}
-
-
-def method_says(method: str) -> str:
-    """What a method does, in a few words; empty for a name that is not marda's."""
-    if method == AUTO:
-        return "marda's default: it finds out what differs and chooses by itself"
-    for start in ("J12", "S1"):
-        if method.startswith(start) and method[len(start) :] in _TERMS:
-            return _STARTS[start] + _TERMS[method[len(start) :]]
-    return _STARTS.get(method, "")
 
 
 def classes_and_probabilities(model: Any, X: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -46,10 +46,12 @@ __all__ = [
     "check_folder",
     "check_names",
     "check_predictions",
+    "data_of",
     "input_errors",
     "is_parquet",
     "memory_budget",
     "names_of",
+    "one_naming",
     "one_per_file",
     "read_data",
     "refuse_report",
@@ -104,6 +106,10 @@ class Watch:
         self._step = what, now
         self.progress(done, what)
 
+    def between(self, start: float, end: float) -> Progress:
+        """For a step that tells shares of itself: the same display, between two shares."""
+        return lambda done, what: self.progress(start + (end - start) * done, what)
+
     @property
     def seconds(self) -> float:
         """Since the start."""
@@ -117,7 +123,7 @@ class ReadOptions:
     Attributes
     ----------
     label : str
-        Column of labels; empty target labels are unknown.
+        Column of labels; empty target labels are unknown. "": there is none.
     format : str or None
         Of both files; None: found out.
     id : str or None
@@ -166,12 +172,18 @@ class ReadOptions:
         first = one_per_file("--dates", self.dates, n_files, orders)
         return [Wishes(mark, order) for mark, order in zip(marks, first, strict=True)]
 
-    def read(self, paths: Sequence[PathLike]) -> list[Table]:
-        """The tables of all files; what is wrong with several is said at once."""
+    def read(self, paths: Sequence[PathLike | Table]) -> list[Table]:
+        """The tables of all files; what is wrong with several is said at once.
+
+        A table that is there already stays as it is.
+        """
         encodings = one_per_file("--encoding", self.encoding, len(paths))
         sheets = one_per_file("--sheet", self.sheet, len(paths))
         tables, problems = [], []
         for path, encoding, sheet in zip(paths, encodings, sheets, strict=True):
+            if isinstance(path, Table):
+                tables.append(path)
+                continue
             try:
                 tables.append(
                     read_table(path, self.format, encoding=encoding, sheet=sheet, na=self.na)
@@ -199,7 +211,10 @@ def one_per_file(
 
 @dataclass(frozen=True)
 class Data:
-    """Rows of all files, ready for `fit`; those of several sources lie one below the other."""
+    """Rows of all files, ready for `fit`; those of several sources lie one below the other.
+
+    `tables` holds them as they were read, source and target, where that was asked for.
+    """
 
     Xs: Any
     Xt: Any
@@ -209,6 +224,7 @@ class Data:
     preprocessing: Preprocessing
     notes: tuple[str, ...]
     source_domain: NDArray[np.int64]
+    tables: tuple[Table, ...] = ()
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -234,13 +250,27 @@ class Data:
 
 def read_data(source: Sources, target: PathLike, options: ReadOptions) -> Data:
     """Read all files and decide what becomes of every column; what is wrong is said at once."""
-    tables = options.read([*sources_of(source), target])
+    return data_of(options.read([*sources_of(source), target]), options)
+
+
+def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False) -> Data:
+    """The rows of tables, of the sources first and of the target last, ready for `fit`.
+
+    Parameters
+    ----------
+    tables : sequence of Table
+        As they were read.
+    options : ReadOptions
+        What becomes of their columns. Without a label, all rows of the sources are of one class.
+    hold : bool, default=False
+        Keep the tables beside the rows, with text read as numbers and dates.
+    """
     notes = [note for table in tables for note in table.notes]
-    tables = _one_naming(tables, notes)
+    tables = one_naming(tables, notes)
     problems = _lost_names(tables, options)
     sources, last = tables[:-1], tables[-1]
     lost = [table for table in sources if options.label not in table.columns]
-    if lost:
+    if lost and options.label:
         refuse(problems or [Problem(lost[0].missing_column(options.label))])
     left_out = {*options.not_features, *options.text}
     beside = any(table.block is not None for table in tables)  # a matrix holds the features
@@ -254,7 +284,7 @@ def read_data(source: Sources, target: PathLike, options: ReadOptions) -> Data:
     sources, last = tables[:-1], tables[-1]
     whole = stack_sources(sources, options.not_features)
     try:
-        ys, yt = read_labels(whole, last, options.label)
+        ys, yt = _labels(whole, last, options.label)
     except InputError as error:
         refuse([*problems, Problem(str(error).removesuffix("."))])
     screened = screen(whole, last, ys, features, {*options.keep, *asked})
@@ -299,10 +329,11 @@ def read_data(source: Sources, target: PathLike, options: ReadOptions) -> Data:
     ids = last[options.id] if options.id else None
     numbers = np.arange(1, len(sources) + 1)
     domain = np.repeat(numbers, [table.n_rows for table in sources])
-    return Data(Xs, Xt, ys, yt, ids, chosen, tuple(notes), domain)
+    held = (whole, last) if hold else ()
+    return Data(Xs, Xt, ys, yt, ids, chosen, tuple(notes), domain, held)
 
 
-def _one_naming(tables: list[Table], notes: list[str]) -> list[Table]:
+def one_naming(tables: Sequence[Table], notes: list[str]) -> list[Table]:
     """Columns called as in the first file where only case, spaces and the like differ."""
     same = [tables[0]]
     for table in tables[1:]:
@@ -314,12 +345,19 @@ def _one_naming(tables: list[Table], notes: list[str]) -> list[Table]:
     return same
 
 
+def _labels(source: Table, target: Table, label: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    if label:
+        return read_labels(source, target, label)
+    return np.zeros(source.n_rows, dtype=np.int64), np.full(target.n_rows, np.nan)
+
+
 def _lost_names(tables: Sequence[Table], options: ReadOptions) -> list[Problem]:
     """Columns that options or other files name and that are not there."""
     problems = []
-    for table in tables[:-1]:
+    for table in tables[:-1] if options.label else ():
         if options.label not in table.names:
-            problems.append(Problem(table.missing_column(options.label)))
+            swapped = _swapped(tables[-1], options.label)
+            problems.append(Problem(f"{table.missing_column(options.label)}{swapped}"))
         elif options.label in table.refused:
             why = table.refused[options.label]
             problems.append(Problem(f"{table.path}: the label {options.label!r} {why}: rename one"))
@@ -328,6 +366,13 @@ def _lost_names(tables: Sequence[Table], options: ReadOptions) -> list[Problem]:
         if name not in everywhere:
             problems.append(Problem(tables[0].missing_column(name)))
     return problems
+
+
+def _swapped(target: Table, label: str) -> str:
+    """Where the target has the labels that the source lacks."""
+    if label not in target.columns or is_missing(target.columns[label]).any():
+        return ""
+    return f", but every row of {target.path} has it (are source and target swapped?)"
 
 
 @contextmanager

@@ -21,16 +21,28 @@ from numpy.typing import NDArray
 
 from marda import datasets
 from marda._memory import peak_mb, reset_peak
-from marda.benchmarks import peers
-from marda.benchmarks.plan import AUTO, BENCHMARKS, EVALUATIONS, SOURCE, Spec, TaskSpec, Unit
+from marda.benchmarks.peers import adapters
+from marda.benchmarks.plan import (
+    AUTO,
+    BENCHMARKS,
+    EVALUATIONS,
+    SOURCE,
+    SYSTEMS,
+    Spec,
+    TaskSpec,
+    Unit,
+)
 from marda.benchmarks.store import ResultRow, describe, failed, stamp
 from marda.datasets import Dataset, Task
+from marda.datasets.tasks import Unlabelled
 from marda.terms import parse_method
 
 CHANGE_ROWS = {"center", "normalize", "n_layers", "refine"}
 """Settings that make features other than the rows, even where nothing is denoised."""
-ROW_CLASSIFIERS = ("nn", "dscm", "ridge10")
+ROW_CLASSIFIERS = ("nn", "dscm", "ridge1", "ridge3", "ridge10")
 """Classifiers that are fitted on features: they take sparse rows, too."""
+ORDINARY_RIDGES = {"ridge1": 1.0, "ridge3": 3.0, "ridge10": 10.0}
+"""scikit-learn's ridge on denoised rows, without noise, and its weight."""
 
 # Rows of a task -----------------------------------------------------------------------------------
 
@@ -57,6 +69,9 @@ def present_domains(names: Sequence[str], data_dir: Path | None) -> dict[str, tu
     return found
 
 
+_SEEN: dict[str, Unlabelled] = {"full-test": "test", "full-both": "both"}
+
+
 def load_task(spec: TaskSpec, data_dir: Path | None) -> Task:
     """Prepare the rows of one task and draw; the number of the draw is its seed."""
     if BENCHMARKS[spec.benchmark].tasks:
@@ -73,6 +88,7 @@ def load_task(spec: TaskSpec, data_dir: Path | None) -> Task:
         spec.setting,
         seed=spec.draw,
         log_tf=spec.preprocessing == "log-tf",
+        unlabelled=_SEEN.get(spec.protocol, "train"),
     )
 
 
@@ -239,18 +255,18 @@ def _on_rows(name: str, H: Any, y: Any, sample_domain: Any) -> Any:
         # In US only source rows carry labels, and a single domain is not named.
         one = len(np.unique(sample_domain)) == 1
         return DSCM().fit(H, y, sample_domain=None if one else sample_domain)
-    if name == "ridge10":
+    if name in ORDINARY_RIDGES:
         return _classifier(name).fit(H, y)
-    raise ValueError(f"classifier {name!r} on denoised rows: choose nn, dscm or ridge10.")
+    raise ValueError(f"classifier {name!r} on denoised rows: choose {', '.join(ROW_CLASSIFIERS)}.")
 
 
 def _classifier(name: str) -> Any:
     """What ``MDAClassifier`` calls it; an ordinary ridge, without noise, is scikit-learn's."""
-    if name != "ridge10":
+    if name not in ORDINARY_RIDGES:
         return name
     from sklearn.linear_model import RidgeClassifier
 
-    return RidgeClassifier(alpha=10.0, fit_intercept=False, tol=1e-8)
+    return RidgeClassifier(alpha=ORDINARY_RIDGES[name], fit_intercept=False, tol=1e-8)
 
 
 # Methods beyond the paper's models ----------------------------------------------------------------
@@ -261,8 +277,8 @@ def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
     from marda import pack
 
     packed = pack(task.X_source, task.y_source, task.X_target, task.y_visible)
-    rows = peers.TaskRows(*packed, task.X_test)
-    narrow: list[peers.TaskRows] = []  # made for the first adapter, used by all
+    rows = adapters.TaskRows(*packed, task.X_test)
+    narrow: list[adapters.TaskRows] = []  # made for the first adapter, used by all
     for method, members in groupby(specs, key=lambda spec: spec.model):
         group = list(members)
         gc.collect()
@@ -271,12 +287,14 @@ def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
             fits = _fit_auto(group, rows, task.y_test)
         elif method == SOURCE:
             fits = _fit_source(group, rows)
+        elif method in SYSTEMS:
+            fits = _fit_system(group, rows, narrow)
         else:
             fits = _fit_adapter(method, group, rows, narrow)
         yield from attempt(group, fits)
 
 
-def _fit_auto(specs: Sequence[Spec], rows: peers.TaskRows, y_test: Any) -> Iterator[Fitted]:
+def _fit_auto(specs: Sequence[Spec], rows: adapters.TaskRows, y_test: Any) -> Iterator[Fitted]:
     from marda import MDAClassifierCV
 
     for spec in specs:
@@ -288,7 +306,7 @@ def _fit_auto(specs: Sequence[Spec], rows: peers.TaskRows, y_test: Any) -> Itera
         yield replace(fitted, params=facts)
 
 
-def _fit_source(specs: Sequence[Spec], rows: peers.TaskRows) -> Iterator[Fitted]:
+def _fit_source(specs: Sequence[Spec], rows: adapters.TaskRows) -> Iterator[Fitted]:
     """Classifiers of labelled rows that know nothing of domains."""
     known = np.flatnonzero(rows.y != -1)  # class numbers start at 0, so pack marks with -1
     X, y = rows.X[known], rows.y[known]
@@ -296,26 +314,41 @@ def _fit_source(specs: Sequence[Spec], rows: peers.TaskRows) -> Iterator[Fitted]
         evaluation = EVALUATIONS[spec.task.benchmark]
         facts = {}
         if evaluation.by_halves:
-            new = partial(peers.column_classifier, spec.classifier, evaluation.measure)
-            facts = {"source_folds": 100 * peers.source_folds(new(), X, y, evaluation.measure)}
+            new = partial(adapters.column_classifier, spec.classifier, evaluation.measure)
+            facts = {"source_folds": 100 * adapters.source_folds(new(), X, y, evaluation.measure)}
         else:
-            new = partial(peers.classifier, spec.classifier)
+            new = partial(adapters.classifier, spec.classifier)
         started = time.process_time()
         model = new().fit(X, y)
         yield replace(_predicted(spec, model.predict, rows.X_test, started), params=facts)
 
 
 def _fit_adapter(
-    name: str, specs: Sequence[Spec], rows: peers.TaskRows, narrow: list[peers.TaskRows]
+    name: str, specs: Sequence[Spec], rows: adapters.TaskRows, narrow: list[adapters.TaskRows]
 ) -> Iterator[Fitted]:
     """Adapt source rows to the target's once; classifiers learn from them, and count its time."""
     if not narrow:
-        narrow.append(peers.narrow_rows(rows))
-    X, y, X_test, seconds = peers.adapt_rows(name, narrow[0])
+        narrow.append(adapters.narrow_rows(rows))
+    X, y, X_test, seconds = adapters.adapt_rows(name, narrow[0])
     for spec in specs:
         started = time.process_time() - seconds
-        model = peers.classifier(spec.classifier).fit(X, y)
+        model = adapters.classifier(spec.classifier).fit(X, y)
         yield _predicted(spec, model.predict, X_test, started)
+
+
+def _fit_system(
+    specs: Sequence[Spec], rows: adapters.TaskRows, narrow: list[adapters.TaskRows]
+) -> Iterator[Fitted]:
+    """Systems with a classifier of their own."""
+    from marda.benchmarks.peers.systems import system
+
+    if not narrow:
+        narrow.append(adapters.narrow_rows(rows))
+    seen = narrow[0]
+    for spec in specs:
+        started = time.process_time()
+        model = system(spec.model).fit(seen.X, seen.y, sample_domain=seen.domain)
+        yield _predicted(spec, model.predict, seen.X_test, started)
 
 
 def _predicted(spec: Spec, predict: Callable[[Any], Any], X_test: Any, started: float) -> Fitted:

@@ -17,6 +17,7 @@ from marda.datasets import COLLECTIONS
 
 Setting = Literal["US", "SUP", "SS"]
 Settings = Literal["paper", "marda", "auto"]
+Protocol = Literal["full", "full-test", "full-both", "sampled"]
 Half = Literal["development", "report"]
 Scalar = str | int | float | bool | None
 Overrides = tuple[tuple[str, Scalar], ...]
@@ -36,8 +37,10 @@ class TaskSpec:
     target: str
     """Domain; empty where the task has a name of its own."""
     setting: Setting
-    protocol: Literal["full", "sampled"] = "full"
-    """``"full"``: all source rows. ``"sampled"``: Saenko et al. 2010, Gong et al. 2012."""
+    protocol: Protocol = "full"
+    """``"full"``: all source rows; ``"full-test"``, ``"full-both"``: the same, and the test rows of
+    an official split are seen without labels, in place of or beside the target's train rows.
+    ``"sampled"``: Saenko et al. 2010, Gong et al. 2012."""
     preprocessing: str = "paper"
     draw: int = 0
     """Number of the random draw or split; it is also its seed. US of domains has draw 0 only."""
@@ -168,6 +171,10 @@ TABLES: tuple[TableName, ...] = get_args(TableName)
 DRAWS = 20
 # "paper" is the protocol of the data set; "log-tf" damps the counts of text and leaves images.
 PREPROCESSING = ("paper", "log-tf")
+# Which target rows of an official split W sees without their labels.
+UNLABELLED: dict[str, Protocol] = {"train": "full", "test": "full-test", "both": "full-both"}
+TABLE_CLASSIFIERS = (*CLASSIFIERS, "ridge1", "ridge3", "ridge10")
+"""``ridge10``: an ordinary ridge of weight 10 on denoised rows, run only if named; so 1, 3."""
 
 
 class PlanError(ValueError):
@@ -192,6 +199,8 @@ class Benchmark:
     """Tasks with names of their own, where there are no domains."""
     draws: int = 1
     """Splits or seeds of each of ``tasks``."""
+    split: bool = False
+    """Train and test rows are told apart by the data set."""
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """All ordered source → target pairs; a task with a name of its own is ``(name, "")``."""
@@ -238,7 +247,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         _image("oc10", "surf", _CALTECH, None),
         _image("off31", "squeezenet", _OFFICE, "off31"),
         _image("off31", "decaf6", _OFFICE, "off31"),
-        Benchmark("amt", "amt", "tfidf", _AMAZON, "text", "AMT", "amt"),
+        Benchmark("amt", "amt", "tfidf", _AMAZON, "text", "AMT", "amt", split=True),
         Benchmark(
             "sentiment-snippets",
             "sentiment-snippets",
@@ -305,6 +314,7 @@ def plan_table(
     classifiers: Sequence[str] | None = None,
     tasks: Sequence[str] | None = None,
     preprocessing: str = "paper",
+    unlabelled: str = "train",
     settings: Settings = "paper",
     overrides: Sequence[tuple[str, Scalar]] = (),
     draws: int = DRAWS,
@@ -314,9 +324,11 @@ def plan_table(
 
     ``benchmarks`` narrows or replaces the table's own data sets (``us`` on ``oc10-surf`` is
     meaningful); ``off31`` and ``surf`` are tied to theirs and give nothing for others.
+    ``unlabelled`` is `make_task`'s and changes the data sets that have an official split.
     ``present`` says which domains of a data set there are, where some are missing.
     """
     known_names("preprocessing", [preprocessing], PREPROCESSING)
+    known_names("choice of unlabelled rows", [unlabelled], tuple(UNLABELLED))
     if draws < 1:
         raise PlanError(f"draws must be at least 1, got {draws}.")
     chosen = known_names("data set", benchmarks, DOMAIN_BENCHMARKS)
@@ -330,10 +342,10 @@ def plan_table(
     setting = _TABLE_SETTING[table]
     wanted = known_names("model", models, MODELS) or MODELS
     possible = MODELS_US if setting == "US" else MODELS_LABELLED
-    kinds = known_names("classifier", classifiers, CLASSIFIERS) or CLASSIFIERS
+    kinds = known_names("classifier", classifiers, TABLE_CLASSIFIERS) or CLASSIFIERS
     all_pairs = sorted({f"{s}-{t}" for n in DOMAIN_BENCHMARKS for s, t in BENCHMARKS[n].pairs()})
     kept = known_names("task", tasks, all_pairs)
-    protocol: Literal["full", "sampled"] = "sampled" if table == "surf" else "full"
+    sampled: Protocol | None = "sampled" if table == "surf" else None
     changed = tuple(sorted(overrides, key=lambda item: item[0]))
     return tuple(
         Spec(
@@ -344,6 +356,7 @@ def plan_table(
             changed,
         )
         for name in names
+        for protocol in [sampled or full_protocol(name, unlabelled)]
         for draw in range(1 if setting == "US" else draws)
         for source, target in BENCHMARKS[name].pairs()
         if kept is None or f"{source}-{target}" in kept
@@ -354,6 +367,18 @@ def plan_table(
     )
 
 
+def full_protocol(name: str, unlabelled: str) -> Protocol:
+    """All source rows, and which rows of a split are seen, where the data set has one."""
+    return UNLABELLED[unlabelled] if BENCHMARKS[name].split else "full"
+
+
+def seen_rows(specs: Iterable[Spec]) -> str:
+    """``train``, ``test`` or ``both``: the target rows that the first spec with a choice sees."""
+    names = {protocol: name for name, protocol in UNLABELLED.items()}
+    found = (s.task.protocol for s in specs if BENCHMARKS[s.task.benchmark].split)
+    return names[next(found, "full")]
+
+
 # The leaderboard ----------------------------------------------------------------------------------
 
 Measure = Literal["accuracy", "balanced_accuracy"]
@@ -361,13 +386,16 @@ Role = Literal["auto", "source", "fixed", "peer"]
 
 AUTO, SOURCE = "auto", "source-only"
 PEERS = ("CORAL", "SubspaceAlignment", "LinearOT", "OT")
+SYSTEMS = ("GFK", "TCA", "JDA", "EasyTL", "MEDA", "SPL", "CMMS", "auxiliary")
+"""Systems of `marda.benchmarks.peers.systems`; they bring their own classifier."""
+OWN = "own"
 BASELINE = "ridge"
 """Classifier of the source-only rows that auto is compared with."""
 _PEER_CLASSIFIERS = ("svm", "logistic")
-LEADERBOARD_CLASSIFIERS = ("auto", BASELINE, "svm", "logistic", "forest", "ridge10")
+LEADERBOARD_CLASSIFIERS = ("auto", BASELINE, "svm", "logistic", "forest", "ridge10", OWN)
 _SCALED: Overrides = (("scaling", "balanced"),)
 _FIXED_MODELS = ("S1", "S1M", "S1D")
-METHODS = (AUTO, SOURCE, *_FIXED_MODELS, *PEERS)
+METHODS = (AUTO, SOURCE, *_FIXED_MODELS, *PEERS, *SYSTEMS)
 
 
 @dataclass(frozen=True)
@@ -379,6 +407,7 @@ class Evaluation:
     source: tuple[str, ...] = (BASELINE, "svm", "logistic")
     """Classifiers of the source-only rows."""
     peers: tuple[str, ...] = PEERS
+    systems: tuple[str, ...] = SYSTEMS
     by_halves: bool = False
     """Development and report halves apart, against the source-only model chosen by folds."""
     fixed: tuple[tuple[Overrides, tuple[str, ...]], ...] = (((), ("ridge",)),)
@@ -397,7 +426,7 @@ EVALUATIONS: dict[str, Evaluation] = {
 LEADERBOARD = tuple(EVALUATIONS)
 """Data sets of a request that names none; collections of tasks are run by name."""
 _SOURCE_ONLY = (BASELINE, "logistic", "forest")
-_BY_HALVES = Evaluation(source=_SOURCE_ONLY, peers=(), fixed=(), by_halves=True)
+_BY_HALVES = Evaluation(source=_SOURCE_ONLY, peers=(), systems=(), fixed=(), by_halves=True)
 EVALUATIONS |= {
     "skada-bench": _BY_HALVES,
     "generated": _BY_HALVES,
@@ -479,6 +508,7 @@ def _task_specs(task: TaskSpec, evaluation: Evaluation, overrides: Overrides) ->
         for classifier in classifiers
     ]
     specs += [Spec(task, p, c, "auto") for p in evaluation.peers for c in _PEER_CLASSIFIERS]
+    specs += [Spec(task, system, OWN, "auto") for system in evaluation.systems]
     return specs
 
 
@@ -500,6 +530,8 @@ class Request:
     tasks: tuple[str, ...] | None = None
     preprocessing: str | None = None
     """None: the paper's; on the leaderboard, that of the data set's `Evaluation`."""
+    unlabelled: str | None = None
+    """Target rows that W sees without labels, of `UNLABELLED`; None: train rows."""
     settings: Settings = "paper"
     overrides: Overrides = ()
     draws: int = DRAWS
@@ -523,6 +555,7 @@ class Request:
                 classifiers=self.classifiers,
                 tasks=self.tasks,
                 preprocessing=self.preprocessing or "paper",
+                unlabelled=self.unlabelled or "train",
                 settings=self.settings,
                 overrides=self.overrides,
                 draws=self.draws,
@@ -540,6 +573,10 @@ class Request:
 
     def leaderboard(self, present: Mapping[str, Sequence[str]] | None = None) -> tuple[Spec, ...]:
         """Specs of the leaderboard."""
+        if self.unlabelled is not None:
+            raise PlanError(
+                "--unlabelled is for the paper's tables: leave it out with --settings auto."
+            )
         return plan_leaderboard(
             self.table,
             benchmarks=self.datasets,

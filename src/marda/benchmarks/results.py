@@ -15,7 +15,16 @@ from marda.benchmarks import leaderboard as boards
 from marda.benchmarks import render
 from marda.benchmarks.halves import HalfLine, half_lines, halves_grid
 from marda.benchmarks.leaderboard import Leaderboard
-from marda.benchmarks.plan import BENCHMARKS, MODELS, TABLES, Request, Spec, TableName, belongs
+from marda.benchmarks.plan import (
+    BENCHMARKS,
+    MODELS,
+    TABLES,
+    Request,
+    Spec,
+    TableName,
+    belongs,
+    seen_rows,
+)
 from marda.benchmarks.runner import Executor, RunProgress, RunReport, run
 from marda.benchmarks.store import ResultRow, Store, StoreError
 from marda.benchmarks.tables import CheckedClaim, PaperTable, build_table, check_findings
@@ -88,7 +97,9 @@ def reproduce(
         )
         return Results((), found, (), rows, failures, notes, checks, report, files, lines)
     tables = tuple(build_table(name, s, rows) for name, s in request.tables(present).items())
-    findings = check_findings(every, specs[0].variant, specs[0].task.preprocessing)
+    findings = check_findings(
+        every, specs[0].variant, specs[0].task.preprocessing, seen_rows(specs)
+    )
     files = (
         render.write_text(out / "tables.md", _tables_page(tables, findings, rows, report)),
         render.write_text(out / "tables.csv", render.to_csv(tables)),
@@ -112,7 +123,9 @@ def read_results(folder: Path) -> Results:
     plain = [spec for spec in specs if spec.settings != "auto" and spec.model in MODELS]
     findings: tuple[CheckedClaim, ...] = ()
     if plain:
-        findings = check_findings(rows, plain[0].variant, plain[0].task.preprocessing)
+        findings = check_findings(
+            rows, plain[0].variant, plain[0].task.preprocessing, seen_rows(plain)
+        )
     return Results(
         tuple(_stored_tables(plain, rows)),
         boards.leaderboards(auto, rows),
@@ -133,14 +146,14 @@ def _present(specs: Iterable[Spec], data_dir: Path | None) -> dict[str, tuple[st
 
 
 def _stored_tables(specs: Sequence[Spec], rows: Sequence[ResultRow]) -> list[PaperTable]:
-    """Every table that the rows give, one per variant of settings and preprocessing."""
-    groups: dict[tuple[TableName, str, str], list[Spec]] = {}
+    """Every table that the rows give, one per variant of settings, protocol and preprocessing."""
+    groups: dict[tuple[TableName, str, str, str], list[Spec]] = {}
     for name in TABLES:
         for spec in specs:
             if belongs(spec, name):
-                where = name, spec.variant, spec.task.preprocessing
+                where = name, spec.variant, spec.task.protocol, spec.task.preprocessing
                 groups.setdefault(where, []).append(spec)
-    return [build_table(name, found, rows) for (name, _, _), found in groups.items()]
+    return [build_table(name, found, rows) for (name, *_), found in groups.items()]
 
 
 # Pages --------------------------------------------------------------------------------------------
@@ -156,6 +169,8 @@ def _tables_page(
         "# The paper's tables, reproduced",
         *(render.to_markdown(table) for table in tables),
         "## The paper's findings, checked on these rows\n",
+        *render.markdown_lines(render.findings_grid(findings)),
+        "",
         *render.findings_lines(findings, evidence=True),
         "\n## Where the time went\n",
         *(f"- {line}" for line in render.time_text(rows, report)),

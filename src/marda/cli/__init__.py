@@ -16,33 +16,48 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from marda._memory import claim_blas_memory
-from marda.cli import adapt, bench, compare, data, demo, moments, predict, report, reproduce
+from marda.cli import (
+    adapt,
+    bench,
+    check,
+    compare,
+    completion,
+    data,
+    demo,
+    evaluate,
+    label,
+    moments,
+    predict,
+    report,
+    reproduce,
+)
+from marda.cli._common import Parser, refuse_existing
 
+COMMANDS = (
+    demo, check, adapt, predict, label, evaluate, compare, reproduce, report, data, moments, bench,
+    completion,
+)  # fmt: skip
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(WRONG_CALL, f"{self.prog}: {message} (see {self.prog} --help)\n")
-
-
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """Build the parser of all commands."""
-    main_parser = _Parser(
+    main_parser = Parser(
         prog="marda",
+        usage="marda COMMAND ... | marda COMMAND --help | marda --version",
+        add_help=False,
         description="Carry labels from one domain to another, in closed form.",
         epilog="example: marda demo",
         allow_abbrev=False,
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=28),
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=28, width=96),
     )
-    main_parser.add_argument("--version", action="store_true", help="print the version and end")
-    commands = main_parser.add_subparsers(
-        title="commands", metavar="COMMAND ...", parser_class=_Parser
-    )
-    for command in (demo, adapt, predict, compare, reproduce, report, data, moments, bench):
+    # The usage names them: every line of this help is better used for a command.
+    main_parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
+    main_parser.add_argument("--version", action="store_true", help=argparse.SUPPRESS)
+    commands = main_parser.add_subparsers(title="commands", metavar="COMMAND ...", prog="marda")
+    for command in COMMANDS:
         command.register(commands)
+    main_parser.add_habits()
     return main_parser
 
 
@@ -65,6 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     called = getattr(args, "called", args.command)  # a command's part names itself as well
     with _ctrl_c() as pressed:
         try:
+            refuse_existing(args)
             claim_blas_memory()
             return int(args.run(args))
         except BrokenPipeError:  # `marda … | head`: the reader has seen enough

@@ -1,4 +1,4 @@
-"""What the commands share: parsers, the options of files and models, printing."""
+"""What the commands share: parsers, options, printing, and which files may be replaced."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from marda._progress import Progress
 
 FORMATS = ("csv", "excel", "json", "parquet", "arrow", "svmlight", "npz", "mat")
 
 
-class _Formatter(argparse.RawDescriptionHelpFormatter):
+class Formatter(argparse.RawDescriptionHelpFormatter):
     """Options and their help on one line each, so that a command's help fits a screen."""
 
     def __init__(self, prog: str) -> None:
@@ -29,6 +32,94 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         return super()._format_action_invocation(action) if shown is None else shown
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, and which knows its arguments and its commands."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.arguments: list[argparse.Action] = []
+        self.commands: dict[str, Parser] = {}
+        super().__init__(*args, **options)
+
+    def error(self, message: str) -> NoReturn:
+        """End with one line."""
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+    def add_argument(self, *args: Any, **options: Any) -> argparse.Action:
+        """Add one, and remember it."""
+        action = super().add_argument(*args, **options)
+        self.arguments.append(action)
+        return action
+
+    def add_subparsers(self, **options: Any) -> Any:
+        """Add commands, and remember them."""
+        action = super().add_subparsers(**options, parser_class=Parser)
+        self.commands = action.choices
+        return action
+
+    def add_habits(self) -> None:
+        """What every command knows: --quiet, --progress, and --force where it writes files."""
+        for parser in self.commands.values():
+            parser.add_habits()
+        self.set_defaults(written=[], quiet=False, progress=False, force=False)
+        if self.commands:
+            return
+        written = [a for a in self.arguments if a.type is output_file]
+        self.set_defaults(written=[(a.dest, a.option_strings[-1], a.default) for a in written])
+        known = {flag: a for a in self.arguments for flag in a.option_strings}
+        if written and "--force" not in known:
+            force = self.add_argument("--force", action="store_true", help="replace files")
+            if "--json" in known and known["--json"].nargs == 0:
+                joint(known["--json"], force, text="print the result as JSON; replace files")
+        joint(
+            self.add_argument("--quiet", action="store_true"),
+            self.add_argument("--progress", action="store_true"),
+            text="only results and errors; progress where no terminal is, too",
+        )
+
+
+def output_file(text: str) -> Path:
+    """The name of a file that a command writes: one that is there is replaced by --force only."""
+    return Path(text)
+
+
+def refuse_existing(args: argparse.Namespace) -> None:
+    """Refuse to replace files, unless --force is given or the command itself chose their names."""
+    written = {dest: flag for dest, flag, _ in args.written}
+    there = [
+        (flag, path)
+        for dest, flag, default in args.written
+        if (path := vars(args)[dest]) not in (None, default, Path("-")) and path.is_file()
+    ]
+    if not there:
+        return
+    from marda.io import InputError
+
+    read = [value for dest, value in vars(args).items() if dest not in written]
+    lists = (value if isinstance(value, list) else [value] for value in read)
+    inputs = {Path(v).resolve() for values in lists for v in values if isinstance(v, str | Path)}
+    for flag, path in there:
+        if path.resolve() in inputs:
+            raise InputError(f"{flag} {path} would replace an input file.")
+    if not args.force:
+        told = " and ".join(f"{flag} {path}" for flag, path in there)
+        many = "exists: add --force to replace it" if len(there) == 1 else "exist: add --force"
+        raise InputError(f"{told} {many}.")
+
+
+def progress_of(args: argparse.Namespace, **options: Any) -> Progress:
+    """The display that was asked for: on a terminal, everywhere, or nowhere."""
+    from marda._progress import Progress
+
+    return Progress(show=progress_choice(args), **options)
+
+
+def progress_choice(args: argparse.Namespace) -> bool | None:
+    """Whether progress is shown; None: on a terminal."""
+    if args.quiet:
+        return False
+    return True if args.progress else None
+
+
 def add_command(
     commands: Any,
     name: str,
@@ -37,15 +128,15 @@ def add_command(
     *,
     usage: str,
     example: str,
-) -> argparse.ArgumentParser:
+) -> Parser:
     """Add a command whose help ends with an example that works as pasted."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser: Parser = commands.add_parser(
         name,
         help=text,
         usage=f"marda {name} {usage}",
         description=text[0].upper() + text[1:] + ".",
         epilog=f"example:\n  {example}",
-        formatter_class=_Formatter,
+        formatter_class=Formatter,
         allow_abbrev=False,
         add_help=False,
     )
@@ -59,7 +150,7 @@ def joint(*actions: argparse.Action, text: str) -> None:
     """Show several options, each of one value or none, on one line of the help."""
     for action in actions:
         action.help = argparse.SUPPRESS
-    names = [f"{a.option_strings[0]} {a.metavar or ''}".rstrip() for a in actions]
+    names = [f"{a.option_strings[0]} {a.metavar or ''}".strip() for a in actions]
     actions[0].help = text
     vars(actions[0])["shown"] = ", ".join(names)
 
@@ -92,26 +183,26 @@ def positive(text: str) -> int:
     return value
 
 
-def add_file_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """Source, target, and how to read them."""
+def add_file_options(
+    parser: argparse.ArgumentParser,
+    *,
+    required: bool = True,
+    label: bool = True,
+    missing: str = "error",
+) -> None:
+    """Source, target, and how to read them; `missing` is what is done about missing values."""
     add = parser.add_argument
-    add(
-        "--source",
-        type=Path,
-        action="append",
-        required=required,
-        metavar="S",
-        help="file with labelled rows; repeat it for several sources",
+    joint(
+        add("--source", type=Path, action="append", required=required, metavar="S"),
+        add("--target", type=Path, action=Once, required=required, metavar="T"),
+        text="labelled rows, repeated for several sources; rows to classify",
     )
     add(
-        "--target",
-        type=Path,
-        action=Once,
-        required=required,
-        metavar="T",
-        help="file with rows to classify",
+        "--label",
+        required=required and label,
+        metavar="COL",
+        help="column of labels (empty: not known)",
     )
-    add("--label", required=required, metavar="COL", help="column of labels (empty: not known)")
     add_reading_options(parser, na=True)
     joint(
         add("--id", metavar="COL"),
@@ -124,9 +215,9 @@ def add_file_options(parser: argparse.ArgumentParser, *, required: bool = True) 
         text="for tf-idf; left out. COLS: a,b,c or 'a,\"b, c\"' (with a comma)",
     )
     joint(
-        add("--missing", default="error", choices=("error", "impute"), metavar="M"),
+        add("--missing", default=missing, choices=("error", "impute"), metavar="M"),
         add("--scale", default="none", choices=("none", "standard"), metavar="S"),
-        text="error (default) or impute; none (default) or standard",
+        text=f"error or impute (default {missing}); none (default) or standard",
     )
 
 
@@ -180,7 +271,7 @@ def read_options(args: argparse.Namespace) -> Any:
     from marda.adaptation import ReadOptions
 
     return ReadOptions(
-        label=args.label,
+        label=args.label or "",
         format=args.format,
         id=args.id,
         text=tuple(args.text),
@@ -280,8 +371,17 @@ def standard_streams(args: argparse.Namespace, *inputs: str) -> Iterator[Streams
             sys.stdout.buffer.flush()
 
 
-def show(result: Any, lines: Sequence[str], as_json: bool, streams: Streams | None = None) -> None:
-    """Print a result for a machine or a person."""
+#: Lines that --quiet leaves out begin so.
+ASIDE = ("note: ", "warning: ", "written: ", "time ")
+
+
+def show(
+    result: Any, lines: Sequence[str], args: argparse.Namespace, streams: Streams | None = None
+) -> None:
+    """Print a result for a machine (--json) or a person (with --quiet, nothing but the result)."""
     streams = streams or Streams()
-    text = json.dumps(result.to_json(), ensure_ascii=False) if as_json else "\n".join(lines)
+    if args.json:
+        text = json.dumps(result.to_json(), ensure_ascii=False)
+    else:
+        text = "\n".join(x for x in lines if not (args.quiet and x.startswith(ASIDE))).rstrip()
     print(streams.named(text), file=sys.stderr if streams.to_stderr else sys.stdout)

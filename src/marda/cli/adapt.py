@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from marda._progress import Progress
 from marda.cli._common import (
     add_command,
     add_file_options,
     add_model_options,
     joint,
+    output_file,
+    progress_of,
     read_options,
     reading_options,
     report_to,
@@ -39,23 +40,23 @@ def register(commands: Any) -> None:
     add_file_options(parser, required=False)
     _add_scale_options(parser)
     add = parser.add_argument
-    add("--method", metavar="M", help="auto (default), BL, MCF, S1, S1M, S1D, J12D, …")
+    joint(
+        add("--method", metavar="M"),
+        add("--plots", type=Path, metavar="DIR"),
+        text="auto (default), BL, MCF, S1, S1D, J12D, …; the report's charts as files",
+    )
     add_model_options(parser)
     joint(
-        add("--out", type=Path, metavar="P"),
-        add("--model", type=Path, metavar="F"),
+        add("--out", type=output_file, metavar="P"),
+        add("--model", type=output_file, metavar="F"),
         text="predictions (.csv, .tsv, .parquet, -); model for marda predict",
     )
     joint(
-        add("--report", type=Path, metavar="H"),
-        add("--card", type=Path, metavar="M"),
+        add("--report", type=output_file, metavar="H"),
+        add("--card", type=output_file, metavar="M"),
         text="one HTML page: can I use the predictions?; a model card",
     )
-    joint(
-        add("--plots", type=Path, metavar="DIR"),
-        add("--json", action="store_true"),
-        text="charts of the report as SVG and PNG; print JSON",
-    )
+    add("--json", action="store_true", help="print the result as JSON")
 
 
 def _add_scale_options(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     _check_call(args)
     warn_of_png(args.plots)
     parameters = {"method": args.method, "noise": args.noise, "classifier": args.classifier}
-    with standard_streams(args, "source", "target") as streams, Progress() as progress:
+    with standard_streams(args, "source", "target") as streams, progress_of(args) as progress:
         if args.moments:
             outputs = Outputs(args.target, args.format, args.id, args.out, args.model)
             result: Any = adapt_moments(
@@ -101,13 +102,21 @@ def run(args: argparse.Namespace) -> int:
                 model=args.model,
                 memory=args.memory,
                 cluster=Cluster(args.scheduler) if args.scheduler or args.cluster else None,
-                announce=lambda sentence: print(f"marda adapt: {sentence}", file=sys.stderr),
+                announce=_quiet if args.quiet else _announce,
                 progress=progress,
                 **pages,
                 **parameters,
             )
-        show(result, adapted_lines(result), args.json, streams)
+        show(result, adapted_lines(result), args, streams)
     return 0
+
+
+def _announce(sentence: str) -> None:
+    print(f"marda adapt: {sentence}", file=sys.stderr)
+
+
+def _quiet(sentence: str) -> None:
+    """Say nothing."""
 
 
 def _check_call(args: argparse.Namespace) -> None:

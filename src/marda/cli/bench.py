@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from marda.cli._common import add_command
+from marda.cli._common import add_command, output_file
 
 
 def register(commands: Any) -> None:
@@ -24,8 +24,8 @@ def register(commands: Any) -> None:
     add("--only", nargs="+", metavar="CASE", help="these cases (default: all)")
     add("--tasks", type=int, default=12, metavar="N", help="tasks of the OC10 table (default: 12)")
     add("--timeout", type=float, default=3600.0, metavar="S", help="seconds for one case")
-    add("--json", type=Path, default=Path("marda-bench.json"), metavar="F", help="figures")
-    add("--page", type=Path, default=Path("marda-bench.md"), metavar="F", help="the table")
+    add("--json", type=output_file, default=Path("marda-bench.json"), metavar="F", help="figures")
+    add("--page", type=output_file, default=Path("marda-bench.md"), metavar="F", help="the table")
 
 
 def run(args: argparse.Namespace) -> int:

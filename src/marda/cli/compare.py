@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
-from marda._progress import Progress
 from marda.cli._common import (
     add_command,
     add_file_options,
     add_model_options,
+    output_file,
+    progress_of,
     read_options,
     report_to,
     show,
@@ -34,32 +34,33 @@ def register(commands: Any) -> None:
         action="extend",
         nargs="+",
         metavar="M",
-        help="BL S1 S1M S1D auto (default), …",
+        help="BL S1 S1M S1D auto logistic forest CORAL SA (default), S1MD, …",
     )
     add_model_options(parser)
-    parser.add_argument("--report", type=Path, metavar="H", help="one HTML page that shows it all")
+    parser.add_argument(
+        "--report", type=output_file, metavar="H", help="one HTML page that shows it all"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare and print."""
     from marda.adaptation import compare
-    from marda.adaptation.comparing import METHODS
     from marda.adaptation.lines import compared_lines
 
     report = report_to(args.report, _page, args)
-    with standard_streams(args, "source", "target") as streams, Progress() as progress:
+    with standard_streams(args, "source", "target") as streams, progress_of(args) as progress:
         result = compare(
             args.source,
             args.target,
             read_options(args),
-            methods=args.methods or METHODS,
+            methods=args.methods,
             report=report,
             progress=progress,
             noise=args.noise,
             classifier=args.classifier,
         )
-        show(result, compared_lines(result), args.json, streams)
+        show(result, compared_lines(result, explain=not args.quiet), args, streams)
     return 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from marda.cli._common import add_command, command_of
+from marda.cli._common import add_command, command_of, output_file
 
 
 def register(commands: Any) -> None:
@@ -21,7 +21,11 @@ def register(commands: Any) -> None:
         example="marda demo --out marda-demo.html",
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("marda-demo.html"), metavar="H", help="the page to write"
+        "--out",
+        type=output_file,
+        default=Path("marda-demo.html"),
+        metavar="H",
+        help="the page to write",
     )
 
 

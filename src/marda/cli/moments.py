@@ -7,8 +7,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from marda._progress import Progress
-from marda.cli._common import add_command, names, positive
+from marda.cli._common import (
+    Formatter,
+    Parser,
+    add_command,
+    names,
+    output_file,
+    positive,
+    progress_of,
+)
+
+#: Those of `moments.sql`, whose import would slow down every ``--help``.
+DIALECTS = ("ansi", "bigquery", "mysql", "spark", "sqlserver")
 
 
 def register(commands: Any) -> None:
@@ -18,17 +28,18 @@ def register(commands: Any) -> None:
         "moments",
         run,
         "statistics files, so that rows never leave their owner",
-        usage="{build,merge,show} ...",
+        usage="{build,sql,read,merge,show} ...",
         example="marda moments build a.parquet --domain hospital-a --label y -o a.moments",
     )
     parts = parser.add_subparsers(
         dest="what",
         required=True,
-        metavar="{build,merge,show}",
+        metavar="{build,sql,read,merge,show}",
         prog="marda moments",
-        parser_class=type(parser),
     )
     _build(parts)
+    _sql(parts)
+    _read(parts)
     merge = _part(
         parts,
         "merge",
@@ -44,16 +55,14 @@ def register(commands: Any) -> None:
     show.add_argument("files", nargs="+", metavar="FILE", help="moments files")
 
 
-def _part(parts: Any, name: str, text: str, usage: str, example: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = parts.add_parser(
+def _part(parts: Any, name: str, text: str, usage: str, example: str) -> Parser:
+    parser: Parser = parts.add_parser(
         name,
         help=text,
         usage=f"marda moments {name} {usage}",
         description=text[0].upper() + text[1:] + ".",
         epilog=f"example:\n  {example}",
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
-            prog, max_help_position=28, width=96
-        ),
+        formatter_class=Formatter,
         allow_abbrev=False,
     )
     parser.set_defaults(called=f"moments {name}")
@@ -61,7 +70,9 @@ def _part(parts: Any, name: str, text: str, usage: str, example: str) -> argpars
 
 
 def _output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--out", required=True, metavar="FILE", help="file to write")
+    parser.add_argument(
+        "-o", "--out", type=output_file, required=True, metavar="FILE", help="file to write"
+    )
     parser.add_argument(
         "--min-group",
         type=positive,
@@ -92,13 +103,46 @@ def _build(parts: Any) -> None:
     _output(parser)
 
 
+def _sql(parts: Any) -> None:
+    parser = _part(
+        parts,
+        "sql",
+        "print one query that sums the rows inside a database",
+        "--table T --features COLS --domain NAME [options]",
+        "marda moments sql --table visits --features age,dose --label y --domain a",
+    )
+    add = parser.add_argument
+    add("--table", required=True, metavar="T", help="table or view, as name or schema.name")
+    add("--features", required=True, type=names, metavar="COLS", help="columns, as a,b,c")
+    add("--domain", required=True, metavar="NAME", help="name of the domain of these rows")
+    add("--role", choices=("source", "target"), default="source", help="(default: source)")
+    add("--label", metavar="COL", help="column of labels; NULL means no label")
+    add("--dialect", choices=DIALECTS, default="ansi", help="of SQL (default: ansi)")
+    add("--skip-missing", action="store_true", help="leave out rows that lack a value")
+
+
+def _read(parts: Any) -> None:
+    parser = _part(
+        parts,
+        "read",
+        "turn the saved result of that query into a moments file",
+        "RESULT.csv -o FILE [options]",
+        "marda moments read a.csv -o a.moments",
+    )
+    add = parser.add_argument
+    add("data", metavar="RESULT.csv", help="the query's result, with its header")
+    add("--text-labels", action="store_true", help="labels stay text even if all are numbers")
+    add("--class-grams", action="store_true", help="a Gram per class too: class weights need it")
+    _output(parser)
+
+
 def run(args: argparse.Namespace) -> int:
     """Build, merge or print."""
     from marda.adaptation.reading import input_errors
 
     with input_errors() as notes:
-        code = {"build": _run_build, "merge": _run_merge, "show": _run_show}[args.what](args)
-    for note in notes:
+        code = _RUN[args.what](args)
+    for note in () if args.quiet else notes:
         print(f"marda {args.called}: {note}", file=sys.stderr)
     return code
 
@@ -108,7 +152,7 @@ def _run_build(args: argparse.Namespace) -> int:
     from marda.moments.files import summary_lines, write
     from marda.moments.parquet import label_values, moments_from_parquet
 
-    with Progress() as progress:
+    with progress_of(args) as progress:
         moments = moments_from_parquet(
             args.data,
             label=args.label,
@@ -121,6 +165,34 @@ def _run_build(args: argparse.Namespace) -> int:
             checkpoint=args.checkpoint,
             progress=lambda done, total: progress(done / total, f"{done:,} of {total:,} rows"),
         )
+    write(moments, args.out, min_group=args.min_group)
+    print("\n".join(summary_lines(args.out)))
+    return 0
+
+
+def _run_sql(args: argparse.Namespace) -> int:
+    from marda.moments.sql import moments_query
+
+    query = moments_query(
+        args.table,
+        args.features,
+        domain=args.domain,
+        role=args.role,
+        label=args.label,
+        dialect=args.dialect,
+        skip_missing=args.skip_missing,
+    )
+    print(query, end="")
+    return 0
+
+
+def _run_read(args: argparse.Namespace) -> int:
+    from marda.moments.files import summary_lines, write
+    from marda.moments.sql import moments_from_sql
+
+    moments = moments_from_sql(
+        args.data, text_labels=args.text_labels, class_grams=args.class_grams
+    )
     write(moments, args.out, min_group=args.min_group)
     print("\n".join(summary_lines(args.out)))
     return 0
@@ -140,3 +212,12 @@ def _run_show(args: argparse.Namespace) -> int:
     for path in args.files:
         print("\n".join(summary_lines(path)))
     return 0
+
+
+_RUN = {
+    "build": _run_build,
+    "sql": _run_sql,
+    "read": _run_read,
+    "merge": _run_merge,
+    "show": _run_show,
+}

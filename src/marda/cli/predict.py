@@ -6,11 +6,13 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from marda._progress import Progress
 from marda.cli._common import (
     Once,
     add_command,
     add_reading_options,
+    output_file,
+    positive,
+    progress_of,
     reading_options,
     show,
     standard_streams,
@@ -38,9 +40,17 @@ def register(commands: Any) -> None:
         metavar="X",
         help="rows; columns in any order",
     )
-    add("--out", type=Path, required=True, metavar="P", help=".csv, .tsv or .parquet, or -")
+    add("--out", type=output_file, required=True, metavar="P", help=".csv, .tsv or .parquet, or -")
     add_reading_options(parser)
     add("--id", metavar="COL", help="column to carry through (default: that of adapt)")
+    add(
+        "--explain",
+        type=positive,
+        nargs="?",
+        const=3,
+        metavar="K",
+        help="the K columns or words that moved each score most (3)",
+    )
     add("--json", action="store_true", help="print the result as JSON")
 
 
@@ -49,15 +59,16 @@ def run(args: argparse.Namespace) -> int:
     from marda.adaptation import ReadOptions, predict
     from marda.adaptation.lines import predicted_lines
 
-    with standard_streams(args, "input") as streams, Progress() as progress:
+    with standard_streams(args, "input") as streams, progress_of(args) as progress:
         result = predict(
             args.model,
             args.input,
             args.out,
             format=args.format,
             id=args.id,
+            explain=args.explain,
             options=ReadOptions("", **reading_options(args)),
             progress=progress,
         )
-        show(result, predicted_lines(result), args.json, streams)
+        show(result, predicted_lines(result), args, streams)
     return 0

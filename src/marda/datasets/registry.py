@@ -44,6 +44,10 @@ _ENTRIES = {
     for family in (OC10, OFF31)
     for variant in (None, *family.variants)
 }
+_ENTRIES |= {
+    table.name: _Entry(table.load, table.locate, table.known)
+    for table in public_tables.EMBEDDED.values()
+}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 Images: rows L2-normalised; every target row is both the unlabelled training set and the test
 set (US); SUP and SS draw a few labelled target rows per class and test on the rest. Text with an
 official split (AMT): learned on train rows, tested on the target's test rows; the labelled rows
-of SUP and SS are drawn from the target's train rows.
+of SUP and SS are drawn from the target's train rows. Learning may see the target's test rows
+without their labels, in place of its train rows or beside them (transductive).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,9 @@ from marda.datasets.base import DataError, Dataset, Part, Rows, Setting, Task
 SOURCE_ROWS_PER_CLASS = 20
 SOURCE_ROWS_OF = {"dslr": 8}
 
+Unlabelled = Literal["train", "test", "both"]
+"""Which target rows of an official split are seen without a label."""
+
 
 def make_task(
     dataset: Dataset,
@@ -37,6 +41,7 @@ def make_task(
     seed: int = 0,
     log_tf: bool = False,
     surf_l2: bool = True,
+    unlabelled: Unlabelled = "train",
 ) -> Task:
     """Prepare one source → target task by the protocol of its data set.
 
@@ -53,10 +58,14 @@ def make_task(
     seed : int, default=0
         Seed of their draw; without effect in US.
     log_tf : bool, default=False
-        For text, see `tfidf`. Frequencies are counted on source and target training rows in
-        every setting, so that the features of SUP and SS are the same.
+        For text, see `tfidf`. Frequencies are counted on source rows and on the target rows that
+        US would see, in every setting, so that the features of SUP and SS are the same.
     surf_l2 : bool, default=True
         For SURF counts, see `surf_rows`.
+    unlabelled : {"train", "test", "both"}, default="train"
+        Target rows of an official split that are seen without a label: those for training, the
+        very rows that are predicted (transductive), or both. Without such a split they are the
+        rows that are predicted in any case, and this has no effect.
 
     Returns
     -------
@@ -64,13 +73,20 @@ def make_task(
         Rows in float64.
     """
     _check(dataset, source, target, setting)
+    if unlabelled not in get_args(Unlabelled):
+        raise DataError(f"unlabelled={unlabelled!r}: choose from train, test, both.")
     if setting == "US":
         labelled = seed = 0
-    rows = _prepare(dataset, source, target, log_tf=log_tf, surf_l2=surf_l2)
-    spec = {"protocol": "full", "labelled": labelled, "seed": seed}
+    if dataset[target].train is None or dataset[source].train is None:
+        unlabelled = "train"
+    rows = _prepare(dataset, source, target, log_tf=log_tf, surf_l2=surf_l2, unlabelled=unlabelled)
+    spec: dict[str, object] = {"protocol": "full", "labelled": labelled, "seed": seed}
     options = {"log_tf": log_tf, "surf_l2": surf_l2}
     chosen = _mark(rows.y_target, labelled, np.random.SeedSequence(seed))
-    return _task(dataset, rows, chosen, setting, spec | options)
+    if unlabelled == "train":
+        return _task(dataset, rows, chosen, setting, spec | options)
+    rows, chosen = _with_test_rows(rows, chosen, keep_train=unlabelled == "both")
+    return _task(dataset, rows, chosen, setting, spec | options | {"unlabelled": unlabelled})
 
 
 def sampled_task(
@@ -109,7 +125,7 @@ def sampled_task(
     _check(dataset, source, target, setting)
     labelled = 0 if setting == "US" else labelled
     number = (SOURCE_ROWS_OF if rows_of is None else rows_of).get(source, rows_a_class)
-    rows = _prepare(dataset, source, target, log_tf=False, surf_l2=surf_l2)
+    rows = _prepare(dataset, source, target, log_tf=False, surf_l2=surf_l2, unlabelled="train")
     source_seed, target_seed = np.random.SeedSequence(seed).spawn(2)
     kept = draw_per_class(rows.y_source, number, source_seed)
     rows = replace(rows, X_source=rows.X_source[kept], y_source=rows.y_source[kept])
@@ -133,7 +149,13 @@ class _Prepared:
 
 
 def _prepare(
-    dataset: Dataset, source: str, target: str, *, log_tf: bool, surf_l2: bool
+    dataset: Dataset,
+    source: str,
+    target: str,
+    *,
+    log_tf: bool,
+    surf_l2: bool,
+    unlabelled: Unlabelled,
 ) -> _Prepared:
     """Take the rows of both domains through the protocol of the data set."""
     split = dataset[source].train is not None and dataset[target].train is not None
@@ -142,14 +164,31 @@ def _prepare(
     X_target, y_target = dataset[target].part(side)
     X_test, y_test = dataset[target].part("test") if split else (X_target, y_target)
     if dataset.kind == "text":
-        both = sparse.vstack([X_source, X_target], format="csr")
-        X_source, X_target, X_test = tfidf(both, X_source, X_target, X_test, log_tf=log_tf)
+        seen = {"train": [X_target], "test": [X_test], "both": [X_target, X_test]}[unlabelled]
+        counted = sparse.vstack([X_source, *seen], format="csr")
+        X_source, X_target, X_test = tfidf(counted, X_source, X_target, X_test, log_tf=log_tf)
     elif dataset.kind == "surf":
         X_source, X_target = surf_rows(X_source, l2=surf_l2), surf_rows(X_target, l2=surf_l2)
     elif dataset.kind == "image":
         X_source, X_target = l2_rows(X_source), l2_rows(X_target)
     held_out = (X_test, y_test) if split else None
     return _Prepared(source, target, X_source, y_source, X_target, y_target, held_out)
+
+
+def _with_test_rows(
+    rows: _Prepared, chosen: NDArray[np.bool_], *, keep_train: bool
+) -> tuple[_Prepared, NDArray[np.bool_]]:
+    """Let test rows be seen: beside all train rows, or beside the labelled ones alone."""
+    assert rows.held_out is not None
+    X_test, y_test = rows.held_out
+    kept = np.ones_like(chosen) if keep_train else chosen
+    stack = sparse.vstack if sparse.issparse(X_test) else np.vstack
+    X_target = stack([rows.X_target[kept], X_test])
+    if sparse.issparse(X_target):
+        X_target = sparse.csr_matrix(X_target)
+    marked = np.append(chosen[kept], np.zeros(len(y_test), dtype=bool))
+    y_target = np.append(rows.y_target[kept], y_test)
+    return replace(rows, X_target=X_target, y_target=y_target), marked
 
 
 def _mark(y: NDArray[np.int64], k: int, seed: np.random.SeedSequence) -> NDArray[np.bool_]:

@@ -167,8 +167,8 @@ def _picture(rows: list[Any], seed: int) -> Picture:
 
 def _filled(X: Any) -> float:
     """Share of entries that are not zero."""
-    filled = X.count_nonzero() if sp.issparse(X) else np.count_nonzero(X)
-    return float(filled) / max(1, X.shape[0] * X.shape[1])
+    filled = int(X.count_nonzero() if sp.issparse(X) else np.count_nonzero(X))
+    return float(filled / max(1, X.shape[0] * X.shape[1]))
 
 
 def denoise(

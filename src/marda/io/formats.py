@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -179,7 +178,7 @@ def read_batches(
     encoding, sheet : str, default=None
         Of text; of a workbook. None: find out.
     na : collection of str
-        Words that mean "no value", in every column of text.
+        Words and numbers that mean "no value", in every column.
     """
     refuse_address(path)
     path = Path(path)
@@ -194,18 +193,7 @@ def read_batches(
         found: Iterator[Table] = filter(lambda table: table.n_rows, chain.from_iterable(parts))
     else:
         found = FORMATS[format or detect_format(path)](path, request)
-    return (_without(table, na) for table in found) if na else iter(found)
-
-
-def _without(table: Table, na: Collection[str]) -> Table:
-    """The table with nothing in the place of these words."""
-    columns = {
-        name: np.array([None if v in na else v for v in values.tolist()], dtype=object)
-        if values.dtype.kind == "O"
-        else values
-        for name, values in table.columns.items()
-    }
-    return replace(table, columns=columns)
+    return (table.without(na) for table in found) if na else iter(found)
 
 
 def read_table(

@@ -14,6 +14,7 @@ __all__ = [
     "InputError",
     "Problem",
     "Problems",
+    "as_keywords",
     "did_you_mean",
     "joined_names",
     "name_key",
@@ -134,3 +135,42 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     keys = {name_key(other): other for other in known}
     close = difflib.get_close_matches(name_key(name), list(keys), n=1, cutoff=0.7)
     return f" (did you mean {keys[close[0]]!r}?)" if close else ""
+
+
+# The same sentences for Python --------------------------------------------------------------------
+
+_VALUES = {
+    "missing": r"(?:error|impute)",
+    "scale": r"(?:none|standard)",
+    "decimal": r"(?:point|comma)",
+    "dates": r"(?:day-first|month-first)",
+    "method": r"(?:auto|(?:BL|MCF|S1|J12)[MCD]*)",
+    "na": r"[^\s'.:;,]+",
+}
+_GIVEN = re.compile(
+    r"--(?P<flag>[a-z]+)(?: '(?P<quoted>.*?)'(?=[\s:;,.)]|$)| (?P<bare>"
+    + "|".join(rf"(?<=--{flag} ){values}" for flag, values in _VALUES.items())
+    + r"))?"
+)
+
+
+def as_keywords(text: str) -> str:
+    """A message with its options as the keywords of a function: ``drop=['a']`` for ``--drop a``."""
+    text, mark, together = text.partition(" In one go: ")
+    text = _GIVEN.sub(_keyword, text)
+    # Several in a row are separated as arguments are.
+    text = re.sub(r"(\w+=(?:'[^']*'|\[[^]]*\])) (?=\w+=)", r"\1, ", text)
+    words = shlex.split(together)
+    pairs = zip(words[::2], words[1::2], strict=False)
+    return text + mark + ", ".join(_assignment(flag[2:], value) for flag, value in pairs)
+
+
+def _keyword(found: re.Match[str]) -> str:
+    value = found["bare"] if found["quoted"] is None else found["quoted"]
+    return found["flag"] if value is None else _assignment(found["flag"], value)
+
+
+def _assignment(name: str, value: str) -> str:
+    if f"--{name}" in LISTS:
+        return f"{name}={split_names(value)!r}"
+    return f"{name}={' or '.join(repr(one) for one in value.split('|'))}"

@@ -191,7 +191,7 @@ def _label_leaks(source: Table, ys: NDArray[Any], names: Sequence[str]) -> dict[
     n = len(ys)
     classes, codes = np.unique(ys.astype(str) if ys.dtype.kind == "O" else ys, return_inverse=True)
     codes = codes.ravel()
-    if n < ENOUGH_FOR_LEAKS or np.bincount(codes).min() < 4 or len(names) < 2:
+    if n < ENOUGH_FOR_LEAKS or len(classes) < 2 or np.bincount(codes).min() < 4 or len(names) < 2:
         return {}
     most = min(MOST_ROWS, max(400, MOST_SORTED // len(names)))
     rows = np.sort(np.random.default_rng(0).permutation(n)[:most])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,7 @@ MISSING_WORDS = frozenset(
     {"", "na", "n/a", "nan", "null", "none", "nil", "-", "--", "–", "—", ".", "?", "<na>"}
     | {"#n/a", "#na", "#null!", "#div/0!", "#value!", "#ref!", "#num!", "#name?", "nat"}
 )
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 WHOLE = 2**62  # rows per batch when the caller keeps them all
 
 
@@ -125,6 +127,18 @@ class Table:
     def names(self) -> list[str]:
         """All columns, also those that cannot be used."""
         return [*self.columns, *self.refused]
+
+    def without(self, na: Collection[str]) -> Table:
+        """The table with nothing in the place of these words, or of these numbers."""
+        numbers = [float(word) for word in na if _NUMBER.fullmatch(word)]
+        columns = {}
+        for name, values in self.columns.items():
+            columns[name] = values
+            if values.dtype.kind == "O":
+                columns[name] = np.array([None if v in na else v for v in values], dtype=object)
+            elif values.dtype.kind in "iuf" and (gone := np.isin(values, numbers)).any():
+                columns[name] = np.where(gone, np.nan, values)
+        return replace(self, columns=columns)
 
     def place(self, row: int) -> tuple[str, int]:
         """The file that a row is of, and its place there."""

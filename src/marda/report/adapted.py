@@ -10,9 +10,9 @@ import numpy as np
 from marda._memory import peak_mb
 from marda.adaptation import Adapted
 from marda.adaptation.judgement import Judgement
-from marda.adaptation.methods import classifier_of, method_of, method_says
+from marda.adaptation.methods import classifier_of, explained, method_of
 from marda.diagnostics.answer import Answer, can_use
-from marda.diagnostics.intervals import counted, percent
+from marda.diagnostics.intervals import counted, percent, share_text
 from marda.diagnostics.verdict import Verdict, adapted_verdict
 from marda.report import charts
 from marda.report.page import (
@@ -21,6 +21,7 @@ from marda.report.page import (
     NumberCell,
     Section,
     facts,
+    head,
     page,
     paragraph,
     points,
@@ -29,7 +30,7 @@ from marda.report.page import (
 )
 from marda.report.sections import before_and_after, confidence, confusion, convergence, times
 
-__all__ = ["adapted_page", "adapted_sections", "answer_of"]
+__all__ = ["adapted_head", "adapted_page", "adapted_sections", "answer_of"]
 
 UNSURE = 0.6  # predictions of a lower probability deserve a look
 MOST_SHARES = 12
@@ -45,20 +46,11 @@ SETTINGS = {
 def adapted_page(result: Adapted, command: str = "") -> str:
     """One page about one adaptation: can its predictions be used? `command` made it."""
     source, target = result.inputs
-    labels = "which had no labels"
-    if result.n_labelled_target:
-        every = result.n_labelled_target == result.n_target
-        labels = f"{'all' if every else f'{result.n_labelled_target:,}'} of which had labels"
-    lead = (
-        f"A classifier learned from {counted(result.n_source, 'labelled row')} of {source} and "
-        f"adapted itself to {counted(result.n_target, 'row')} of {target}, {labels}; it then "
-        "named a class for every one of them."
-    )
     return page(
         kind="adapt",
         about=f"{source} → {target}",
         title="Can I use these predictions?",
-        lead=lead,
+        lead=_lead(result),
         verdict=answer_of(result),
         sections=adapted_sections(result),
         command=command,
@@ -106,22 +98,60 @@ def _to_label(result: Adapted) -> list[Section]:
     if not result.label_first:
         return []
     text = (
-        "A label of one of these rows tells more than that of a row drawn by chance: here the "
-        "predictions are least sure, and the rows differ from each other. For a measured accuracy, "
-        "add rows drawn by chance."
+        "A label of one of these rows is meant to tell more than that of a row drawn by chance "
+        "(marda label names more of them). For a measured accuracy, add rows drawn by chance."
     )
     rows: list[Cells] = [
-        [row.name, row.predicted, NumberCell(percent(row.probability), row.probability)]
+        [
+            row.name,
+            row.predicted,
+            NumberCell(percent(row.probability), row.probability),
+            row.reason,
+        ]
         for row in result.label_first
     ]
     caption = f"Rows of {result.inputs[1]}, the most telling one first."
-    shown = table(caption, ("row", "predicted", "probability"), rows)
+    shown = table(caption, ("row", "predicted", "probability", "why"), rows)
     return [Section("Rows to label first", (paragraph(text), shown))]
 
 
 def _helps(result: Adapted) -> Section:
     """Against the same without adaptation."""
     return Section("Does adaptation help?", (verdict_box(_verdict(result)),))
+
+
+def adapted_head(result: Adapted) -> str:
+    """The page's first screen, for a notebook; below it, what a reader should know of the rows."""
+    warnings = [finding.text for finding in result.diagnosis.findings]
+    return head(_lead(result), _verdict(result), _figures(result), (*warnings, *result.notes))
+
+
+def _lead(result: Adapted) -> str:
+    """What was done, in one sentence."""
+    source, target = result.inputs
+    labels = "which had no labels"
+    if result.n_labelled_target:
+        every = result.n_labelled_target == result.n_target
+        labels = f"{'all' if every else f'{result.n_labelled_target:,}'} of which had labels"
+    return (
+        f"A classifier learned from {counted(result.n_source, 'labelled row')} of {source} and "
+        f"adapted itself to {counted(result.n_target, 'row')} of {target}, {labels}; it then "
+        "named a class for every one of them."
+    )
+
+
+def _figures(result: Adapted) -> list[tuple[str, str]]:
+    """The few numbers to remember."""
+    answer = answer_of(result)
+    shown = [("target rows classified", f"{result.n_target:,}")]
+    if answer.expected is not None:
+        word = "expected" if result.judgement is None else "on held-out labels"
+        shown.append((f"right, {word}", share_text(answer.expected)))
+    if answer.interval is not None:
+        level = "90%" if result.judgement is None else "95%"
+        low, high = (share_text(bound) for bound in answer.interval)
+        shown.append((f"right, {level} interval", f"{low} to {high}"))
+    return shown
 
 
 def _verdict(result: Adapted) -> Verdict:
@@ -178,7 +208,7 @@ def _errors(result: Adapted, judgement: Judgement) -> Section:
 def _settings(model: Any, notes: Sequence[str]) -> Section:
     """What was run, so that someone else can run it; a model may be one that chose by itself."""
     shown = [
-        ("method", f"{method_of(model)}: {method_says(method_of(model))}"),
+        ("method", f"{method_of(model)}: {explained(method_of(model))}"),
         ("classifier", classifier_of(model)),
         ("setting", SETTINGS[model.setting_]),
         ("features", f"{model.n_features_in_:,}"),

@@ -8,7 +8,7 @@ from statistics import fmean
 
 from marda.benchmarks.halves import HalfLine, halves_grid
 from marda.benchmarks.leaderboard import Entry, Leaderboard, checks
-from marda.benchmarks.plan import BENCHMARKS, CLASSIFIERS, MODELS
+from marda.benchmarks.plan import BENCHMARKS, MODELS, TABLE_CLASSIFIERS
 from marda.benchmarks.render import time_lines
 from marda.benchmarks.results import HALVES, Results
 from marda.benchmarks.store import ResultRow
@@ -243,7 +243,7 @@ def _tasks(rows: Sequence[ResultRow]) -> list[Section]:
             if word not in ("full", "paper")
         )  # fmt: skip
         title = f"Task by task: {label}, {group.setting}" + (f" ({extra})" if extra else "")
-        order = [c for c in CLASSIFIERS if c in by_classifier]
+        order = [c for c in TABLE_CLASSIFIERS if c in by_classifier]
         drawn = tuple(_heat(by_classifier[c], c) for c in order)
         sections.append(Section(title, (drawn,)))
     return sections

@@ -12,7 +12,7 @@ import numpy as np
 
 from marda._machine import versions
 from marda.adaptation import Adapted
-from marda.adaptation.methods import classifier_of, method_of, method_says
+from marda.adaptation.methods import classifier_of, explained, method_of
 from marda.diagnostics.intervals import counted, percent, share_text
 from marda.report.adapted import SETTINGS, answer_of
 
@@ -37,7 +37,7 @@ def model_card(result: Adapted, command: str = "") -> str:
 
 def _model(result: Adapted) -> str:
     model, method = result.model, method_of(result.model)
-    says = method_says(method)
+    says = explained(method)
     return _listed(
         "Model",
         [

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from marda._memory import peak_mb
 from marda.adaptation import Compared
-from marda.adaptation.methods import method_says
+from marda.adaptation.methods import explained
 from marda.diagnostics.intervals import counted, percent, scaled, signed
 from marda.diagnostics.verdict import compared_verdict
 from marda.report import charts
@@ -58,7 +58,7 @@ def compared_page(result: Compared, command: str = "") -> str:
     # How sure a test is stands with the tests.
     reasons = [r for r in verdict.reasons if r[0] != "How sure"]
     named = dict.fromkeys((result.facts.best, result.facts.first))
-    reasons += [(name, f"{method_says(name)}.") for name in named if method_says(name)]
+    reasons += [(name, f"{explained(name)}.") for name in named if explained(name)]
     # One class for all rows would be as good: no method is to be praised.
     praised = verdict.kind == "good" and result.facts.no_better is not None
     return page(
@@ -120,7 +120,7 @@ def _methods(result: Compared) -> Section:
         apart = details.a_distance
         rows.append(
             [
-                Term(r.method, method_says(r.method)),
+                Term(r.method, explained(r.method)),
                 *right,
                 NumberCell(percent(r.agreement), r.agreement),
                 NONE if apart is None else number(apart.value),
@@ -133,7 +133,7 @@ def _methods(result: Compared) -> Section:
         *("A-distance after", "MMD after", "time"),
     )
     whole = table("Every method; a click on a heading sorts.", header, rows)
-    legend = facts([(r.method, method_says(r.method) or "–") for r in result.results])
+    legend = facts([(r.method, explained(r.method)) for r in result.results])
     scored = [(r.method, r.accuracy) for r in result.results if r.accuracy is not None]
     if not scored:
         return Section("Methods", (legend, whole))

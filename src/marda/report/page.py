@@ -32,6 +32,7 @@ __all__ = [
     "can_make_png",
     "charts_of",
     "facts",
+    "head",
     "interval_cells",
     "number",
     "page",
@@ -282,6 +283,51 @@ def plot_files(sections: Sequence[Section]) -> dict[str, bytes]:
 def can_make_png() -> bool:
     """Whether the library that makes PNG of SVG is installed."""
     return find_spec("vl_convert") is not None
+
+
+#: A notebook has a style of its own: only what the head needs, and only inside it.
+HEAD_STYLE = """
+.marda-head { max-width: 60rem; font: 14px/1.5 system-ui, sans-serif; }
+.marda-head .verdict { border: 1px solid #8884; border-left: 5px solid #5b7fb5;
+  border-radius: 6px; padding: .8em 1.1em; margin: .6em 0; }
+.marda-head .verdict.good { border-left-color: #2f9e68; }
+.marda-head .verdict.unclear { border-left-color: #b8861b; }
+.marda-head .verdict.bad { border-left-color: #cf4a3f; }
+.marda-head h2 { font-size: 1.2em; margin: 0 0 .3em; }
+.marda-head .sign { margin-right: .5em; }
+.marda-head dl, .marda-head dd { margin: 0; }
+.marda-head .facts div { display: grid; grid-template-columns: 11em 1fr; gap: 0 1em;
+  padding: .25em 0; border-top: 1px solid #8883; }
+.marda-head .figures { display: flex; flex-wrap: wrap; gap: .4em 2.4em; margin: .8em 0; }
+.marda-head dt { opacity: .75; }
+.marda-head .figures dd { font-size: 1.25em; font-weight: 600; }
+"""
+
+
+def head(
+    lead: str,
+    verdict: Verdict,
+    figures: Sequence[tuple[str, str]],
+    warnings: Sequence[str] = (),
+) -> str:
+    """The first screen of a page as a fragment for notebooks: no script, no request, no charts.
+
+    Parameters
+    ----------
+    lead : str
+        What was done.
+    verdict : Verdict
+        The answer.
+    figures : sequence of (str, str)
+        The few numbers to remember.
+    warnings : sequence of str
+        What to know before trusting the rest.
+    """
+    parts = (paragraph(lead), _first(verdict), _figures(figures), points(warnings))
+    inside = "\n".join(parts[: 4 if warnings else 3])
+    # Several heads on one page: names of elements would be there twice.
+    inside = inside.replace(' aria-labelledby="verdict"', "").replace(' id="verdict"', "")
+    return f'<div class="marda-head"><style>{HEAD_STYLE}</style>\n{inside}</div>'
 
 
 def _distinct(sections: Sequence[Section]) -> list[Section]:

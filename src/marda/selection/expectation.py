@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import entr
 from sklearn.decomposition import TruncatedSVD
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler, normalize
@@ -36,7 +35,6 @@ __all__ = [
     "Expectation",
     "expect",
     "outside_support",
-    "rows_to_label",
     "stories_to_judge",
 ]
 
@@ -61,11 +59,6 @@ LOST = 0.25
 #: One source row in so many is outside by definition.
 OUTSIDE = 20
 LEAST, MAX_ROWS, MAX_DIRECTIONS = 3, 1000, 50
-#: Explanations that differ by less than this about every row (in nats) do not tell rows apart.
-DIVERGENCE = 0.01
-#: Weight of uncertainty beside the differences of explanations; rows are chosen among FEW times
-#: as many of most worth.
-SMALL, FEW = 0.1, 5
 
 
 @dataclass(frozen=True)
@@ -428,62 +421,3 @@ def outside_support(X_source: Any, X_target: Any, *, random_state: int = 0) -> N
     limit = np.quantile(nearest.kneighbors()[0][:, 0], 1 - 1 / OUTSIDE)
     # Rows that are the same up to rounding are no further than one another.
     return np.asarray(nearest.kneighbors(T)[0][:, 0] > limit * (1 + 1e-9) + 1e-9)
-
-
-# Labels that would decide -------------------------------------------------------------------------
-
-
-def rows_to_label(
-    probabilities: Any,
-    explanations: Mapping[str, Any] | Sequence[Any] = (),
-    *,
-    rows: Any = None,
-    n_rows: int = 10,
-) -> Index:
-    """Target rows whose labels would tell most: between explanations, uncertain, spread out.
-
-    A row's worth is how much the explanations differ about it (their Jensen–Shannon divergence),
-    plus its uncertainty (entropy of `probabilities`, by its largest value) where they do not.
-    Among the rows of most worth, each next one is the furthest from those chosen.
-
-    Parameters
-    ----------
-    probabilities : array of shape (n_target, n_classes)
-        Of the final predictions.
-    explanations : mapping or sequence of arrays of shape (n_target, n_classes), optional
-        Probabilities by each story that may be true, or by models that disagree.
-    rows : array or CSR array of shape (n_target, n_features), optional
-        The target rows, for their distances; None: distances of probabilities.
-    n_rows : int, default=10
-        How many to name; at most as many as there are.
-
-    Returns
-    -------
-    array of int
-        Places of rows, the most telling one first.
-    """
-    P = check_probabilities(probabilities)
-    if n_rows < 1:
-        raise ValueError(f"n_rows must be at least 1, got {n_rows!r}.")
-    if rows is not None and rows.shape[0] != len(P):
-        raise ValueError(f"rows must hold {len(P)} rows, as probabilities do, got {rows.shape[0]}.")
-    given = explanations.values() if isinstance(explanations, Mapping) else explanations
-    told = [check_probabilities(Q) for Q in given]
-    worth = entr(P).sum(1) / np.log(P.shape[1]) if P.shape[1] > 1 else np.zeros(len(P))
-    if len(told) > 1:
-        apart = entr(np.mean(told, axis=0)).sum(1) - np.mean([entr(Q).sum(1) for Q in told], axis=0)
-        if apart.max() > DIVERGENCE:
-            worth = apart / apart.max() + SMALL * worth
-    n = min(n_rows, len(P))
-    best = np.argsort(-worth, kind="stable")[: FEW * n]
-    F: Any = P[best] if rows is None else rows[best]
-    F = F.toarray() if sp.issparse(F) else np.asarray(F, dtype=np.float64)
-    unit = F.std(0)
-    F = F / np.where(unit > 0, unit, 1)
-    chosen = [0]
-    distance = np.linalg.norm(F - F[0], axis=1)
-    while len(chosen) < n:
-        distance[chosen] = -1
-        chosen.append(int(np.argmax(distance)))
-        distance = np.minimum(distance, np.linalg.norm(F - F[chosen[-1]], axis=1))
-    return np.asarray(best[chosen])

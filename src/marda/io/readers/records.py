@@ -124,7 +124,11 @@ def _table(
 
 
 def table_of_cells(
-    path: Path, n_rows: int, cells: dict[str, list[Any]], notes: tuple[str, ...] = (), **more: Any
+    path: Path | str,
+    n_rows: int,
+    cells: dict[str, list[Any]],
+    notes: tuple[str, ...] = (),
+    **more: Any,
 ) -> Table:
     """Columns of Python values: numbers, dates or text; others are refused."""
     columns: dict[str, NDArray[Any]] = {}
