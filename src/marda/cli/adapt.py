@@ -43,7 +43,7 @@ def register(commands: Any) -> None:
     joint(
         add("--method", metavar="M"),
         add("--plots", type=Path, metavar="DIR"),
-        text="auto (default), BL, MCF, S1, S1D, J12D, …; the report's charts as files",
+        text="auto (default), BL, MCF, S1, S1D, J12D, …; charts as files",
     )
     add_model_options(parser)
     joint(
