@@ -16,7 +16,18 @@ from marda.benchmarks.tables import Block, Cell, CheckedClaim, Column, PaperTabl
 from marda.diagnostics.intervals import counted, signed
 from marda.diagnostics.verdict import Verdict, benchmark_verdict
 from marda.report import charts
-from marda.report.page import NONE, Cells, Chart, NumberCell, Section, number, page, points, table
+from marda.report.page import (
+    NONE,
+    Cells,
+    Chart,
+    NumberCell,
+    Section,
+    number,
+    page,
+    paragraph,
+    points,
+    table,
+)
 from marda.report.sections import times
 
 __all__ = ["benchmarked_page"]
@@ -48,11 +59,17 @@ def benchmarked_page(results: Results, command: str = "") -> str:
         f"{', '.join(names)}: each learned from one kind of data and was judged by the true labels "
         "of another."
     )
+    verdict = _verdict(results)
+    if verdict is not None:  # the test stands below what it is a test of
+        sure = [paragraph(text) for name, text in verdict.reasons if name == "How sure"]
+        sections.append(Section("How sure", tuple(sure)))
+        kept = [reason for reason in verdict.reasons if reason[0] != "How sure"]
+        verdict = replace(verdict, reasons=kept)
     return page(
         kind="reproduce",
         title="The paper's tables, ours and theirs" if results.tables else "marda on benchmarks",
         lead=lead,
-        verdict=_verdict(results),
+        verdict=verdict,
         figures=_figures(results, len(tasks)),
         sections=sections,
         command=command,
