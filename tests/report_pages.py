@@ -57,13 +57,13 @@ def _page(work, source, target, options, **parameters) -> str:
 def _adapted(result):
     from marda.report.adapted import adapted_page
 
-    return adapted_page(result)
+    return adapted_page(result, "marda adapt")
 
 
 def _compared(result):
     from marda.report.compared import compared_page
 
-    return compared_page(result)
+    return compared_page(result, "marda compare")
 
 
 SAMPLE = ReadOptions("y", id="id")
@@ -73,9 +73,8 @@ def _demo() -> str:
     from marda.report.demonstrated import demonstrated_page
 
     pairs = [("editorials", "tweets")]
-    return demonstrated_page(
-        demonstration.run_demo(pairs, methods=demonstration.METHODS[:2], n_features=150)
-    )
+    done = demonstration.run_demo(["turn"], pairs, n_features=150)
+    return demonstrated_page(done, "marda demo")
 
 
 def _reproduced() -> str:

@@ -28,7 +28,7 @@ def test_datasets_needs_no_import_of_its_own():
     assert "sentiment-snippets" in fresh("-c", "import marda; print(marda.datasets.names())")
 
 
-HEAVY = {"numpy", "scipy", "sklearn", "pandas", "pyarrow", "rich", "altair", "marda.datasets"}
+HEAVY = {"numpy", "scipy", "sklearn", "pandas", "pyarrow", "rich", "vl_convert", "marda.datasets"}
 
 
 def test_import_loads_nothing_heavy():

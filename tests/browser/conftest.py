@@ -53,19 +53,19 @@ class Page:
     def __init__(self, browser, path: Path) -> None:
         self.browser, self.path = browser, path
 
-    def open(self, *, scheme: str = "light", width: int = 1100) -> None:
-        """Load the file afresh and wait until its charts are drawn."""
+    def open(self, *, scheme: str = "light", width: int = 1100, height: int = 900) -> None:
+        """Load the file afresh and wait until its script has run."""
         preferred = [
             {"name": "prefers-color-scheme", "value": scheme},
             {"name": "prefers-reduced-motion", "value": "reduce"},
         ]
         self.command("Emulation.setEmulatedMedia", media="", features=preferred)
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.command("Emulation.setDeviceMetricsOverride", **size)
         for kind in ("browser", "performance"):
             self.browser.get_log(kind)  # what earlier pages left
         self.browser.get(self.path.as_uri())
-        self.wait("document.documentElement.dataset.charts === 'drawn'")
+        self.wait("document.documentElement.dataset.ready === 'yes'")
 
     def command(self, name: str, **parameters):
         """Speak to the browser itself."""
@@ -82,14 +82,14 @@ class Page:
             assert time.monotonic() < deadline, f"{self.path.name}: never {condition}"
             time.sleep(0.05)
 
-    def screenshot(self, name: str) -> None:
-        """Keep the whole page as an image."""
+    def screenshot(self, name: str, height: int | None = None) -> None:
+        """Keep the whole page as an image, or its beginning."""
         import base64
 
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         sizes = self.run(
             "const e = document.documentElement; return [e.clientWidth, e.scrollHeight]"
         )
-        clip = {"x": 0, "y": 0, "width": sizes[0], "height": sizes[1], "scale": 1}
+        clip = {"x": 0, "y": 0, "width": sizes[0], "height": height or sizes[1], "scale": 1}
         image = self.command("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
         (SCREENSHOTS / f"{name}.png").write_bytes(base64.b64decode(image["data"]))

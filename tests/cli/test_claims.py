@@ -62,7 +62,6 @@ def test_chance_level_is_no_evidence():
 
 @pytest.mark.parametrize("method", ["auto", "S1M"])
 def test_checks_that_are_off_are_not_called_made(method, tmp_path):
-    pytest.importorskip("altair")
     from marda.report.adapted import adapted_page
 
     page = tmp_path / "r.html"
@@ -75,7 +74,6 @@ def test_checks_that_are_off_are_not_called_made(method, tmp_path):
 
 
 def test_compare_knows_that_auto_is_calibrated(tmp_path):
-    pytest.importorskip("altair")
     from marda.report.compared import compared_page
 
     page = tmp_path / "r.html"
@@ -103,7 +101,6 @@ def test_a_fully_labelled_target_is_not_told_to_be_labelled(shift, tmp_path, mon
 
 
 def test_the_terminal_says_what_the_page_says(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("altair")
     monkeypatch.chdir(tmp_path)
     call = ["adapt", "--source", "sample:source", "--target", "sample:labelled", "--label", "y"]
     assert cli.main([*call, "--id", "id", "--method", "S1M", "--report", "r.html"]) == 0
@@ -228,7 +225,6 @@ def test_every_source_is_learned_from(three, method, capsys):
 
 @pytest.mark.parametrize("method", ["S1D", "auto"])
 def test_both_sources_are_on_the_page(three, method, tmp_path, capsys):
-    pytest.importorskip("altair")
     call = ["adapt", *BOTH, "--target", "t.csv", "--method", method, "--report", "r.html"]
     assert cli.main(call) == 0
     assert "rows       150 source, 75 target" in capsys.readouterr().out

@@ -127,7 +127,7 @@ def test_unwritable_page_is_refused_before_the_work(out, capsys, tmp_path):
 
     (tmp_path / "file").touch()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demonstration, "run_demo", lambda: pytest.fail("it ran"))
+        patch.setattr(demonstration, "run_demo", lambda **_: pytest.fail("it ran"))
         assert cli.main(["demo", "--out", str(tmp_path / out)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
@@ -143,7 +143,7 @@ def test_unwritable_page_is_refused_before_the_work(out, capsys, tmp_path):
 def test_errors_inside_a_command(error, code, words, capsys, monkeypatch):
     from marda.benchmarks import demonstration
 
-    def fail():
+    def fail(**_):
         raise error
 
     monkeypatch.setattr(demonstration, "run_demo", fail)
@@ -186,7 +186,7 @@ def test_debug_shows_the_traceback(monkeypatch):
     from marda.benchmarks import demonstration
 
     monkeypatch.setenv("MARDA_DEBUG", "1")
-    monkeypatch.setattr(demonstration, "run_demo", lambda: 1 / 0)
+    monkeypatch.setattr(demonstration, "run_demo", lambda **_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         cli.main(["demo"])
 
@@ -211,7 +211,7 @@ WAIT = "time.sleep(30)"
 def test_ctrl_c_from_a_shell(tmp_path, wait):
     code = (
         "import sys, time; from marda import cli; from marda.benchmarks import demonstration\n"
-        "def run():\n"
+        "def run(tell):\n"
         "    print('ready', flush=True)\n"
         f"    {wait}\n"
         "demonstration.run_demo = run\n"
@@ -226,7 +226,8 @@ def test_ctrl_c_from_a_shell(tmp_path, wait):
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout.readline() == "ready\n"
+    while process.stdout.readline() != "ready\n":
+        assert process.poll() is None
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=20)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import pytest
 
 from marda import cli
-
-pytest.importorskip("altair")
 
 FILES = ("--source", "s.csv", "--target", "t.csv", "--label", "y", "--id", "id")
 CALLS = {
@@ -71,23 +68,59 @@ def test_two_outputs_of_one_name_are_refused(call, option, capsys):
     assert f"{option} and --report both name p.csv" in capsys.readouterr().err
 
 
-def test_missing_extra_is_told_before_the_work(call, capsys, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "altair", None)
-    (tmp_path / "t.csv").unlink()
-    assert cli.main([*call, "--report", "r.html"]) == 2
-    err = capsys.readouterr().err
-    assert "a report needs altair, which is not installed: pip install 'marda[report]'" in err
-    assert err.count("\n") == 1
-
-
 def test_a_page_that_cannot_be_made_leaves_nothing(call, capsys, monkeypatch, tmp_path):
     import marda.report.page
 
-    def fail():
+    def fail(name):
         raise OSError("no space left")
 
-    monkeypatch.setattr(marda.report.page, "_library", fail)
+    monkeypatch.setattr(marda.report.page, "_resource", fail)
     more = ("--out", "p.csv", "--model", "m.marda") if call[0] == "adapt" else ()
     assert cli.main([*call, *more, "--report", "r.html"]) == 2
     assert "no space left" in capsys.readouterr().err
+    assert set(os.listdir(tmp_path)) == {"s.csv", "t.csv"}
+
+
+def test_the_page_ends_with_its_command(call, tmp_path, capsys):
+    assert cli.main([*call, "--report", str(tmp_path / "r.html")]) == 0
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert f"<code>marda {' '.join(call)} --report r.html</code>" in text
+
+
+@pytest.mark.parametrize("call", ["adapt"], indirect=True)
+def test_card_and_plots(call, tmp_path, capsys):
+    more = ("--card", "card.md", "--plots", "plots")
+    assert cli.main([*call, *more]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "written: card.md\nwritten: plots\n" in out
+    card = (tmp_path / "card.md").read_text(encoding="utf-8")
+    assert f"$ marda {' '.join([*call, *more])}\n" in card
+    drawn = sorted(os.listdir("plots"))
+    assert "01-predictions.svg" in drawn
+    assert len([n for n in drawn if n.endswith(".png")]) == len(drawn) // 2
+
+
+@pytest.mark.parametrize("call", ["adapt"], indirect=True)
+def test_without_the_extra_plots_are_svg_and_say_so(call, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("marda.report.page.can_make_png", lambda: False)
+    assert cli.main([*call, "--plots", "plots"]) == 0
+    assert "SVG only; PNG needs vl-convert-python: pip install 'marda[report]'" in (
+        capsys.readouterr().err
+    )
+    assert all(name.endswith(".svg") for name in os.listdir("plots"))
+
+
+@pytest.mark.parametrize("call", ["adapt"], indirect=True)
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--card", "t.csv"), "--card t.csv would replace an input file"),
+        (("--card", "r.md", "--report", "r.md"), "--report and --card both name r.md"),
+        (("--plots", "s.csv"), "--plots s.csv is a file"),
+        (("--plots", "none/here"), "there is no folder none"),
+    ],
+)
+def test_wrong_cards_and_plots_are_refused(call, more, words, refused, tmp_path):
+    refused([*call, *more], words)
     assert set(os.listdir(tmp_path)) == {"s.csv", "t.csv"}

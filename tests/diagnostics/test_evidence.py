@@ -50,10 +50,34 @@ def test_pictures_are_principal_components():
     from sklearn.decomposition import PCA
 
     seen = look()
-    pca = PCA(2).fit(np.vstack([XS, XT]))
-    np.testing.assert_allclose(seen.before.places, pca.transform(np.vstack([XS, XT])), atol=1e-9)
+    X = np.vstack([XS, XT])
+    X = X / X.std(axis=0)  # columns of any unit count alike
+    pca = PCA(2).fit(X)
+    np.testing.assert_allclose(seen.before.places, pca.transform(X), atol=1e-9)
     np.testing.assert_allclose(seen.before.share, pca.explained_variance_ratio_, rtol=1e-9)
     np.testing.assert_array_equal(seen.target, np.repeat([False, True], [80, 60]))
+
+
+def test_the_unit_of_a_column_changes_no_picture():
+    unit = np.r_[1e6, np.ones(XS.shape[1] - 1)]
+    seen, other = look(), look(XS * unit, XT * unit)
+    np.testing.assert_allclose(np.abs(other.before.places), np.abs(seen.before.places), atol=1e-8)
+
+
+def test_words_keep_their_weight():
+    from sklearn.decomposition import PCA
+
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((140, 6)) < 0.2, rng.random((140, 6)) * np.arange(1, 7), 0)
+    seen = look(X[:80], X[80:], names=[f"w{k}" for k in range(6)])
+    np.testing.assert_allclose(seen.before.places, PCA(2).fit_transform(X), atol=1e-9)
+
+
+def test_where_nothing_moved_the_largest_gaps_are_told():
+    seen = look()  # the identity
+    assert not seen.moved
+    gaps = [abs(g.before) for g in seen.gaps]
+    assert gaps == sorted(gaps, reverse=True)
 
 
 def test_sparse_rows_give_the_same_picture():

@@ -8,8 +8,6 @@ from html import unescape
 import numpy as np
 import pytest
 
-pytest.importorskip("altair")
-
 from marda import MDAClassifierCV
 from marda.adaptation import ReadOptions, adapt
 from marda.adaptation.judgement import Judgement

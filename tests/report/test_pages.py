@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
 
 import pytest
 
 from report_pages import HOSTILE, KINDS, page_of
-
-pytest.importorskip("altair")
-
 
 VOID = {"meta", "link", "img", "br"}
 
@@ -82,7 +78,7 @@ def test_nothing_is_fetched(read):
 
 
 def test_page_is_small(kind):
-    assert len(page_of(kind).encode()) < 3_000_000
+    assert len(page_of(kind).encode()) < 800_000
 
 
 def test_names_from_files_are_only_text(kind, read):
@@ -93,19 +89,14 @@ def test_names_from_files_are_only_text(kind, read):
         assert "<b>dry" in "".join(read.words)
 
 
-def test_every_chart_has_a_spec_a_name_and_figures(kind, read):
-    specs = json.loads(read.scripts[0])
-    assert specs
-    places = [a["id"] for t, a in read.tags if a.get("id", "").startswith("chart-")]
-    assert places == list(specs)
+def test_every_chart_has_a_drawing_a_name_and_figures(kind, read):
     drawn = [a for t, a in read.tags if a.get("class") == "chart"]
+    assert drawn
     assert all(a["role"] == "img" and a["aria-label"] for a in drawn)
-    assert len(drawn) == len(specs)
+    svgs = [t for t, a in read.tags if t == "svg" and a.get("role") != "img"]
+    assert len(svgs) == len(drawn)
     tables = [t for t, _ in read.tags if t == "table"]
-    assert len(tables) >= len(specs)
-    for spec in specs.values():
-        assert "url" not in json.dumps(spec)
-        assert spec["config"]["aria"] is False
+    assert len(tables) >= len(drawn)
 
 
 WANTED = {
@@ -113,7 +104,12 @@ WANTED = {
     "adapt-labelled": ["Confusion matrix", "Convergence", "McNemar", "had not seen its label"],
     "compare": ["Which methods differ", "by true class and method", "Confusion matrix"],
     "compare-unlabelled": ["Labels are needed to choose", "Convergence of J12M"],
-    "demo": ["Pairs and methods", "editorials → tweets", "Confusion matrix", "two dimensions"],
+    "demo": [
+        "Wrong before, right now",
+        "editorials → tweets",
+        "Confusion matrix",
+        "two dimensions",
+    ],
     "reproduce": ["Paper against ours", "Task by task: AMT, US", "findings", "2 runs failed"],
     "reproduce-auto": ["AMT, US, 12 tasks", "Checks and notes", "auto"],
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +30,7 @@ from marda.adaptation.reading import (
     ReadOptions,
     Sources,
     Watch,
+    check_folder,
     check_names,
     check_predictions,
     input_errors,
@@ -49,8 +50,22 @@ from marda.diagnostics.influence import Influence, is_exact, overall_influence, 
 from marda.io import InputError, PredictionWriter, Preprocessing
 from marda.io.atomic import replacing
 from marda.persist import save
+from marda.selection.labelling import choose_rows
 
-__all__ = ["Adapted", "adapt", "adapt_rows", "why_in_batches"]
+__all__ = ["Adapted", "RowToLabel", "adapt", "adapt_rows", "why_in_batches"]
+
+TO_LABEL = 20
+
+
+@dataclass(frozen=True)
+class RowToLabel:
+    """A target row whose label would tell much: its id, or where it stands in the file."""
+
+    name: str
+    predicted: str
+    probability: float
+    reason: str
+
 
 #: Up to so many features, the influence of columns on a model that is not linear is sampled.
 WIDE = 500
@@ -77,6 +92,8 @@ class Adapted:
     influence : tuple of Influence
         Columns and words that move scores most, for a report; empty where the model is not linear
         and has more than 500 features.
+    label_first : tuple of RowToLabel
+        For a report: rows to label, the most telling one first.
     """
 
     model: Any
@@ -95,6 +112,7 @@ class Adapted:
     evidence: Evidence | None = None
     judgement: Judgement | None = None
     influence: tuple[Influence, ...] = ()
+    label_first: tuple[RowToLabel, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -128,6 +146,8 @@ def adapt(
     out: PathLike | None = None,
     model: PathLike | None = None,
     report: tuple[PathLike, Callable[[Adapted], str]] | None = None,
+    card: tuple[PathLike, Callable[[Adapted], str]] | None = None,
+    plots: tuple[PathLike, Callable[[Adapted], Mapping[str, bytes]]] | None = None,
     memory: str | None = None,
     cluster: Cluster | None = None,
     announce: Callable[[str], None] = quiet,
@@ -149,9 +169,11 @@ def adapt(
         Columns and how to read them.
     out, model : paths, default=None
         Where to write predictions and the model.
-    report : path and function, default=None
+    report, card : path and function, default=None
         Where to write what the function makes of the result, which needs rows in memory. All files
         are written, or none is.
+    plots : path and function, default=None
+        The same for a folder: the function gives the content of every file in it.
     memory : str, default=None
         What rows may take: "4GB", "30%" of the free memory, or a quarter of it.
     cluster : Cluster, default=None
@@ -173,9 +195,17 @@ def adapt(
     reason = None if cluster is not None else why_in_batches(source, target, options, memory)
     if cluster is None and reason is None:
         return _adapt_in_memory(
-            source, target, options, out, model, report, progress, method, **parameters
+            source,
+            target,
+            options,
+            Outputs(target, options.format, options.id, out, model),
+            _Shown(report, card, plots),
+            progress,
+            method,
+            **parameters,
         )
-    refuse_report(report, "rows are not held in memory here")
+    for name, wanted in (("--report", report), ("--card", card), ("--plots", plots)):
+        refuse_report(wanted, "rows are not held in memory here", name)
     return adapt_streaming(
         source,
         target,
@@ -228,27 +258,24 @@ def _adapt_in_memory(
     source: Sources,
     target: PathLike,
     options: ReadOptions,
-    out: PathLike | None,
-    model: PathLike | None,
-    report: tuple[PathLike, Callable[[Adapted], str]] | None,
+    outputs: Outputs,
+    shown: _Shown,
     progress: Progress,
     method: str | None,
     **parameters: Any,
 ) -> Adapted:
     """`adapt` with all rows at once."""
     watch = Watch(progress)
+    out, model = outputs.out, outputs.model
     with ExitStack() as stack:
         watch(0.0, "reading")
-        page = None if report is None else report[0]
         check_predictions(out)
-        check_names(
-            (*sources_of(source), target), {"--out": out, "--model": model, "--report": page}
-        )
+        names = {"--out": out, "--model": model, **shown.files}
+        check_names((*sources_of(source), target), names)
+        check_folder(shown.folder, "--plots")
         data = read_data(source, target, options)
-        names = names_of(source), Path(target).name
-        result = adapt_rows(
-            data, names, method, judged=report is not None, watch=watch, **parameters
-        )
+        called = names_of(source), Path(target).name
+        result = adapt_rows(data, called, method, judged=shown.any, watch=watch, **parameters)
         fitted = result.model
         watch(0.95, "writing")
         if out is not None:
@@ -256,16 +283,16 @@ def _adapt_in_memory(
             stack.enter_context(writer)
             codes = np.searchsorted(fitted.classes_, result.predictions).astype(np.int64)
             writer.write(data.ids, codes, result.probabilities)
+        written = (*names.values(), shown.folder)
         result = replace(
             result,
             seconds=watch.seconds,
-            notes=(*result.notes, *_notes(out, model, page)),
-            files=tuple(str(path) for path in (out, model, page) if path is not None),
+            notes=(*result.notes, *_notes(*written)),
+            files=tuple(str(path) for path in written if path is not None),
             times=tuple(watch.times),
         )
-        if report is not None:
-            text = report[1](result)
-            stack.enter_context(replacing(report[0])).write_text(text, encoding="utf-8")
+        for path, content in shown.contents(result):
+            stack.enter_context(replacing(path)).write_bytes(content)
         if model is not None:
             save(fitted, model)
     watch(1.0, "done")
@@ -305,6 +332,7 @@ def adapt_rows(
     evidence = judgement = None
     influence: list[Influence] = []
     chosen = _with_means(data.preprocessing, data.Xt)
+    label_first: tuple[RowToLabel, ...] = ()
     with input_errors() as notes:
         X, y, domain, mark = data.packed()
         fitted = make_classifier(method, mark, **parameters)
@@ -328,6 +356,7 @@ def adapt_rows(
             watch(fit_end + 0.04, "judging")
             evidence = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
             judgement = judge(data, fitted, progress=watch.between(fit_end + 0.04, 0.95))
+            label_first = _to_label(data, fitted, predictions, P)
             if is_exact(fitted) or chosen.n_features <= WIDE:
                 parts = parts_of(chosen.parts, chosen.n_features)
                 mean = np.array(chosen.means) if chosen.means else None
@@ -350,6 +379,7 @@ def adapt_rows(
         evidence,
         judgement,
         tuple(influence),
+        label_first,
     )
 
 
@@ -360,7 +390,55 @@ def _with_means(chosen: Preprocessing, X: Any) -> Preprocessing:
     return replace(chosen, means=tuple(float(f"{mean:.6g}") for mean in X.mean(0)))
 
 
+def _to_label(
+    data: Data, model: Any, predicted: NDArray[Any], P: NDArray[np.float64]
+) -> tuple[RowToLabel, ...]:
+    """Among the rows without a label."""
+    bare = np.flatnonzero(~data.known)
+    if not len(bare):
+        return ()
+    chosen = choose_rows(model, data.Xt[bare], TO_LABEL)
+    names = [f"row {k + 1}" for k in range(len(P))] if data.ids is None else data.ids
+    return tuple(
+        RowToLabel(str(names[k]), str(predicted[k]), float(P[k].max()), reason)
+        for k, reason in zip(bare[chosen.rows].tolist(), chosen.reasons, strict=True)
+    )
+
+
 def _notes(*paths: PathLike | None) -> list[str]:
     if all(path is None for path in paths):
         return ["nothing was written: name files with --out, --model and --report."]
     return []
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What a person reads, and what makes it of a result."""
+
+    report: tuple[PathLike, Callable[[Adapted], str]] | None
+    card: tuple[PathLike, Callable[[Adapted], str]] | None
+    plots: tuple[PathLike, Callable[[Adapted], Mapping[str, bytes]]] | None
+
+    @property
+    def any(self) -> bool:
+        return (self.report, self.card, self.plots) != (None, None, None)
+
+    @property
+    def files(self) -> dict[str, PathLike | None]:
+        """By the options that name them."""
+        pages = {"--report": self.report, "--card": self.card}
+        return {name: None if page is None else page[0] for name, page in pages.items()}
+
+    @property
+    def folder(self) -> PathLike | None:
+        return None if self.plots is None else self.plots[0]
+
+    def contents(self, result: Adapted) -> Iterator[tuple[Path, bytes]]:
+        """Every file, and what it holds."""
+        for page in (self.report, self.card):
+            if page is not None:
+                yield Path(page[0]), page[1](result).encode()
+        if self.plots is not None:
+            folder = Path(self.plots[0])
+            for name, content in self.plots[1](result).items():
+                yield folder / name, content

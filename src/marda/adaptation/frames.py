@@ -166,10 +166,8 @@ class Adaptation:
         Path
             The file.
         """
-        from marda.report import require
         from marda.report.adapted import adapted_page
 
-        require()
         text = adapted_page(self._adapted)
         with replacing(path) as temporary:
             temporary.write_text(text, encoding="utf-8")

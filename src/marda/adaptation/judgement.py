@@ -67,11 +67,15 @@ class Judgement:
         """Rows that judged."""
         return int(self.confusion.sum())
 
-    def verdict(self, *, every: bool = False) -> Verdict:
-        """What these rows say; `every`: all target rows have labels."""
+    def judged(self, *, every: bool = False) -> Judged:
+        """The figures that verdicts follow from; `every`: all target rows have labels."""
         commonest = float(self.confusion.sum(1).max() / self.n_rows)
         shares = self.adapted, self.plain, self.gain
-        return judged_verdict(Judged(*shares, self.p_value, self.n_rows, commonest, every))
+        return Judged(*shares, self.p_value, self.n_rows, commonest, every)
+
+    def verdict(self, *, every: bool = False) -> Verdict:
+        """What these rows say of adaptation."""
+        return judged_verdict(self.judged(every=every))
 
 
 def judge(data: Data, model: Any, progress: Progress = silent) -> Judgement | None:

@@ -43,6 +43,7 @@ __all__ = [
     "ReadOptions",
     "Sources",
     "Watch",
+    "check_folder",
     "check_names",
     "check_predictions",
     "data_of",
@@ -473,10 +474,21 @@ def check_predictions(out: PathLike | None) -> None:
         PredictionWriter(Path(out), np.empty(0), None)
 
 
-def refuse_report(report: object, why: str) -> None:
+def check_folder(folder: PathLike | None, name: str) -> None:
+    """Refuse a folder that is a file, or that lies in none."""
+    if folder is None:
+        return
+    at = Path(folder).resolve()
+    if at.exists() and not at.is_dir():
+        raise InputError(f"{name} {folder} is a file: give the name of a folder.")
+    if not at.parent.is_dir():
+        raise InputError(f"{name} {folder}: there is no folder {Path(folder).parent}.")
+
+
+def refuse_report(report: object, why: str, name: str = "--report") -> None:
     """A page shows rows: refuse one where there are none, and say why."""
     if report is not None:
-        raise InputError(f"--report shows rows, and {why}: leave it out, or allow more --memory.")
+        raise InputError(f"{name} shows rows, and {why}: leave it out, or allow more --memory.")
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,16 @@
-"""The newcomer's minute: does adaptation help on embedded data, by how much, and through what?"""
+"""The newcomer's half minute: does adaptation help on embedded data, by how much, through what?
+
+First digits, which one can see, with marda's default; then sentences, whose words one can read,
+with a model in closed form. What is found is told while the rest is still being computed.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
@@ -15,12 +19,22 @@ from numpy.typing import NDArray
 
 from marda import datasets
 from marda.benchmarks.render import align
-from marda.datasets import Dataset, Task
+from marda.datasets import Dataset, Task, changed_digits
 from marda.diagnostics import Diagnosis, Evidence, Interval, diagnose, gather
-from marda.diagnostics.intervals import percentile_interval, row_counts, seconds_text
+from marda.diagnostics.intervals import (
+    bootstrap_mean,
+    counted,
+    percentile_interval,
+    row_counts,
+    scaled,
+    seconds_text,
+)
 from marda.diagnostics.verdict import gain_text
 
-PAIRS = (("films", "tweets"), ("films", "products"), ("editorials", "tweets"))
+DIGITS = {"turn": "turned by 20°", "noise": "noisy", "blur": "blurred"}
+"""Changes of the digits, and what they are called."""
+EXAMPLES = 8
+PAIRS = (("films", "tweets"), ("films", "products"))
 N_FEATURES = 2000
 """The most frequent words and bigrams: with all 14,439 the demo would take minutes."""
 UNSHOWN = ("fuck", "shit", "bitch", "whore", "cunt")
@@ -45,12 +59,60 @@ class Method:
 METHODS = (
     Method("BL", "source only", "a classifier learned on the source, used as it is"),
     Method("S1D", "adapted (S1D)", "features denoised so that all rows look like target rows"),
+)
+DIGIT_METHODS = (
+    Method("BL", "ridge", "a ridge classifier learned on the clean digits, used as it is"),
     Method(
-        "J12M",
-        "jointly (J12M)",
-        "features and classifier learned together, with the means of the domains drawn together",
+        "logistic",
+        "logistic regression",
+        "scikit-learn's, learned on the clean digits, used as it is",
+    ),
+    Method(
+        "auto", "marda's default", "learned on the clean digits with labels, the others without"
     ),
 )
+
+
+@dataclass(frozen=True)
+class Example:
+    """A digit that logistic regression reads wrongly and marda's default rightly."""
+
+    image: NDArray[np.float64]
+    true: str
+    before: str
+
+
+@dataclass(frozen=True)
+class DigitsResult:
+    """The digits after one change; shares of them in percent.
+
+    Attributes
+    ----------
+    change : str
+        What was done to them.
+    n_source, n_target : int
+        Clean and changed digits.
+    right : tuple of Interval
+        By method.
+    gain : Interval
+        Of the last method over the one before it.
+    mended, spoiled : int
+        Digits that only the last of these two reads rightly, and that only the other does.
+    examples : tuple of Example
+        Some of the mended, a spread over the classes.
+    details : PairDetails or None
+        A closer look at the last method, for the page.
+    """
+
+    change: str
+    n_source: int
+    n_target: int
+    right: tuple[Interval, ...]
+    gain: Interval
+    mended: int
+    spoiled: int
+    examples: tuple[Example, ...]
+    details: PairDetails | None = None
 
 
 @dataclass(frozen=True)
@@ -97,19 +159,18 @@ class PairResult:
     """Features that target rows have and source rows do not."""
     confusions: tuple[NDArray[np.int64], ...]
     """True and predicted classes in the target, one per method."""
-    details: PairDetails | None = None
-    """Of the second method, the adapted one; the demo looks closely at one pair only."""
 
 
 @dataclass(frozen=True)
 class DemoResult:
     """What the demo prints and writes."""
 
+    digits: tuple[DigitsResult, ...]
     pairs: tuple[PairResult, ...]
     times: tuple[tuple[str, float], ...]
     seconds: float
-    citation: str
-    licence: str
+    sources: tuple[str, ...]
+    """Whose data these are, and their licences."""
 
 
 class Clock:
@@ -129,69 +190,122 @@ class Clock:
 
 
 def run_demo(
+    changes: Sequence[str] = tuple(DIGITS),
     pairs: Sequence[tuple[str, str]] = PAIRS,
     *,
-    methods: Sequence[Method] = METHODS,
     n_features: int = N_FEATURES,
+    tell: Callable[[Sequence[str]], None] = lambda lines: None,
 ) -> DemoResult:
-    """Run every method on every pair; the first method is the baseline."""
+    """Run every method on every change of the digits and on every pair of kinds of sentences.
+
+    `tell` is called with lines as soon as they are known.
+    """
     clock, started = Clock(), time.perf_counter()
-    with clock.time("load the embedded data"):
-        dataset = datasets.load("sentiment-snippets")
+    tell(digits_head())
+    digits: list[DigitsResult] = []
+    sources: dict[str, None] = {}
+    for change in changes:
+        dataset = changed_digits.load(change)
+        digits.append(_run_digits(dataset, DIGITS[change], clock, closely=not digits))
+        sources[f"Digits: {dataset.citation} {dataset.licence}."] = None
+        tell([digits_line(digits[-1])])
+    tell(digits_end(digits))
+    with clock.time("load the embedded sentences"):
+        snippets = datasets.load("sentiment-snippets")
+    sources[f"Sentences: {snippets.citation} {snippets.licence}"] = None
+    tell([*_wrapped(INTRO), ""])
     results: list[PairResult] = []
     for source, target in pairs:
-        with clock.time("prepare rows"):
-            task = datasets.make_task(dataset, source, target, log_tf=True)
+        with clock.time("prepare sentences"):
+            task = datasets.make_task(snippets, source, target, log_tf=True)
             kept = _frequent(task, n_features)
-        results.append(_run_pair(task, kept, dataset, methods, clock, closely=not results))
+        results.append(_run_pair(task, kept, snippets, clock))
+        tell(pair_lines(results[-1]))
     times = sorted(clock.spent.items(), key=lambda item: -item[1])
-    return DemoResult(
-        tuple(results),
-        tuple(times),
-        time.perf_counter() - started,
-        dataset.citation,
-        dataset.licence,
+    spent = time.perf_counter() - started
+    result = DemoResult(tuple(digits), tuple(results), tuple(times), spent, tuple(sources))
+    tell(end_lines(result))
+    return result
+
+
+def _run_digits(dataset: Dataset, change: str, clock: Clock, *, closely: bool) -> DigitsResult:
+    with clock.time("import marda"):
+        from sklearn.linear_model import LogisticRegression
+
+        from marda import MDAClassifier, MDAClassifierCV, pack
+    with clock.time("prepare digits"):
+        clean, changed = dataset.domains["source"], dataset.domains["target"]
+        X, y, sample_domain = pack(clean.X, clean.y, changed.X)
+    with clock.time("learn from clean digits alone"):
+        ridge = MDAClassifier("BL").fit(X, y, sample_domain=sample_domain)
+        logistic = LogisticRegression(max_iter=5000).fit(clean.X, clean.y)
+    with clock.time("marda's default on digits"):
+        model = MDAClassifierCV(random_state=0).fit(X, y, sample_domain=sample_domain)
+    told = [np.asarray(m.predict(changed.X)) for m in (ridge, logistic, model)]
+    hits = [t == changed.y for t in told]
+    mended = np.flatnonzero(hits[2] & ~hits[1])
+    details = None
+    if closely:
+        with clock.time("look at both domains"):
+            details = _details(clean, changed, model, dataset.names)
+    return DigitsResult(
+        change,
+        len(clean.y),
+        len(changed.y),
+        tuple(scaled(bootstrap_mean(hit)) for hit in hits),
+        scaled(bootstrap_mean(hits[2].astype(float) - hits[1])),
+        len(mended),
+        int((hits[1] & ~hits[2]).sum()),
+        tuple(
+            Example(changed.X[k].reshape(8, 8), str(changed.y[k]), str(told[1][k]))
+            for k in _spread(mended, changed.y)
+        ),
+        details,
     )
 
 
-def _run_pair(
-    task: Task,
-    kept: NDArray[np.int64],
-    dataset: Dataset,
-    methods: Sequence[Method],
-    clock: Clock,
-    *,
-    closely: bool,
-) -> PairResult:
+def _spread(places: NDArray[np.int64], y: NDArray[Any]) -> list[int]:
+    """A few places, of as many classes as there are."""
+    of = y[places]
+    rank = np.array([int((of[:k] == label).sum()) for k, label in enumerate(of)], dtype=int)
+    return [int(k) for k in places[np.lexsort((of, rank))[:EXAMPLES]]]
+
+
+def _details(clean: Any, changed: Any, model: Any, names: Sequence[str]) -> PairDetails:
+    facts: dict[str, Any] = {
+        "names": [f"row {k // 8 + 1}, column {k % 8 + 1}" for k in range(clean.X.shape[1])],
+        "labels": clean.y,
+        "predicted": model.predict(changed.X),
+    }
+    probabilities = model.predict_proba(changed.X)
+    return PairDetails(
+        diagnose(clean.X, changed.X, model, **facts),
+        gather(clean.X, changed.X, model, probabilities=probabilities, **facts),
+    )
+
+
+def _run_pair(task: Task, kept: NDArray[np.int64], dataset: Dataset, clock: Clock) -> PairResult:
     with clock.time("import marda"):
         from sklearn.metrics import confusion_matrix
 
         from marda import MDAClassifier, pack
-    with clock.time("prepare rows"):
+    with clock.time("prepare sentences"):
         X_source, X_target = task.X_source[:, kept], task.X_target[:, kept]
         X, y, sample_domain = pack(X_source, task.y_source, X_target)
     hits, seconds, weights, confusions = [], [], [], []
-    details, names = None, dataset.feature_names or ()
-    for method in methods:
+    names = dataset.feature_names or ()
+    for method in METHODS:
         before = time.perf_counter()
-        with clock.time(f"fit {method.label}"):
+        with clock.time(f"{method.label} on sentences"):
             model = MDAClassifier(method.name, **SETTINGS)
             model.fit(X, y, sample_domain=sample_domain)
         seconds.append(time.perf_counter() - before)
-        with clock.time("predict"):
-            predicted = np.asarray(model.predict(X_target))
-            hits.append(predicted == task.y_target)
-            confusions.append(confusion_matrix(task.y_target, predicted, labels=model.classes_))
-        if closely and method is methods[1]:
-            with clock.time("look at both domains"):
-                details = _details(
-                    X_source, X_target, model, task.y_source, [names[j] for j in kept]
-                )
-                shown = replace(details.evidence, classes=dataset.names)
-                details = replace(details, evidence=shown)
+        predicted = np.asarray(model.predict(X_target))
+        hits.append(predicted == task.y_target)
+        confusions.append(confusion_matrix(task.y_target, predicted, labels=model.classes_))
         weights.append(np.asarray(model.coef_)[0])
     with clock.time("bootstrap intervals"):
-        scores = _scores(methods, hits, seconds, task.y_target)
+        scores = _scores(METHODS, hits, seconds, task.y_target)
     used = np.asarray((X_source != 0).sum(axis=0)).ravel()
     rows = np.asarray((X_target != 0).sum(axis=0)).ravel()
     unseen = np.flatnonzero((used == 0) & (rows >= MIN_TARGET_ROWS))
@@ -211,16 +325,6 @@ def _run_pair(
         negative=tuple(w for w in words[:N_WORDS] if w.after < w.before),
         unseen=int(np.sum((used == 0) & (rows > 0))),
         confusions=tuple(confusions),
-        details=details,
-    )
-
-
-def _details(Xs: Any, Xt: Any, model: Any, labels: NDArray[Any], names: list[str]) -> PairDetails:
-    facts: dict[str, Any] = {"names": names, "labels": labels, "predicted": model.predict(Xt)}
-    probabilities = model.predict_proba(Xt)
-    return PairDetails(
-        diagnose(Xs, Xt, model, **facts),
-        gather(Xs, Xt, model, probabilities=probabilities, **facts),
     )
 
 
@@ -277,21 +381,89 @@ LEGEND = (
 )
 
 
-def text_lines(result: DemoResult) -> list[str]:
-    """Return what the command prints."""
-    lines = [*_wrapped(INTRO), ""]
-    for pair in result.pairs:
-        lines += [heading(pair), *align([_HEADER, *_cells(pair)], rule=True), verdict(pair)]
-        lines += _wrapped(unseen(pair), "  ")
-        for title, words in word_lists(pair):
-            lines += _wrapped(f"{title}: {_listed(words)}", "    ")
-        lines.append("")
-    lines += [
+OWN_FILES = (
+    "marda adapt --source OLD.csv --target NEW.csv --label COLUMN --out predictions.csv "
+    "--report report.html",
+    "marda compare --source OLD.csv --target NEW.csv --label COLUMN --report report.html",
+)
+DIGITS_INTRO = (
+    "Digits: every method learns from 900 clean ones and reads 897 others, which were changed and "
+    "whose labels no method sees."
+)
+_WIDTHS = (16, 9, 22, 18)
+
+
+def digits_head() -> list[str]:
+    """Before the first digit is read."""
+    names = ("read rightly", *(m.label for m in DIGIT_METHODS))
+    head = "".join(f"{name:<{w}}" for name, w in zip(names, _WIDTHS, strict=True)).rstrip()
+    return [*_wrapped(DIGITS_INTRO), "", head, "─" * sum(_WIDTHS)]
+
+
+def digits_line(result: DigitsResult) -> str:
+    """One change."""
+    told = (result.change, *(f"{right.value:.0f}%" for right in result.right))
+    return "".join(f"{name:<{w}}" for name, w in zip(told, _WIDTHS, strict=True)).rstrip()
+
+
+def digits_end(results: Sequence[DigitsResult]) -> list[str]:
+    """What the figures say, and a few digits to look at."""
+    lines = ["", *(line for r in results for line in _wrapped(digits_text(r)))]
+    for result in results[:1]:
+        shown = result.examples[:4]
+        if shown:
+            lines += [
+                "",
+                f"Read wrongly by logistic regression, rightly by marda ({result.change}):",
+            ]
+            lines += _drawn(shown)
+    return [*lines, ""]
+
+
+def digits_text(result: DigitsResult) -> str:
+    """One sentence on the default against logistic regression."""
+    return (
+        f"{gain_text(result.change.capitalize(), result.gain)} "
+        f"It mends {counted(result.mended, 'digit')} and spoils {result.spoiled}."
+    )
+
+
+_SHADES = " ░▒▓█"
+
+
+def _drawn(examples: Sequence[Example]) -> list[str]:
+    """Digits beside each other, in blocks of grey."""
+    lines = []
+    for k in range(8):
+        rows = []
+        for e in examples:
+            grey = np.clip(e.image[k] / max(1.0, e.image.max()), 0, 1)
+            rows.append("".join(2 * _SHADES[round(4 * float(v))] for v in grey))
+        lines.append("  " + "   ".join(rows).rstrip())
+    told = [f"a {e.true}, not a {e.before}" for e in examples]
+    return [*lines, "  " + "   ".join(f"{t:<16}" for t in told).rstrip()]
+
+
+def pair_lines(pair: PairResult) -> list[str]:
+    """One pair of kinds of sentences."""
+    lines = [heading(pair), *align([_HEADER, *_cells(pair)], rule=True), verdict(pair)]
+    lines += _wrapped(unseen(pair), "  ")
+    for title, words in word_lists(pair):
+        lines += _wrapped(f"{title}: {_listed(words)}", "    ")
+    return [*lines, ""]
+
+
+def end_lines(result: DemoResult) -> list[str]:
+    """What figures mean, where the time went, and what to do now."""
+    return [
         *_wrapped(LEGEND),
         "",
         f"Where the time went ({seconds_text(result.seconds)} in all)",
+        *align([["  " + what, seconds] for what, seconds in _times(result)]),
+        "",
+        "On your own files:",
+        *(f"  {line}" for line in OWN_FILES),
     ]
-    return lines + align([["  " + what, seconds] for what, seconds in _times(result)])
 
 
 def _times(result: DemoResult) -> list[tuple[str, str]]:

@@ -76,6 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not hasattr(args, "run"):
         main_parser.print_help()
         return DONE
+    args.words = list(sys.argv[1:] if argv is None else argv)
     called = getattr(args, "called", args.command)  # a command's part names itself as well
     with _ctrl_c() as pressed:
         try:

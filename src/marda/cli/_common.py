@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -145,7 +147,7 @@ def add_command(
 
 
 def joint(*actions: argparse.Action, text: str) -> None:
-    """Show several options, each of one value, on one line of the help."""
+    """Show several options, each of one value or none, on one line of the help."""
     for action in actions:
         action.help = argparse.SUPPRESS
     names = [f"{a.option_strings[0]} {a.metavar or ''}".strip() for a in actions]
@@ -287,14 +289,29 @@ def reading_options(args: argparse.Namespace) -> dict[str, Any]:
     return {name: tuple(vars(args)[name]) for name in ("encoding", "sheet", "decimal", "dates")}
 
 
-def report_to(path: Path | None, page: Callable[[Any], str]) -> Any:
-    """Where a report goes and what makes it, or None; refused before the work without its extra."""
-    if path is None:
-        return None
-    from marda.report import require
+def command_of(args: argparse.Namespace) -> str:
+    """The command as it was called; of files elsewhere only the name, since a page may travel."""
+    words = []
+    for word in args.words:
+        option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+        words.append(option + equals + (Path(value).name if Path(value).is_absolute() else value))
+    return shlex.join(["marda", *words])
 
-    require()
-    return path, page
+
+def report_to(path: Path | None, page: Callable[..., str], args: argparse.Namespace) -> Any:
+    """Where a report goes and what makes it, or None."""
+    return None if path is None else (path, partial(page, command=command_of(args)))
+
+
+def warn_of_png(plots: Path | None) -> None:
+    """Say before the work that charts will be SVG only, if so, and what PNG needs."""
+    if plots is None:
+        return
+    from marda.report.page import can_make_png
+
+    if not can_make_png():
+        need = "PNG needs vl-convert-python: pip install 'marda[report]'"
+        print(f"--plots: SVG only; {need}", file=sys.stderr)
 
 
 @dataclass

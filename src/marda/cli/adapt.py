@@ -19,6 +19,7 @@ from marda.cli._common import (
     report_to,
     show,
     standard_streams,
+    warn_of_png,
 )
 
 EXAMPLE = (
@@ -39,18 +40,21 @@ def register(commands: Any) -> None:
     add_file_options(parser, required=False)
     _add_scale_options(parser)
     add = parser.add_argument
-    add("--method", metavar="M", help="auto (default), BL, MCF, S1, S1M, S1D, J12D, …")
+    joint(
+        add("--method", metavar="M"),
+        add("--plots", type=Path, metavar="DIR"),
+        text="auto (default), BL, MCF, S1, S1D, J12D, …; charts as files",
+    )
     add_model_options(parser)
     joint(
         add("--out", type=output_file, metavar="P"),
         add("--model", type=output_file, metavar="F"),
         text="predictions (.csv, .tsv, .parquet, -); model for marda predict",
     )
-    add(
-        "--report",
-        type=output_file,
-        metavar="H",
-        help="one HTML page on whether to trust the result",
+    joint(
+        add("--report", type=output_file, metavar="H"),
+        add("--card", type=output_file, metavar="M"),
+        text="one HTML page: can I use the predictions?; a model card",
     )
     add("--json", action="store_true", help="print the result as JSON")
 
@@ -75,8 +79,13 @@ def run(args: argparse.Namespace) -> int:
     from marda.adaptation import Cluster, Outputs, adapt, adapt_moments
     from marda.adaptation.lines import adapted_lines
 
-    report = report_to(args.report, _page)
+    pages = {
+        "report": report_to(args.report, _page, args),
+        "card": report_to(args.card, _card, args),
+        "plots": None if args.plots is None else (args.plots, _plots),
+    }
     _check_call(args)
+    warn_of_png(args.plots)
     parameters = {"method": args.method, "noise": args.noise, "classifier": args.classifier}
     with standard_streams(args, "source", "target") as streams, progress_of(args) as progress:
         if args.moments:
@@ -91,11 +100,11 @@ def run(args: argparse.Namespace) -> int:
                 read_options(args),
                 out=args.out,
                 model=args.model,
-                report=report,
                 memory=args.memory,
                 cluster=Cluster(args.scheduler) if args.scheduler or args.cluster else None,
                 announce=_quiet if args.quiet else _announce,
                 progress=progress,
+                **pages,
                 **parameters,
             )
         show(result, adapted_lines(result), args, streams)
@@ -124,7 +133,8 @@ def _check_call(args: argparse.Namespace) -> None:
                 f"the following arguments are required: {', '.join(lost)} (see marda adapt --help)"
             )
         return
-    refuse_report(args.report, "statistics files hold no rows")
+    for name in ("report", "card", "plots"):
+        refuse_report(vars(args)[name], "statistics files hold no rows", f"--{name}")
     for name, wanted in (
         ("--source", args.source is not None),
         ("--label", args.label is not None),
@@ -145,7 +155,20 @@ def _check_call(args: argparse.Namespace) -> None:
             )
 
 
-def _page(result: Any) -> str:
+def _page(result: Any, command: str) -> str:
     from marda.report.adapted import adapted_page
 
-    return adapted_page(result)
+    return adapted_page(result, command)
+
+
+def _card(result: Any, command: str) -> str:
+    from marda.report.card import model_card
+
+    return model_card(result, command)
+
+
+def _plots(result: Any) -> dict[str, bytes]:
+    from marda.report.adapted import adapted_sections
+    from marda.report.page import plot_files
+
+    return plot_files(adapted_sections(result))

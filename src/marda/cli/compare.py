@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from marda.adaptation import compare
     from marda.adaptation.lines import compared_lines
 
-    report = report_to(args.report, _page)
+    report = report_to(args.report, _page, args)
     with standard_streams(args, "source", "target") as streams, progress_of(args) as progress:
         result = compare(
             args.source,
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _page(result: Any) -> str:
+def _page(result: Any, command: str) -> str:
     from marda.report.compared import compared_page
 
-    return compared_page(result)
+    return compared_page(result, command)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from marda.cli._common import add_command, output_file
+from marda.cli._common import add_command, command_of, output_file
 
 
 def register(commands: Any) -> None:
@@ -29,14 +29,11 @@ def run(args: argparse.Namespace) -> int:
     from marda.adaptation.reading import check_names
     from marda.benchmarks.render import write_text
     from marda.benchmarks.results import STORE, read_results
-    from marda.report import require
-
-    require()
     from marda.report.benchmarked import benchmarked_page
 
     check_names((args.folder / STORE,), {"--out": args.out})
     results = read_results(args.folder)
-    written = write_text(args.out, benchmarked_page(results))
+    written = write_text(args.out, benchmarked_page(results, command_of(args)))
     if not args.quiet:
         print(f"{len(results.rows)} rows; written: {written}")
     return 0

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marda.cli._common import add_command, joint, positive, progress_choice
+from marda.cli._common import add_command, command_of, joint, positive, progress_choice
 
 if TYPE_CHECKING:
     from marda.benchmarks.results import Results
@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
     assert results.report is not None
     if not args.quiet:
         print_section("Where the time went", time_text(results.rows, results.report))
-    written = [*results.files, *_report(args.out, results)]
+    written = [*results.files, *_report(args.out, results, command_of(args))]
     if results.failures:
         print_section(f"{len(results.failures)} rows failed (run again to retry)", reasons)
     if not args.quiet:
@@ -152,21 +152,14 @@ def _print_leaderboards(results: Results) -> list[str]:
     return failure_lines(results.failures)
 
 
-def _report(folder: Path, results: Results) -> list[str | Path]:
-    """Write the page beside the tables; without its extra, say how to get it."""
+def _report(folder: Path, results: Results, command: str) -> list[str | Path]:
+    """Write the page beside the tables."""
     from marda.benchmarks.render import write_text
-    from marda.io import InputError
-    from marda.report import require
+    from marda.report.benchmarked import benchmarked_page
 
     if not results.rows:
         return []
-    try:
-        require()
-    except InputError as error:  # hours of computing are not lost for want of a page
-        return [f"no report.html: {error} Then: marda report {folder} --out report.html"]
-    from marda.report.benchmarked import benchmarked_page
-
-    return [write_text(folder / "report.html", benchmarked_page(results))]
+    return [write_text(folder / "report.html", benchmarked_page(results, command))]
 
 
 def _tuple(values: list[str] | None) -> tuple[str, ...] | None:

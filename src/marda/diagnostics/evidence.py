@@ -19,11 +19,14 @@ POINTS = 500  # per domain: more dots hide each other, and every dot is part of 
 GAPS = 15
 CELLS = 20_000_000  # values of denoised rows held at once, for rows that are very long
 BINS = 20
+FILLED = 0.5  # rows with fewer entries that are not zero are words, or counts of one kind
 
 
 @dataclass(frozen=True)
 class Picture:
     """Rows of both domains on the two directions in which, joined, they vary most.
+
+    Columns are first divided by their standard deviation, unless most entries are zero.
 
     Attributes
     ----------
@@ -63,7 +66,8 @@ class Evidence:
     shares : array of shape (2, n_classes)
         Of the classes among source labels and among predictions for the target.
     gaps : tuple of Gap
-        Features whose gap changed most; empty where denoised columns are no longer the features.
+        Features whose gap changed most, or is largest where none changed; empty where denoised
+        columns are no longer the features.
     confidence : array of int of shape (n_classes, n_bins)
         Target rows by predicted class and by the probability of that class.
     edges : array of shape (n_bins + 1,)
@@ -82,6 +86,11 @@ class Evidence:
     confidence: NDArray[np.int64]
     edges: NDArray[np.float64]
     losses: tuple[float, ...]
+
+    @property
+    def moved(self) -> bool:
+        """Whether the classifier sees other features than those that came."""
+        return not np.array_equal(self.before.places, self.after.places)
 
 
 def gather(
@@ -138,6 +147,10 @@ def _picture(rows: list[Any], seed: int) -> Picture:
 
     X = stack_rows(*rows)
     X = X.astype(np.float64, copy=False)
+    if _filled(X) > FILLED:  # columns of any unit count alike; words are of one unit
+        spread = np.sqrt(_variances(X))
+        unit = np.where(spread > 1e-9 * abs(X).max(), 1 / np.where(spread > 0, spread, 1), 0.0)
+        X = sp.csr_array(X @ sp.diags_array(unit)) if sp.issparse(X) else X * unit
     places = np.zeros((X.shape[0], 2))
     total = _variances(X).sum()
     if total == 0:  # one and the same row: nothing to rotate
@@ -150,6 +163,12 @@ def _picture(rows: list[Any], seed: int) -> Picture:
     places[:, :k] = pca.fit_transform(X)
     shares = pca.explained_variance_ * (X.shape[0] - 1) / X.shape[0] / total
     return Picture(places, (float(shares[0]), float(shares[1]) if k > 1 else 0.0))
+
+
+def _filled(X: Any) -> float:
+    """Share of entries that are not zero."""
+    filled = int(X.count_nonzero() if sp.issparse(X) else np.count_nonzero(X))
+    return float(filled / max(1, X.shape[0] * X.shape[1]))
 
 
 def denoise(
@@ -179,11 +198,13 @@ def _outputs(estimator: Any, names: Sequence[str], width: int) -> NDArray[np.int
 def _gaps(
     rows: list[Any], denoised: list[Any], names: Sequence[str], outputs: NDArray[np.int64] | None
 ) -> tuple[Gap, ...]:
-    """The features whose gap changed most."""
+    """The features whose gap changed most, or is largest where none changed."""
     if outputs is None:
         return ()
     before, after = _standardised(rows)[outputs], _standardised(denoised)
     changed = np.abs(np.abs(before) - np.abs(after))
+    if not changed.any():
+        changed = np.abs(before)
     most = np.argsort(-changed, kind="stable")[:GAPS]
     return tuple(Gap(names[outputs[j]], float(before[j]), float(after[j])) for j in most)
 

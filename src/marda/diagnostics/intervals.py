@@ -81,8 +81,8 @@ def percent(share: float) -> str:
 
 
 def share_text(share: float) -> str:
-    """``84%``; small shares keep a digit: ``0.2%``."""
-    return f"{share:.0%}" if share >= 0.095 else f"{share:.1%}"
+    """``84%``; small shares keep a digit: ``0.2%``; none is ``0%``."""
+    return f"{share:.0%}" if share >= 0.095 or share < 0.0005 else f"{share:.1%}"
 
 
 def scaled(share: Interval) -> Interval:

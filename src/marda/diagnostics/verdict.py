@@ -365,9 +365,7 @@ def _gain(facts: Facts) -> str:
 
 def probabilities_text(facts: Facts) -> str:
     """What the probabilities are, for a caption."""
-    how = "calibrated on left-out source rows" if facts.calibrated else "not calibrated"
-    expected = expected_text(facts)
-    return how if expected is None else f"{how}; expected: {expected}"
+    return "calibrated on left-out source rows" if facts.calibrated else "not calibrated"
 
 
 def adapted_verdict(facts: Facts, single_class: str | None = None) -> Verdict:
@@ -659,10 +657,9 @@ def _smallest(facts: ComparisonFacts) -> str:
         "rose": "larger than before",
         "unclear": "about as before",
     }
-    step = step_text(facts.mmd.before.value, facts.mmd.after.value)
     return (
-        f" Of all methods, {facts.best} leaves the smallest MMD, {word[facts.mmd.direction]} "
-        f"({step})."
+        f" Of all methods, {facts.best} leaves the smallest distance between the two kinds of "
+        f"data, {word[facts.mmd.direction]}."
     )
 
 
@@ -677,12 +674,16 @@ def gain_text(label: str, gain: Interval) -> str:
 
 
 def pairs_verdict(
-    label: str, gains: Sequence[tuple[str, Interval]], judged: str, more: str = ""
+    label: str,
+    gains: Sequence[tuple[str, Interval]],
+    judged: str,
+    more: str = "",
+    what: str = "pair",
 ) -> Verdict:
-    """Over a few pairs of domains, each with its gain in points and an interval."""
+    """Over a few pairs of domains (`what`), each with its gain in points and an interval."""
     helped = sum(g.low > 0 for _, g in gains)
     hurt = sum(g.high < 0 for _, g in gains)
-    n = counted(len(gains), "pair")
+    n = counted(len(gains), what)
     text = " ".join(f"{name}: {points_text(gain)}." for name, gain in gains)
     sure = f"The interval of {label} is above zero on {helped} of {n}, below zero on {hurt}."
     reasons = (("Evidence", judged), ("How sure", f"{sure} {more}".strip()))

@@ -10,10 +10,11 @@ import numpy as np
 from marda._memory import peak_mb
 from marda.adaptation import Adapted
 from marda.adaptation.judgement import Judgement
-from marda.adaptation.methods import classifier_of, method_of
+from marda.adaptation.methods import classifier_of, explained, method_of
+from marda.diagnostics.answer import Answer, can_use
 from marda.diagnostics.influence import is_exact
-from marda.diagnostics.intervals import counted, percent
-from marda.diagnostics.verdict import FEW_LABELS, Verdict, adapted_verdict
+from marda.diagnostics.intervals import counted, percent, share_text
+from marda.diagnostics.verdict import Verdict, adapted_verdict
 from marda.report import charts
 from marda.report.page import (
     Cells,
@@ -26,11 +27,13 @@ from marda.report.page import (
     paragraph,
     points,
     table,
+    verdict_box,
 )
 from marda.report.sections import before_and_after, confidence, confusion, convergence, times
 
-__all__ = ["adapted_head", "adapted_page"]
+__all__ = ["adapted_head", "adapted_page", "adapted_sections", "answer_of"]
 
+UNSURE = 0.6  # predictions of a lower probability deserve a look
 MOST_SHARES = 12
 MOST_CANDIDATES = 200
 HEADER = ("parameter", "value")
@@ -41,32 +44,82 @@ SETTINGS = {
 }
 
 
-def adapted_page(result: Adapted) -> str:
-    """One page about one adaptation."""
+def adapted_page(result: Adapted, command: str = "") -> str:
+    """One page about one adaptation: can its predictions be used? `command` made it."""
+    source, target = result.inputs
+    return page(
+        kind="adapt",
+        about=f"{source} → {target}",
+        title="Can I use these predictions?",
+        lead=_lead(result),
+        verdict=answer_of(result),
+        sections=adapted_sections(result),
+        command=command,
+    )
+
+
+def adapted_sections(result: Adapted) -> list[Section]:
+    """What stands below the answer: rows to label, warnings, then evidence."""
     evidence, judgement = result.evidence, result.judgement
     if evidence is None:
         raise ValueError("this result has no evidence to show: adapt with a report.")
-    source, target = result.inputs
+    warned, *evident = before_and_after(result.diagnosis, evidence)
     sections = [
-        *before_and_after(result.diagnosis, evidence),
+        *_to_label(result),
+        warned,
+        _helps(result),
         _predictions(result),
-        _errors(result, judgement),
+        *([] if judgement is None else [_errors(result, judgement)]),
         *_influence(result),
+        *evident,
     ]
     if evidence.losses:
         sections.append(convergence(evidence.losses))
-    sections += [
+    return [
+        *sections,
         times(result.times, result.seconds, peak_mb()),
         _settings(result.model, result.notes),
     ]
-    return page(
-        kind="adapt",
-        title=f"From {source} to {target}",
-        lead=_lead(result),
-        verdict=_verdict(result),
-        figures=_figures(result),
-        sections=sections,
+
+
+def answer_of(result: Adapted) -> Answer:
+    """Can the predictions be used? Labels decide where there are enough."""
+    judged = None
+    if result.judgement is not None:
+        judged = result.judgement.judged(every=result.n_labelled_target == result.n_target)
+    facts = result.diagnosis.facts
+    unsure = None
+    if facts.calibrated:
+        unsure = int((result.probabilities.max(1) < UNSURE).sum()), UNSURE
+    rows = [row.name for row in result.label_first]
+    return can_use(facts, judged, to_label=rows, unsure=unsure, target=result.inputs[1])
+
+
+def _to_label(result: Adapted) -> list[Section]:
+    """Which rows a person should label first."""
+    if not result.label_first:
+        return []
+    text = (
+        "A label of one of these rows is meant to tell more than that of a row drawn by chance "
+        "(marda label names more of them). For a measured accuracy, add rows drawn by chance."
     )
+    rows: list[Cells] = [
+        [
+            row.name,
+            row.predicted,
+            NumberCell(percent(row.probability), row.probability),
+            row.reason,
+        ]
+        for row in result.label_first
+    ]
+    caption = f"Rows of {result.inputs[1]}, the most telling one first."
+    shown = table(caption, ("row", "predicted", "probability", "why"), rows)
+    return [Section("Rows to label first", (paragraph(text), shown))]
+
+
+def _helps(result: Adapted) -> Section:
+    """Against the same without adaptation."""
+    return Section("Does adaptation help?", (verdict_box(_verdict(result)),))
 
 
 def _influence(result: Adapted) -> list[Section]:
@@ -106,6 +159,20 @@ def _lead(result: Adapted) -> str:
     )
 
 
+def _figures(result: Adapted) -> list[tuple[str, str]]:
+    """The few numbers to remember."""
+    answer = answer_of(result)
+    shown = [("target rows classified", f"{result.n_target:,}")]
+    if answer.expected is not None:
+        word = "expected" if result.judgement is None else "on held-out labels"
+        shown.append((f"right, {word}", share_text(answer.expected)))
+    if answer.interval is not None:
+        level = "90%" if result.judgement is None else "95%"
+        low, high = (share_text(bound) for bound in answer.interval)
+        shown.append((f"right, {level} interval", f"{low} to {high}"))
+    return shown
+
+
 def _verdict(result: Adapted) -> Verdict:
     """Labels decide where there are enough; else distances, which prove nothing."""
     if result.judgement is not None:
@@ -114,27 +181,6 @@ def _verdict(result: Adapted) -> Verdict:
     diagnosis = result.diagnosis
     single = next((f.text for f in diagnosis.findings if f.code == "single-class"), None)
     return adapted_verdict(diagnosis.facts, single)
-
-
-def _figures(result: Adapted) -> list[tuple[str, str]]:
-    diagnosis, judgement = result.diagnosis, result.judgement
-    shown = [("target rows classified", f"{result.n_target:,}")]
-    if judgement is not None:
-        shown.append(("right on held-out labels", percent(judgement.adapted.value)))
-    facts = diagnosis.facts
-    if facts.action and facts.expected is not None and facts.interval is not None:
-        low, high = facts.interval
-        shown.append(("right, expected", f"{facts.expected:.0%}" if facts.can_tell else "?"))
-        shown.append(("right, in nine of ten cases", f"{low:.0%} to {high:.0%}"))
-    elif diagnosis.a_distance_before is not None and diagnosis.a_distance_after is not None:
-        before, after = diagnosis.a_distance_before.value, diagnosis.a_distance_after.value
-        shown.append(("A-distance, before → after", f"{before:.2f} → {after:.2f}"))
-    if not facts.action and diagnosis.mmd_before is not None and diagnosis.mmd_after is not None:
-        before, after = diagnosis.mmd_before.value, diagnosis.mmd_after.value
-        shown.append(("MMD, before → after", f"{before:.2f} → {after:.2f}"))
-    sure = float(np.median(result.probabilities.max(1)))
-    shown.append(("median probability of the predicted class", f"{sure:.0%}"))
-    return shown
 
 
 def _predictions(result: Adapted) -> Section:
@@ -148,7 +194,7 @@ def _predictions(result: Adapted) -> Section:
         [classes[k], *(NumberCell(percent(share), share) for share in shares[:, k].tolist())]
         for k in often
     ]
-    spec = charts.bars(
+    drawing = charts.bars(
         [
             (classes[k], domain, float(shares[at, k]))
             for k in often
@@ -159,25 +205,15 @@ def _predictions(result: Adapted) -> Section:
         tip=".1%",
     )
     chart = confidence(result.evidence, result.diagnosis.facts)
-    shown = Chart(spec, name, table(name, ("class", "source labels", "target predictions"), rows))
+    header = ("class", "source labels", "target predictions")
+    shown = Chart(drawing, name, table(name, header, rows))
     return Section("Predictions", ((shown, chart),))
 
 
-def _errors(result: Adapted, judgement: Judgement | None) -> Section:
-    title = "Right and wrong"
-    if judgement is None:
-        return Section(
-            title,
-            (
-                paragraph(
-                    f"The target has {counted(result.n_labelled_target, 'label')}; from "
-                    f"{FEW_LABELS} labels on, this place shows which classes are taken for which."
-                ),
-            ),
-        )
+def _errors(result: Adapted, judgement: Judgement) -> Section:
     classes = [str(c) for c in result.model.classes_]
     return Section(
-        title,
+        "Right and wrong",
         (
             confusion(
                 judgement.confusion,
@@ -191,7 +227,7 @@ def _errors(result: Adapted, judgement: Judgement | None) -> Section:
 def _settings(model: Any, notes: Sequence[str]) -> Section:
     """What was run, so that someone else can run it; a model may be one that chose by itself."""
     shown = [
-        ("method", method_of(model)),
+        ("method", f"{method_of(model)}: {explained(method_of(model))}"),
         ("classifier", classifier_of(model)),
         ("setting", SETTINGS[model.setting_]),
         ("features", f"{model.n_features_in_:,}"),

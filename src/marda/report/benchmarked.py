@@ -16,7 +16,18 @@ from marda.benchmarks.tables import Block, Cell, CheckedClaim, Column, PaperTabl
 from marda.diagnostics.intervals import counted, signed
 from marda.diagnostics.verdict import Verdict, benchmark_verdict
 from marda.report import charts
-from marda.report.page import NONE, Cells, Chart, NumberCell, Section, number, page, points, table
+from marda.report.page import (
+    NONE,
+    Cells,
+    Chart,
+    NumberCell,
+    Section,
+    number,
+    page,
+    paragraph,
+    points,
+    table,
+)
 from marda.report.sections import times
 
 __all__ = ["benchmarked_page"]
@@ -24,7 +35,7 @@ __all__ = ["benchmarked_page"]
 BASE, ADAPTED = "BL", "S1D"
 
 
-def benchmarked_page(results: Results) -> str:
+def benchmarked_page(results: Results, command: str = "") -> str:
     """One page: the paper's tables next to ours, task by task, and what marda chooses itself."""
     sections = [*_paper(results.tables)]
     if results.findings:
@@ -48,13 +59,20 @@ def benchmarked_page(results: Results) -> str:
         f"{', '.join(names)}: each learned from one kind of data and was judged by the true labels "
         "of another."
     )
+    verdict = _verdict(results)
+    if verdict is not None:  # the test stands below what it is a test of
+        sure = [paragraph(text) for name, text in verdict.reasons if name == "How sure"]
+        sections.append(Section("How sure", tuple(sure)))
+        kept = [reason for reason in verdict.reasons if reason[0] != "How sure"]
+        verdict = replace(verdict, reasons=kept)
     return page(
         kind="reproduce",
         title="The paper's tables, ours and theirs" if results.tables else "marda on benchmarks",
         lead=lead,
-        verdict=_verdict(results),
+        verdict=verdict,
         figures=_figures(results, len(tasks)),
         sections=sections,
+        command=command,
     )
 
 
@@ -139,7 +157,7 @@ def _paper(tables: Sequence[PaperTable]) -> list[Section]:
             for of, what, p, o in dots
         ]
         header = ("data set and table", "model", "paper", "ours", "ours − paper")
-        chart = Chart(charts.paper_against_ours(dots), name, table(name, header, rows), small=True)
+        chart = Chart(charts.paper_against_ours(dots), name, table(name, header, rows))
         sections.append(Section("Paper against ours", (chart,)))
     for t in tables:
         parts = [_block(block) for block in t.blocks]
@@ -272,8 +290,8 @@ def _heat(rows: Sequence[ResultRow], classifier: str) -> Chart:
         ]
         for pair in pairs
     ]
-    spec = charts.heat_map(cells, down="task", across="model", value="accuracy", cell=26)
-    return Chart(spec, name, table(name, ("task", *models), lines))
+    drawing = charts.heat_map(cells, down="task", across="model", value="accuracy", cell=26)
+    return Chart(drawing, name, table(name, ("task", *models), lines))
 
 
 # marda's own choice next to the alternatives ------------------------------------------------------
@@ -326,8 +344,8 @@ def _board(board: Leaderboard) -> Section:
     whole = table("The same with means, times and memory; a click sorts.", header, rows)
     if not cells:
         return Section(board.heading, (whole,))
-    spec = charts.heat_map(cells, down=down, across=across, value="percent", cell=24)
-    return Section(board.heading, (Chart(spec, name, ""), whole))
+    drawing = charts.heat_map(cells, down=down, across=across, value="percent", cell=24)
+    return Section(board.heading, (Chart(drawing, name, ""), whole))
 
 
 def _line(entry: Entry) -> Cells:

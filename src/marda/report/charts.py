@@ -1,20 +1,28 @@
-"""Charts as Vega-Lite specs: of figures in general, and of one classifier.
+"""Charts as SVG, drawn here: a page needs no library, no script and no request to show them.
 
-Colours are the page's CSS variables: a chart follows the reader's colour scheme, and turns light
-on paper, without being drawn again. Heat maps shade one colour by opacity for the same reason.
+Every chart is drawn once, as wide as a telephone, and grows with its place on the page up to about
+a third. No label is cut: names are wrapped into as many lines as they need, and the figures of an
+axis keep their distance. Colours are the page's CSS variables, so that a chart follows the reader's
+colour scheme; `standalone` puts the light ones in their place for a file of its own.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
-from typing import Any
-
-import altair as alt
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from importlib import resources
+from itertools import pairwise
+from unicodedata import east_asian_width
 
 from marda.diagnostics import Evidence, Gap, Interval, Picture
+from marda.diagnostics.intervals import signed
 
 __all__ = [
-    "Spec",
+    "Drawing",
     "bars",
     "gaps",
     "heat_map",
@@ -23,84 +31,242 @@ __all__ = [
     "lines",
     "paper_against_ours",
     "scatter",
+    "standalone",
 ]
 
-Spec = dict[str, Any]
-Row = dict[str, Any]
-
-FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
-CLASS_COLOURS = [f"var(--c{k})" for k in range(10)]
-PAIR = ["var(--source)", "var(--target)"]
+WIDTH = 380  # of all charts but heat maps, in pixels
+SIZE = 12  # of letters
+LINE = 15
+MARGIN = 12  # around a chart in a file of its own
+FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+PAIR = ("var(--source)", "var(--target)")
 DOMAINS = ("source", "target")
 STAGES = ("before", "after")
+CLASS_COLOURS = [f"var(--c{k})" for k in range(10)]
 N_COLOURS = len(CLASS_COLOURS)
 OTHER = "other classes"
 GREY = CLASS_COLOURS[-1]
 
 
-# What all charts share ----------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Drawing:
+    """A chart: what stands between the tags of its SVG, and how large it is."""
+
+    inside: str
+    width: float
+    height: float
+
+    @property
+    def svg(self) -> str:
+        """The element, for a page that has the colours."""
+        w, h = f"{self.width:.0f}", f"{self.height:.0f}"
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" width="{w}" '
+            f'height="{h}" font-family="{FONT}" font-size="{SIZE}">{self.inside}</svg>'
+        )
 
 
-def _config() -> Spec:
-    text = {"font": FONT, "fontSize": 12}
-    return {
-        # The page names every chart and holds its figures as a table: marks need no second voice.
-        "aria": False,
-        "background": "transparent",
-        "font": FONT,
-        "view": {"stroke": None},
-        "axis": {
-            **{f"label{k[0].upper()}{k[1:]}": v for k, v in text.items()},
-            "labelColor": "var(--muted)",
-            "titleColor": "var(--muted)",
-            "titleFontWeight": "normal",
-            "titleFontSize": 12,
-            "gridColor": "var(--line)",
-            "domainColor": "var(--line)",
-            "tickColor": "var(--line)",
-            "labelLimit": 150,
-            "titlePadding": 8,
-        },
-        "legend": {
-            "labelColor": "var(--ink)",
-            "titleColor": "var(--muted)",
-            "labelFontSize": 12,
-            "orient": "top",
-            "title": None,
-            "columns": 5,
-            "labelLimit": 120,
-            "offset": 4,
-        },
-        "text": {"color": "var(--ink)", "font": FONT},
-        "rule": {"color": "var(--muted)"},
-    }
+def standalone(drawing: Drawing, name: str) -> str:
+    """The chart as a file: the light colours by value, on the page's light background."""
+    colours = _light_colours()
+    w, h = drawing.width + 2 * MARGIN, drawing.height + 2 * MARGIN
+    inside = (
+        f'<title>{escape(name)}</title><rect width="{w:.0f}" height="{h:.0f}" fill="var(--paper)"/>'
+        f'<g transform="translate({MARGIN} {MARGIN})">{drawing.inside}</g>'
+    )
+    text = Drawing(inside, w, h).svg
+    return re.sub(r"var\((--[\w-]+)\)", lambda match: colours[match[1]], text) + "\n"
 
 
-def finished(chart: Any, height: int) -> Spec:
-    """The whole chart as wide as its place on the page."""
-    chart = chart.properties(width="container", height=height, autosize={"type": "fit-x"})
-    spec: Spec = chart.configure(**_config()).to_dict()
-    return spec
+@cache
+def _light_colours() -> dict[str, str]:
+    style = resources.files("marda.report").joinpath("style.css").read_text(encoding="utf-8")
+    return dict(re.findall(r"(--[\w-]+): (#\w+);", style.partition("}")[0]))
 
 
-def inline(rows: Sequence[Row]) -> alt.InlineData:
-    """Rows that are part of the page."""
-    return alt.InlineData(values=list(rows))
+# Text ---------------------------------------------------------------------------------------------
+
+_NARROW, _WIDE = set("ijlI.,:;'|!()[]{} ftr-"), set("mwMW@%")
 
 
-def rounded(value: float, digits: int = 4) -> float:
-    """As many digits as can be seen: every one is part of the page."""
-    return float(f"{value:.{digits}g}")
+def text_width(text: str, size: float = SIZE) -> float:
+    """About how wide it is drawn, rather too much than too little."""
+    total = 0.0
+    for letter in text:
+        if letter in _NARROW:
+            total += 0.41
+        elif letter in _WIDE or east_asian_width(letter) in "WF":
+            total += 1.02
+        else:
+            total += 0.76 if letter.isupper() else 0.64
+    return total * size
 
 
-def coloured(field: str, names: Sequence[str], colours: Sequence[str], **legend: Any) -> Any:
-    """A colour per name; one name alone needs no legend."""
-    scale = alt.Scale(domain=list(names), range=list(colours))
-    shown = alt.Legend(**legend) if len(names) > 1 else None
-    return alt.Color(f"{field}:N", scale=scale, legend=shown)
+def wrapped(text: str, width: float) -> list[str]:
+    """As many lines as it takes; a word is broken only where it alone is too wide."""
+    found, line = [], ""
+    for word in text.split() or [text]:
+        longer = f"{line} {word}" if line else word
+        if text_width(longer) <= width:
+            line = longer
+            continue
+        if line:
+            found.append(line)
+        line = ""
+        for letter in word:
+            if line and text_width(line + letter) > width:
+                found.append(line)
+                line = ""
+            line += letter
+    return [*found, line]
+
+
+def _text(
+    x: float, y: float, text: str, anchor: str = "start", colour: str = "--muted", more: str = ""
+) -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="var({colour})"{more}>'
+        f"{escape(text)}</text>"
+    )
+
+
+def _block(x: float, middle: float, found: Sequence[str], anchor: str, colour: str) -> str:
+    """Lines of text about a height."""
+    top = middle - LINE * (len(found) - 1) / 2 + 0.35 * SIZE
+    return "".join(_text(x, top + k * LINE, t, anchor, colour) for k, t in enumerate(found))
+
+
+def _tip(inside: str, *said: str) -> str:
+    """Marks with what they say under the pointer."""
+    return f"<g><title>{escape(' · '.join(said))}</title>{inside}</g>"
+
+
+def _legend(
+    names: Sequence[str], colours: Sequence[str], shapes: Sequence[str] = ()
+) -> tuple[str, float]:
+    """What colours and shapes stand for, in as many rows as it takes; and how high it is."""
+    parts, x, y = [], 0.0, 10.0
+    for k, (name, colour) in enumerate(zip(names, colours, strict=True)):
+        told = wrapped(name, WIDTH - 30)
+        wide = 16 + max(text_width(t) for t in told) + 14
+        if x and x + wide > WIDTH:
+            x, y = 0.0, y + LINE + 3
+        shape = shapes[k] if shapes else "square"
+        parts.append(f'<g fill="{colour}">{_mark(shape, x + 6, y, 5)}</g>')
+        parts += [_text(x + 16, y + 4 + j * LINE, t, "start", "--ink") for j, t in enumerate(told)]
+        x += wide
+        y += LINE * (len(told) - 1)
+    return "".join(parts), y + 14
+
+
+def _mark(shape: str, x: float, y: float, r: float) -> str:
+    if shape == "circle":
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r:.3g}"/>'
+    if shape == "triangle":
+        return f'<path d="m{x:.1f} {y - r:.1f}l{r:.3g} {2 * r:.3g}h{-2 * r:.3g}z"/>'
+    if shape == "diamond":
+        r *= 1.25
+        a, b = f"{r:.3g}", f"{-r:.3g}"
+        return f'<path d="m{x:.1f} {y - r:.1f}l{a} {a}l{b} {a}l{b} {b}z"/>'
+    return f'<rect x="{x - r:.1f}" y="{y - r:.1f}" width="{2 * r:.3g}" height="{2 * r:.3g}"/>'
+
+
+SHAPES = ("circle", "triangle", "diamond", "square")
+
+# Axes ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """From values to pixels."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        low, high, v = (
+            (math.log(self.low), math.log(self.high), math.log(value))
+            if self.log
+            else (self.low, self.high, value)
+        )
+        return self.start + (self.end - self.start) * (v - low) / ((high - low) or 1.0)
+
+
+def _nice(low: float, high: float, most: int) -> list[float]:
+    """Round values that hold the range; at most about as many."""
+    if high <= low:
+        low, high = low - 0.5, high + 0.5
+    step = 10.0 ** math.floor(math.log10((high - low) / most))
+    step *= next(m for m in (1, 2, 5, 10, 20) if (high - low) / (m * step) <= most)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [k * step for k in range(first, last + 1)]
+
+
+def _form(value: float, form: str) -> str:
+    """A figure as it stands at an axis, with a real minus."""
+    if form == "g":
+        return f"{value:.6g}".replace("-", "−")
+    return signed(value, form) if form.startswith("+") else f"{value:{form}}".replace("-", "−")
+
+
+def _across(
+    ticks: Sequence[float], scale: _Scale, top: float, bottom: float, form: str, title: str
+) -> tuple[str, float]:
+    """Grid lines, figures and the name of the axis below; and where it ends."""
+    told = [_form(t, form) for t in ticks]
+    widest = max(text_width(t) for t in told) + 8
+    room = abs(scale.end - scale.start) / max(1, len(ticks) - 1)
+    every = max(1, math.ceil(widest / max(room, 1)))
+    # Where not every line has its figure, the line at zero has.
+    start = next((k for k, tick in enumerate(ticks) if abs(tick) < 1e-12), 0) % every
+    parts = []
+    for k, (tick, figure) in enumerate(zip(ticks, told, strict=True)):
+        x = scale(tick)
+        parts.append(
+            f'<path d="M{x:.1f} {top:.1f}V{bottom:.1f}" stroke="var(--line)" fill="none"/>'
+        )
+        if k % every == start:
+            # At the edge of the drawing a figure stands beside its line rather than outside.
+            half = text_width(figure) / 2
+            at = min(max(x, half), WIDTH - half)
+            parts.append(_text(at, bottom + 16, figure, "middle"))
+    end = bottom + 20
+    middle = (scale.start + scale.end) / 2
+    for line in wrapped(title, WIDTH):
+        end += LINE
+        half = text_width(line) / 2
+        parts.append(_text(min(max(middle, half), WIDTH - half), end, line, "middle"))
+    return "".join(parts), end + 6
+
+
+def _names(names: Sequence[str], *, most: float = 0.42) -> tuple[list[list[str]], float]:
+    """Names beside their rows, wrapped; and how much room they take."""
+    widest = max((text_width(n) for n in names), default=0.0)
+    limit = min(widest, most * WIDTH)
+    told = [wrapped(n, limit) for n in names]
+    return told, max((text_width(t) for found in told for t in found), default=0.0) + 10
+
+
+def _heights(told: Sequence[Sequence[str]], least: float) -> list[float]:
+    return [max(least, LINE * len(found) + 8) for found in told]
+
+
+def _ruled(colour: str, width: float, x1: float, x2: float, y: float, opacity: float = 1) -> str:
+    return (
+        f'<path d="M{x1:.1f} {y:.1f}H{x2:.1f}" stroke="{colour}" stroke-width="{width:g}" '
+        f'opacity="{opacity:g}" fill="none"/>'
+    )
 
 
 # Figures ------------------------------------------------------------------------------------------
+
+
+def gain_colour(low: float, high: float) -> str:
+    """Of a gain whose interval is known: above zero, below it, or neither."""
+    return "var(--good)" if low > 0 else "var(--bad)" if high < 0 else "var(--muted)"
 
 
 def intervals(
@@ -111,30 +277,42 @@ def intervals(
     form: str = ".2f",
     low: float | None = None,
     high: float | None = None,
-) -> Spec:
-    """A dot and its 95% interval per line."""
-    data = inline(
-        [{"name": n, "value": v.value, "low": v.low, "high": v.high, "of": str(v)} for n, v in rows]
-    )
-    scale = alt.Scale(zero=zero, nice=True)
-    if low is not None and high is not None:
-        scale = alt.Scale(domain=[low, high])
-    x = alt.X("low:Q", title=axis, scale=scale, axis=alt.Axis(format=form, tickCount=5))
-    y = alt.Y("name:N", title=None, sort=None, axis=alt.Axis(grid=False, labelColor="var(--ink)"))
-    tooltip = [
-        alt.Tooltip("name:N", title=" "),
-        alt.Tooltip("value:Q", title=axis, format=form),
-        alt.Tooltip("low:Q", title="at least", format=form),
-        alt.Tooltip("high:Q", title="at most", format=form),
-    ]
-    base = alt.Chart(data).encode(y=y, tooltip=tooltip)
-    ranges = base.mark_rule(strokeWidth=3, opacity=0.45, color="var(--accent)").encode(
-        x=x, x2="high:Q"
-    )
-    dots = base.mark_circle(size=110, opacity=1, color="var(--accent)").encode(
-        x=alt.X("value:Q", title=axis)
-    )
-    return finished(alt.layer(ranges, dots), 34 * len(rows) + 10)
+    gains: bool = False,
+) -> Drawing:
+    """A dot, its 95% interval and its figure per line; gains and losses differ in colour."""
+    told, left = _names([n for n, _ in rows])
+    figures = [_form(v.value, form) for _, v in rows]
+    right = WIDTH - max(text_width(f) for f in figures) - 10
+    ends = [v.low for _, v in rows] + [v.high for _, v in rows] + ([0.0] if zero or gains else [])
+    ticks = _nice(min(ends) if low is None else low, max(ends) if high is None else high, 5)
+    scale = _Scale(ticks[0], ticks[-1], left + 6, right - 6)
+    heights = _heights(told, 30)
+    bottom = sum(heights) + 4
+    shown, end = _across(ticks, scale, 0, bottom, _axis_form(ticks, form), axis)
+    parts = [shown]
+    if gains:
+        parts.append(_zero(scale, 0, bottom))
+    y = 0.0
+    for (name, v), found, figure, high_ in zip(rows, told, figures, heights, strict=True):
+        middle = y + high_ / 2
+        colour = gain_colour(v.low, v.high) if gains else "var(--accent)"
+        marks = _ruled(colour, 4, scale(v.low), scale(v.high), middle, 0.5)
+        marks += f'<g fill="{colour}">{_mark("circle", scale(v.value), middle, 5)}</g>'
+        said = f"{axis}: {figure}, from {_form(v.low, form)} to {_form(v.high, form)}"
+        parts.append(_tip(marks, name, said))
+        parts.append(_block(left - 8, middle, found, "end", "--ink"))
+        parts.append(_block(WIDTH, middle, [figure], "end", "--ink"))
+        y += high_
+    return Drawing("".join(parts), WIDTH, end)
+
+
+def _axis_form(ticks: Sequence[float], form: str) -> str:
+    """No more digits than tell the ticks apart."""
+    if form.endswith("%"):
+        return ".0%" if len({f"{t:.0%}" for t in ticks}) == len(ticks) else form
+    plain = all(float(t).is_integer() for t in ticks)
+    sign = "+" if form.startswith("+") else ""
+    return f"{sign}.0f" if plain else f"{sign}.2f" if form.endswith("2f") else f"{sign}.1f"
 
 
 def heat_map(
@@ -147,180 +325,177 @@ def heat_map(
     labels: bool = True,
     order: Sequence[str] | None = None,
     cell: int = 34,
-) -> Spec:
-    """Cells ``(down, across, value, text)`` shaded by value; ``order`` is that of the columns."""
-    data = inline(
-        [{"down": d, "across": a, "value": rounded(v, 6), "text": t} for d, a, v, t in rows]
-    )
-    values = [v for _, _, v, _ in rows]
+    signs: bool = False,
+) -> Drawing:
+    """Cells ``(down, across, value, text)`` shaded by value; ``order`` is that of the columns.
+
+    With ``signs``, losses have another colour than gains.
+    """
     columns = list(order or dict.fromkeys(a for _, a, _, _ in rows))
-    low = min(values) if bottom is None else bottom
-    top = max(values)
-    base = alt.Chart(data).encode(
-        x=alt.X(
-            "across:N",
-            title=across,
-            sort=columns,
-            axis=alt.Axis(orient="top", labelAngle=0, domain=False, ticks=False, labelLimit=90),
-        ),
-        y=alt.Y(
-            "down:N",
-            title=down,
-            sort=None,
-            axis=alt.Axis(domain=False, ticks=False),
-        ),
-        tooltip=[
-            alt.Tooltip("down:N", title=down),
-            alt.Tooltip("across:N", title=across),
-            alt.Tooltip("text:N", title=value),
-        ],
-    )
-    shade = alt.Opacity(
-        "value:Q",
-        # One value only: a domain of a single point would divide by zero.
-        scale=alt.Scale(domain=[low, top if top > low else low + 1], range=[0.04, 0.6]),
-        legend=None,
-    )
-    chart = base.mark_rect(color="var(--accent)", cornerRadius=3).encode(opacity=shade)
-    if labels:
-        chart = alt.layer(chart, base.mark_text(fontSize=12).encode(text="text:N"))
-    return finished(chart, cell * len({d for d, *_ in rows}))
-
-
-def lines(values: Sequence[float], *, across: str, up: str) -> Spec:
-    """A curve over steps from 1."""
-    rows = [{"step": k, "value": v} for k, v in enumerate(values, start=1)]
-    positive = min(values) > 0 and max(values) > 20 * min(values)
-    scale = alt.Scale(type="log") if positive else alt.Scale(zero=False)
-    chart = (
-        alt.Chart(inline(rows))
-        .mark_line(point={"filled": True, "size": 45, "color": "var(--accent)"})
-        .encode(
-            x=alt.X("step:Q", title=across, axis=alt.Axis(tickMinStep=1, grid=False, format="d")),
-            y=alt.Y("value:Q", title=up, scale=scale, axis=alt.Axis(format=".3~s", tickCount=5)),
-            color=alt.value("var(--accent)"),
-            tooltip=[
-                alt.Tooltip("step:Q", title=across),
-                alt.Tooltip("value:Q", title=up, format=".6~g"),
-            ],
+    lines_down = list(dict.fromkeys(d for d, *_ in rows))
+    sizes = [abs(v) if signs else v for _, _, v, _ in rows]
+    low = min(sizes) if bottom is None else bottom
+    top = max(sizes) if max(sizes) > low else low + 1
+    texts = max((text_width(t) for *_, t in rows), default=0.0) + 8 if labels else 0
+    wide = max(cell, texts, 46 if labels else 14)
+    told, left = _names(lines_down, most=0.36)
+    heads = [wrapped(c, max(wide - 6, 54)) for c in columns]
+    wide = max(wide, *(text_width(t) + 6 for found in heads for t in found))
+    head = LINE * max(len(found) for found in heads) + 8
+    over = LINE + 4 if across else 0
+    parts = [_text(left, SIZE, f"{across} →"), _text(0, over + head - 8, f"{down} ↓")]
+    left = max(left, text_width(f"{down} ↓") + 10)
+    parts[0] = _text(left, SIZE, f"{across} →")
+    for k, found in enumerate(heads):
+        x = left + (k + 0.5) * wide
+        start = over + head - 8 - LINE * (len(found) - 1)
+        parts += [_text(x, start + j * LINE, t, "middle", "--ink") for j, t in enumerate(found)]
+    heights = dict(zip(lines_down, _heights(told, cell), strict=True))
+    y, tops = float(over + head), {}
+    for name, found in zip(lines_down, told, strict=True):
+        tops[name] = y
+        parts.append(_block(left - 8, y + heights[name] / 2, found, "end", "--ink"))
+        y += heights[name]
+    for d, a, v, t in rows:
+        x, high = left + columns.index(a) * wide, heights[d]
+        shade = 0.04 + 0.5 * (min(max(abs(v) if signs else v, low), top) - low) / (top - low)
+        colour = ("var(--bad)" if v < 0 else "var(--good)") if signs else "var(--accent)"
+        marks = (
+            f'<rect x="{x + 1:.1f}" y="{tops[d] + 1:.1f}" width="{wide - 2:.1f}" '
+            f'height="{high - 2:.1f}" rx="3" fill="{colour}" opacity="{shade:.3f}"/>'
         )
-    )
-    return finished(chart, 200)
+        if labels:
+            marks += _block(x + wide / 2, tops[d] + high / 2, [t], "middle", "--ink")
+        parts.append(_tip(marks, f"{down}: {d}", f"{across}: {a}", f"{value}: {t}"))
+    return Drawing("".join(parts), max(left + wide * len(columns), left + 120) + 2, y + 4)
 
 
-def bars(rows: Sequence[tuple[str, str, float]], *, axis: str, form: str, tip: str) -> Spec:
+def lines(values: Sequence[float], *, across: str, up: str) -> Drawing:
+    """A curve over steps from 1; on a logarithmic scale if it falls far."""
+    far = min(values) > 0 and max(values) > 20 * min(values)
+    if far:
+        ends = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+        ups = [10.0**k for k in range(ends[0], ends[1] + 1)]
+    else:
+        ups = _nice(min(values), max(values), 4)
+    told = [_form(u, "g") for u in ups]
+    left = max(text_width(t) for t in told) + 12
+    high, top = 190.0, 30.0
+    y_scale = _Scale(ups[0], ups[-1], top + high, top, log=far)
+    x_scale = _Scale(1, max(2, len(values)), left + 6, WIDTH - 8)
+    steps = [t for t in _nice(1, len(values), 6) if 1 <= t <= len(values) and t == int(t)]
+    shown, end = _across(steps or [1.0], x_scale, top, top + high, ".0f", across)
+    parts = [_text(0, SIZE, up), shown]
+    for u, figure in zip(ups, told, strict=True):
+        parts.append(_ruled("var(--line)", 1, left, WIDTH, y_scale(u)))
+        parts.append(_block(left - 8, y_scale(u), [figure], "end", "--muted"))
+    places = [(x_scale(k), y_scale(v)) for k, v in enumerate(values, start=1)]
+    path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
+    parts.append(f'<path d="M{path}" stroke="var(--accent)" stroke-width="2" fill="none"/>')
+    for k, ((x, y), v) in enumerate(zip(places, values, strict=True), start=1):
+        dot = f'<g fill="var(--accent)">{_mark("circle", x, y, 3.5)}</g>'
+        parts.append(_tip(dot, f"{across} {k}", f"{up} {_form(v, 'g')}"))
+    return Drawing("".join(parts), WIDTH, end)
+
+
+def bars(rows: Sequence[tuple[str, str, float]], *, axis: str, form: str, tip: str) -> Drawing:
     """Bars ``(name, group, value)``, one colour per group; groups stand beside each other."""
-    data = inline([{"name": n, "group": g, "value": rounded(v, 5)} for n, g, v in rows])
     groups = list(dict.fromkeys(g for _, g, _ in rows))
     names = list(dict.fromkeys(n for n, _, _ in rows))
-    encoding: dict[str, Any] = {
-        "x": alt.X("value:Q", title=axis, axis=alt.Axis(format=form, tickCount=5)),
-        "y": alt.Y(
-            "name:N", title=None, sort=None, axis=alt.Axis(grid=False, labelColor="var(--ink)")
-        ),
-        "tooltip": [
-            alt.Tooltip("name:N", title=" "),
-            *([alt.Tooltip("group:N", title="rows")] if len(groups) > 1 else []),
-            alt.Tooltip("value:Q", title=axis, format=tip),
-        ],
-        "color": alt.value("var(--accent)"),
-    }
-    if len(groups) > 1:
-        encoding["yOffset"] = alt.YOffset("group:N", sort=groups)
-        encoding["color"] = coloured("group", groups, PAIR)
-    chart = alt.Chart(data).mark_bar(cornerRadius=2).encode(**encoding)
-    return finished(chart, max(1, len(groups)) * 20 * len(names) + 16)
+    legend, top = _legend(groups, PAIR[: len(groups)]) if len(groups) > 1 else ("", 0.0)
+    told, left = _names(names)
+    ticks = _nice(0.0, max(v for *_, v in rows), 5)
+    scale = _Scale(ticks[0], ticks[-1], left, WIDTH - 12)
+    heights = _heights(told, 18 * len(groups) + 8)
+    bottom = top + sum(heights)
+    shown, end = _across(ticks, scale, top, bottom, form, axis)
+    parts, y = [legend, shown], top
+    values = {(n, g): v for n, g, v in rows}
+    for name, found, high in zip(names, told, heights, strict=True):
+        start = y + (high - 16 * len(groups)) / 2
+        for k, group in enumerate(groups):
+            value = values.get((name, group))
+            if value is None:
+                continue
+            colour = PAIR[k] if len(groups) > 1 else "var(--accent)"
+            bar = (
+                f'<rect x="{left:.1f}" y="{start + 16 * k + 1:.1f}" height="14" rx="2" '
+                f'width="{max(1.0, scale(value) - left):.1f}" fill="{colour}"/>'
+            )
+            parts.append(_tip(bar, *(t for t in (name, group) if t), _form(value, tip)))
+        parts.append(_block(left - 8, y + high / 2, found, "end", "--ink"))
+        y += high
+    return Drawing("".join(parts), WIDTH, end)
 
 
-def paper_against_ours(rows: Sequence[tuple[str, str, float, float]]) -> Spec:
+def paper_against_ours(rows: Sequence[tuple[str, str, float, float]]) -> Drawing:
     """Points ``(block, name, paper, ours)`` about the line on which both are equal."""
-    data = inline(
-        [
-            {"of": b, "name": n, "paper": p, "ours": rounded(o, 4), "difference": round(o - p, 1)}
-            for b, n, p, o in rows
-        ]
-    )
-    values = [v for *_, p, o in rows for v in (p, o)]
-    low, high = min(values) - 2, max(values) + 2
-    scale = alt.Scale(domain=[low, high], nice=False)
     blocks = list(dict.fromkeys(b for b, *_ in rows))
-    equal = (
-        alt.Chart(inline([{"paper": low, "ours": low}, {"paper": high, "ours": high}]))
-        .mark_line(color="var(--line-strong)", strokeDash=[4, 4], strokeWidth=1.5)
-        .encode(x=alt.X("paper:Q", scale=scale), y=alt.Y("ours:Q", scale=scale))
+    shapes = [SHAPES[k % len(SHAPES)] for k in range(len(blocks))]
+    colours = [CLASS_COLOURS[k % N_COLOURS] for k in range(len(blocks))]
+    legend, top = _legend(blocks, colours, shapes)
+    values = [v for *_, p, o in rows for v in (p, o)]
+    ticks = _nice(min(values), max(values), 6)
+    left = max(text_width(_form(t, ".0f")) for t in ticks) + 12
+    top += LINE + 12
+    x_scale = _Scale(ticks[0], ticks[-1], left, WIDTH - 8)
+    y_scale = _Scale(ticks[0], ticks[-1], top + WIDTH - 8 - left, top)
+    shown, end = _across(ticks, x_scale, top, y_scale.start, ".0f", "paper, accuracy in percent")
+    parts = [legend, _text(0, top - 14, "ours, accuracy in percent"), shown]
+    for t in ticks:
+        parts.append(_ruled("var(--line)", 1, left, WIDTH - 8, y_scale(t)))
+        parts.append(_block(left - 8, y_scale(t), [_form(t, ".0f")], "end", "--muted"))
+    parts.append(
+        f'<path d="M{left:.1f} {y_scale.start:.1f}L{WIDTH - 8} {top:.1f}" '
+        'stroke="var(--line-strong)" stroke-dasharray="4 4" fill="none"/>'
     )
-    dots = (
-        alt.Chart(data)
-        .mark_point(filled=True, size=60, opacity=0.75)
-        .encode(
-            x=alt.X(
-                "paper:Q",
-                title="paper, accuracy in percent",
-                scale=scale,
-                axis=alt.Axis(tickCount=6),
-            ),
-            y=alt.Y("ours:Q", title="ours, accuracy in percent", scale=scale),
-            color=coloured("of", blocks, CLASS_COLOURS[: len(blocks)], columns=1, labelLimit=300),
-            shape=alt.Shape("of:N", scale=alt.Scale(domain=blocks)),
-            tooltip=[
-                alt.Tooltip("of:N", title=" "),
-                alt.Tooltip("name:N", title="model"),
-                alt.Tooltip("paper:Q", title="paper", format=".1f"),
-                alt.Tooltip("ours:Q", title="ours", format=".1f"),
-                alt.Tooltip("difference:Q", title="ours − paper", format="+.1f"),
-            ],
-        )
-    )
-    return finished(alt.layer(equal, dots), 340)
+    for b, n, p, o in rows:
+        at = blocks.index(b)
+        mark = _mark(shapes[at], x_scale(p), y_scale(o), 4)
+        said = f"paper {p:.1f}", f"ours {o:.1f}", f"ours − paper {signed(o - p)}"
+        parts.append(_tip(f'<g fill="{colours[at]}" opacity=".75">{mark}</g>', b, n, *said))
+    return Drawing("".join(parts), WIDTH, end)
 
 
 # One classifier -----------------------------------------------------------------------------------
 
 
-def scatter(evidence: Evidence, picture: Picture, by: str) -> Spec:
+def scatter(evidence: Evidence, picture: Picture, by: str) -> Drawing:
     """Both domains in two dimensions; ``by`` is "domain" or "class"."""
-    names = _grouped(evidence)
-    rows = [
-        {
-            "x": rounded(x),
-            "y": rounded(y),
-            "domain": DOMAINS[int(target)],
-            "class": names[code],
-            "label": evidence.classes[code],
-        }
-        for (x, y), target, code in zip(
-            picture.places.tolist(), evidence.target.tolist(), evidence.codes.tolist(), strict=True
+    groups = _grouped(evidence)
+    names, colours = (list(DOMAINS), list(PAIR)) if by == "domain" else _palette(groups)
+    shapes = ["circle", "triangle"] if by == "domain" else []
+    legend, top = _legend(names, colours, shapes) if len(names) > 1 else ("", 4.0)
+    high = 290.0
+    spans = []
+    for k, (start, end) in enumerate(((8.0, WIDTH - 8.0), (top + high - 8, top + 8))):
+        at = picture.places[:, k]
+        spans.append(_Scale(float(at.min()), float(at.max()), start, end))
+    marks: dict[tuple[int, int], list[str]] = {}
+    for (x, y), target, code in zip(
+        picture.places.tolist(), evidence.target.tolist(), evidence.codes.tolist(), strict=True
+    ):
+        # Shape tells the domains apart without colour.
+        shape = "triangle" if target else "circle"
+        marks.setdefault((int(target), code), []).append(
+            _mark(shape, spans[0](x), spans[1](y), 2.6)
         )
+    parts = [
+        legend,
+        f'<rect x=".5" y="{top:.1f}" width="{WIDTH - 1}" height="{high:.0f}" fill="none" '
+        'stroke="var(--line)"/>',
     ]
-    if by == "domain":
-        colour = coloured("domain", DOMAINS, PAIR)
-    else:
-        colour = coloured("class", *_palette(names))
-    quiet = alt.Axis(labels=False, ticks=False, grid=False, domain=False)
-    axes = [
-        f"direction {k} ({share:.0%} of the variation)"
-        for k, share in enumerate(picture.share, start=1)
-    ]
-    chart = (
-        alt.Chart(inline(rows))
-        .mark_point(filled=True, size=24, opacity=0.65)
-        .encode(
-            x=alt.X("x:Q", title=axes[0], axis=quiet, scale=alt.Scale(zero=False)),
-            y=alt.Y("y:Q", title=axes[1], axis=quiet, scale=alt.Scale(zero=False)),
-            color=colour,
-            # Shape tells the domains apart without colour.
-            shape=alt.Shape(
-                "domain:N",
-                scale=alt.Scale(domain=list(DOMAINS), range=["circle", "triangle-up"]),
-                legend=alt.Legend() if by == "domain" else None,
-            ),
-            tooltip=[
-                alt.Tooltip("domain:N", title="domain"),
-                alt.Tooltip("label:N", title="class"),
-            ],
-        )
-    )
-    return finished(chart, 300)
+    for (target, code), found in sorted(marks.items()):
+        domain, label = DOMAINS[target], evidence.classes[code]
+        colour = colours[names.index(domain if by == "domain" else groups[code])]
+        said = f"{'class' if not target else 'predicted class'} {label}"
+        parts.append(_tip(f'<g fill="{colour}" opacity=".65">{"".join(found)}</g>', domain, said))
+    end = top + high + 2
+    for k, share in enumerate(picture.share, start=1):
+        end += LINE
+        way = "across" if k == 1 else "up"
+        parts.append(_text(WIDTH / 2, end, f"{way}: {share:.0%} of the variation", "middle"))
+    return Drawing("".join(parts), WIDTH, end + 6)
 
 
 def _grouped(evidence: Evidence) -> list[str]:
@@ -339,71 +514,82 @@ def _palette(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return (shown, colours) if OTHER not in names else ([*shown, OTHER], [*colours, GREY])
 
 
-def gaps(features: Sequence[Gap]) -> Spec:
-    """How far the domains are apart in single features, before and after."""
-    rows = [
-        {"feature": g.feature, "stage": stage, "gap": rounded(abs(value)), "signed": rounded(value)}
-        for g in features
-        for stage, value in zip(STAGES, (g.before, g.after), strict=True)
-    ]
-    y = alt.Y(
-        "feature:N", title=None, sort=None, axis=alt.Axis(grid=False, labelColor="var(--ink)")
-    )
-    x = alt.X(
-        "gap:Q",
-        title="gap between the domains, in standard deviations",
-        axis=alt.Axis(tickCount=6, format="~g"),
-    )
-    base = alt.Chart(inline(rows)).encode(y=y)
-    line = base.mark_line(color="var(--line-strong)", strokeWidth=2).encode(x=x, detail="feature:N")
-    dots = base.mark_point(filled=True, size=90, opacity=1).encode(
-        x=x,
-        color=coloured("stage", STAGES, ["var(--before)", "var(--accent)"]),
-        shape=alt.Shape(
-            "stage:N", scale=alt.Scale(domain=list(STAGES), range=["diamond", "circle"])
-        ),
-        tooltip=[
-            alt.Tooltip("feature:N", title="feature"),
-            alt.Tooltip("stage:N", title=" "),
-            alt.Tooltip("signed:Q", title="target − source", format="+.2f"),
-        ],
-    )
-    return finished(alt.layer(line, dots), 26 * len(features) + 20)
+def gaps(features: Sequence[Gap], *, moved: bool = True) -> Drawing:
+    """How far the domains are apart in single features, before and, where it differs, after."""
+    n = 1 + moved
+    stages = STAGES[:n]
+    colours, shapes = ("var(--before)", "var(--accent)")[:n], ("diamond", "circle")[:n]
+    legend, top = _legend(stages, colours, shapes) if moved else ("", 0.0)
+    told, left = _names([g.feature for g in features])
+    values = [[g.before, g.after][:n] for g in features]
+    ends = [v for pair in values for v in pair]
+    ticks = _nice(min(0.0, *ends), max(0.0, *ends), 5)
+    scale = _Scale(ticks[0], ticks[-1], left + 6, WIDTH - 12)
+    heights = _heights(told, 26)
+    bottom = top + sum(heights)
+    title = "target − source, in standard deviations"
+    shown, end = _across(ticks, scale, top, bottom, "g", title)
+    parts, y = [legend, shown, _zero(scale, top, bottom)], top
+    for gap, pair, found, high in zip(features, values, told, heights, strict=True):
+        middle = y + high / 2
+        places = [scale(v) for v in pair]
+        parts.append(_ruled("var(--line-strong)", 2, min(places), max(places), middle))
+        for stage, v, x, colour, shape in zip(stages, pair, places, colours, shapes, strict=True):
+            mark = f'<g fill="{colour}">{_mark(shape, x, middle, 5)}</g>'
+            said = f"{stage}: target − source" if moved else "target − source"
+            parts.append(_tip(mark, gap.feature, f"{said} {signed(v, '+.2f')}"))
+        parts.append(_block(left - 8, middle, found, "end", "--ink"))
+        y += high
+    return Drawing("".join(parts), WIDTH, end)
 
 
-def histogram(evidence: Evidence) -> Spec:
+def _zero(scale: _Scale, top: float, bottom: float) -> str:
+    """The line on which nothing differs."""
+    at = f"M{scale(0):.1f} {top:.1f}V{bottom:.1f}"
+    return f'<path d="{at}" stroke="var(--line-strong)" stroke-width="1.5" fill="none"/>'
+
+
+def histogram(evidence: Evidence) -> Drawing:
     """Target rows by the probability of their predicted class."""
-    names = _grouped(evidence)
+    groups = _grouped(evidence)
+    names, colours = _palette(groups)
+    legend, top = _legend(names, colours) if len(names) > 1 else ("", 0.0)
     edges = evidence.edges.tolist()
-    counts: dict[tuple[str, int], int] = {}
-    for name, line in zip(names, evidence.confidence.tolist(), strict=True):
-        for k, count in enumerate(line):
-            if count:
-                counts[name, k] = counts.get((name, k), 0) + count
-    rows = [
-        {"class": name, "from": edges[k], "to": edges[k + 1], "rows": count}
-        for (name, k), count in counts.items()
-    ]
-    chart = (
-        alt.Chart(inline(rows))
-        .mark_bar()
-        .encode(
-            x=alt.X(
-                "from:Q",
-                bin=alt.BinParams(binned=True, step=edges[1] - edges[0]),
-                title="probability of the predicted class",
-                scale=alt.Scale(domain=[0, 1]),
-                axis=alt.Axis(format=".0%", grid=False, values=[k / 5 for k in range(6)]),
-            ),
-            x2="to:Q",
-            y=alt.Y("rows:Q", title="target rows", stack="zero"),
-            color=coloured("class", *_palette(names)),
-            tooltip=[
-                alt.Tooltip("class:N", title="predicted"),
-                alt.Tooltip("from:Q", title="from", format=".0%"),
-                alt.Tooltip("to:Q", title="to", format=".0%"),
-                alt.Tooltip("rows:Q", title="rows", format=","),
-            ],
-        )
+    total = evidence.confidence.sum(0).tolist()
+    ups = [u for u in _nice(0.0, max(1, *total), 4) if u == int(u)]
+    told = [f"{u:,.0f}" for u in ups]
+    left = max(text_width(t) for t in told) + 12
+    top += LINE + 12
+    x_scale = _Scale(0.0, 1.0, left, WIDTH - 16)
+    y_scale = _Scale(0.0, ups[-1], top + 190, top)
+    ticks = [k / 5 for k in range(6)]
+    shown, end = _across(
+        ticks,
+        x_scale,
+        y_scale.start,
+        y_scale.start + 4,
+        ".0%",
+        "probability of the predicted class",
     )
-    return finished(chart, 220)
+    parts = [legend, _text(0, top - 14, "target rows"), shown]
+    for u, figure in zip(ups, told, strict=True):
+        parts.append(_ruled("var(--line)", 1, left, WIDTH - 16, y_scale(u)))
+        parts.append(_block(left - 8, y_scale(u), [figure], "end", "--muted"))
+    for k, (low, high) in enumerate(pairwise(edges)):
+        below = 0
+        for name, colour in zip(names, colours, strict=True):
+            n = sum(
+                int(line[k])
+                for group, line in zip(groups, evidence.confidence.tolist(), strict=True)
+                if group == name
+            )
+            if n:
+                bar = (
+                    f'<rect x="{x_scale(low) + 0.5:.1f}" y="{y_scale(below + n):.1f}" '
+                    f'width="{x_scale(high) - x_scale(low) - 1:.1f}" '
+                    f'height="{y_scale(below) - y_scale(below + n):.1f}" fill="{colour}"/>'
+                )
+                said = f"{low:.0%} to {high:.0%}", f"{n:,} row{'' if n == 1 else 's'}"
+                parts.append(_tip(bar, f"predicted {name}", *said))
+                below += n
+    return Drawing("".join(parts), WIDTH, end)

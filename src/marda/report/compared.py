@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from marda._memory import peak_mb
 from marda.adaptation import Compared
 from marda.adaptation.methods import explained
@@ -14,6 +16,8 @@ from marda.report.page import (
     Chart,
     NumberCell,
     Section,
+    Term,
+    facts,
     interval_cells,
     number,
     page,
@@ -33,15 +37,11 @@ from marda.report.sections import (
     warnings,
 )
 
-__all__ = ["compared_page"]
+__all__ = ["compared_page", "compared_sections"]
 
 
-def compared_page(result: Compared) -> str:
-    """One page about several methods on the same files."""
-    if not result.details:
-        raise ValueError("this result has no details to show: compare with a report.")
-    best = result.best
-    name, shown = result.results[best].method, result.details[best]
+def compared_page(result: Compared, command: str = "") -> str:
+    """One page about several methods on the same files; `command` made it."""
     source, target = result.inputs
     judges = (
         f"and {counted(result.n_labelled_target, 'label')} of it, which no method had seen, "
@@ -54,6 +54,31 @@ def compared_page(result: Compared) -> str:
         f"{counted(result.n_source, 'labelled row')} of {source} how to classify "
         f"{counted(result.n_target, 'row')} of {target}, {judges}."
     )
+    verdict = compared_verdict(result.facts)
+    # How sure a test is stands with the tests.
+    reasons = [r for r in verdict.reasons if r[0] != "How sure"]
+    named = dict.fromkeys((result.facts.best, result.facts.first))
+    reasons += [(name, f"{explained(name)}.") for name in named if explained(name)]
+    # One class for all rows would be as good: no method is to be praised.
+    praised = verdict.kind == "good" and result.facts.no_better is not None
+    return page(
+        kind="compare",
+        about=f"{source} → {target}",
+        title="Which method should I use?",
+        lead=lead,
+        verdict=replace(verdict, kind="unclear" if praised else verdict.kind, reasons=reasons),
+        figures=_figures(result),
+        sections=compared_sections(result),
+        command=command,
+    )
+
+
+def compared_sections(result: Compared) -> list[Section]:
+    """What stands below the answer."""
+    if not result.details:
+        raise ValueError("this result has no details to show: compare with a report.")
+    best = result.best
+    name, shown = result.results[best].method, result.details[best]
     sections = [
         warnings(shown.findings, shown.checks),
         _methods(result),
@@ -69,14 +94,7 @@ def compared_page(result: Compared) -> str:
     sections.append(times(result.times, result.seconds, peak_mb()))
     if result.notes:
         sections.append(Section("Notes", (points(list(dict.fromkeys(result.notes))),)))
-    return page(
-        kind="compare",
-        title=f"{counted(len(result.results), 'method')} from {source} to {target}",
-        lead=lead,
-        verdict=compared_verdict(result.facts),
-        figures=_figures(result),
-        sections=sections,
-    )
+    return sections
 
 
 def _figures(result: Compared) -> list[tuple[str, str]]:
@@ -102,7 +120,7 @@ def _methods(result: Compared) -> Section:
         apart = details.a_distance
         rows.append(
             [
-                r.method,
+                Term(r.method, explained(r.method)),
                 *right,
                 NumberCell(percent(r.agreement), r.agreement),
                 NONE if apart is None else number(apart.value),
@@ -115,10 +133,10 @@ def _methods(result: Compared) -> Section:
         *("A-distance after", "MMD after", "time"),
     )
     whole = table("Every method; a click on a heading sorts.", header, rows)
+    legend = facts([(r.method, explained(r.method)) for r in result.results])
     scored = [(r.method, r.accuracy) for r in result.results if r.accuracy is not None]
-    meaning = points([f"{r.method}: {explained(r.method)}." for r in result.results])
     if not scored:
-        return Section("Methods", (whole, meaning))
+        return Section("Methods", (legend, whole))
     name = "Labelled target rows that are right, with 95% intervals."
     cells: list[Cells] = [[m, *interval_cells(v, ".1%")] for m, v in scored]
     chart = Chart(
@@ -126,7 +144,7 @@ def _methods(result: Compared) -> Section:
         name,
         table(name, ("method", "right", "95% interval"), cells),
     )
-    return Section("Methods", (chart, whole, meaning, *_recalls(result)))
+    return Section("Methods", (legend, (chart, *_recalls(result)), whole))
 
 
 def _recalls(result: Compared) -> list[Chart]:
@@ -148,8 +166,8 @@ def _recalls(result: Compared) -> list[Chart]:
             rows.append(line)
     name = "Share of rows that are right, by true class and method."
     header = ("class", *(r.method for r in result.results))
-    spec = charts.heat_map(cells, down="class", across="method", value="right", bottom=0.0)
-    return [Chart(spec, name, table(name, header, rows))]
+    drawing = charts.heat_map(cells, down="class", across="method", value="right", bottom=0.0)
+    return [Chart(drawing, name, table(name, header, rows))]
 
 
 def _pairs(result: Compared) -> list[Section]:
@@ -161,7 +179,7 @@ def _pairs(result: Compared) -> list[Section]:
         for down, across, sign in ((p.a, p.b, 1), (p.b, p.a, -1)):
             value = 100 * sign * p.difference.value
             text = signed(value) + ("*" if p.significant else "")
-            cells.append((down, across, abs(value), text))
+            cells.append((down, across, value, text))
     order = [r.method for r in result.results]
     cells.sort(key=lambda c: (order.index(c[0]), order.index(c[1])))
     rows: list[Cells] = [
@@ -174,19 +192,21 @@ def _pairs(result: Compared) -> list[Section]:
         for p in result.pairs
     ]
     header = ("pair", "points", "95% interval", "p, corrected", "more than chance")
-    spec = charts.heat_map(
-        cells, down="method", across="minus", value="points", bottom=0.0, order=order
+    drawing = charts.heat_map(
+        cells, down="method", across="minus", value="points", bottom=0.0, order=order, signs=True
     )
+    sure = [text for name, text in compared_verdict(result.facts).reasons if name == "How sure"]
     return [
         Section(
             "Which methods differ",
             (
+                *(paragraph(text) for text in sure),
                 paragraph(
                     "Two methods are compared on the rows that only one of them gets right (exact "
                     "McNemar test, corrected by Holm for the number of pairs); a star marks "
                     "differences beyond chance at the 5% level."
                 ),
-                Chart(spec, name, table(name, header, rows)),
+                Chart(drawing, name, table(name, header, rows)),
             ),
         )
     ]

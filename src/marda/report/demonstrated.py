@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from html import escape
+
 from marda._memory import peak_mb
 from marda.benchmarks.demonstration import (
+    DIGIT_METHODS,
+    DIGITS_INTRO,
     INTRO,
     LEGEND,
+    METHODS,
+    OWN_FILES,
     DemoResult,
-    PairDetails,
+    DigitsResult,
+    Example,
     PairResult,
+    digits_text,
     heading,
     unseen,
     verdict,
     word_lists,
 )
-from marda.diagnostics import Interval
 from marda.diagnostics.intervals import counted
 from marda.diagnostics.verdict import Verdict, pairs_verdict
 from marda.report import charts
@@ -23,6 +30,7 @@ from marda.report.page import (
     Chart,
     NumberCell,
     Section,
+    Term,
     facts,
     interval_cells,
     number,
@@ -35,69 +43,126 @@ from marda.report.sections import before_and_after, beside, confidence, confusio
 __all__ = ["demonstrated_page"]
 
 
-def demonstrated_page(result: DemoResult) -> str:
-    """One page: every pair and method, then a closer look at the first pair."""
-    first = result.pairs[0]
-    details = first.details
-    assert details is not None
+def demonstrated_page(result: DemoResult, command: str = "") -> str:
+    """One page: digits to look at, then sentences, then how to go on."""
+    first = result.digits[0]
+    assert first.details is not None
     sections = [
+        Section("Wrong before, right now", tuple(_examples(d) for d in result.digits)),
+        _digits(result),
+        Section("On your own files", (f'<pre tabindex="0"><code>{OWN}</code></pre>',)),
+        Section("Sentences", (paragraph(INTRO),)),
         _scores(result),
         *(_words(pair) for pair in result.pairs),
+        _predictions(result),
         Section(
-            f"A closer look at {first.source} → {first.target}",
-            (paragraph(f"From here on: {first.scores[1].method.label} on this pair alone."),),
+            f"A closer look at digits, {first.change}",
+            (paragraph(f"From here on: {DIGIT_METHODS[-1].label} on these digits alone."),),
         ),
-        *before_and_after(details.diagnosis, details.evidence),
-        _predictions(first, details),
-    ]
-    methods = [(s.method.label, s.method.says) for s in first.scores]
-    sections += [
-        Section("The methods", (facts(methods),)),
+        *before_and_after(first.details.diagnosis, first.details.evidence),
+        Section(
+            "Predictions for digits",
+            (confidence(first.details.evidence, first.details.diagnosis.facts),),
+        ),
         times(result.times, result.seconds, peak_mb()),
     ]
     return page(
         kind="demo",
         title="Does adaptation help?",
-        lead=INTRO,
+        lead=DIGITS_INTRO,
         verdict=_verdict(result),
         figures=_figures(result),
         sections=sections,
-        footer=(f"Data: {result.citation} {result.licence}",),
+        footer=result.sources,
+        command=command,
     )
 
 
-def _gain(pair: PairResult) -> Interval:
-    """Of the second method over the first."""
-    gain = pair.scores[1].gain
-    assert gain is not None
-    return gain
+OWN = escape("\n".join(OWN_FILES))
 
 
 def _verdict(result: DemoResult) -> Verdict:
+    judged = sum(d.n_target for d in result.digits)
     return pairs_verdict(
-        result.pairs[0].scores[1].method.label,
-        [(f"{p.source} → {p.target}", _gain(p)) for p in result.pairs],
-        f"True ratings of {counted(_judged(result), 'target sentence')}, which no method had "
-        "seen; balanced accuracy.",
-        "Pairs were picked for this demo.",
+        DIGIT_METHODS[-1].label,
+        [(f"Digits, {d.change}", d.gain) for d in result.digits],
+        f"The true labels of {counted(judged, 'changed digit')}, which no method had seen; gains "
+        "are those over logistic regression.",
+        "Changes were picked for this demo.",
+        what="change",
     )
 
 
-def _judged(result: DemoResult) -> int:
-    return sum(pair.n_target for pair in result.pairs)
-
-
 def _figures(result: DemoResult) -> list[tuple[str, str]]:
-    first = result.pairs[0]
-    plain, adapted = first.scores[:2]
+    """Logistic regression, then marda, of every change."""
     return [
-        ("target sentences judged", f"{_judged(result):,}"),
-        (f"{first.source} → {first.target}, {plain.method.label}", f"{plain.balanced.value:.1f}%"),
         (
-            f"{first.source} → {first.target}, {adapted.method.label}",
-            f"{adapted.balanced.value:.1f}%",
-        ),
+            f"{d.change}: read rightly by logistic regression, and by marda's default",
+            f"{d.right[-2].value:.0f}% → {d.right[-1].value:.0f}%",
+        )
+        for d in result.digits
     ]
+
+
+def _examples(digits: DigitsResult) -> str:
+    """Pictures of digits that became right."""
+    if not digits.examples:
+        return ""
+    shown = "".join(
+        f"<li>{_picture(e)}<span>a <b>{escape(e.true)}</b>, not a {escape(e.before)}</span></li>"
+        for e in digits.examples
+    )
+    told = f"{digits.change.capitalize()}: {digits_text(digits).partition(': ')[2]}"
+    return f'{paragraph(told)}<ul class="pictures">{shown}</ul>'
+
+
+def _picture(example: Example) -> str:
+    grey = example.image / max(1.0, float(example.image.max()))
+    cells = "".join(
+        f'<rect x="{j}" y="{i}" width="1.02" height="1.02" opacity="{grey[i, j]:.2f}"/>'
+        for i in range(8)
+        for j in range(8)
+        if grey[i, j] > 0.02
+    )
+    name = f"A picture of a {example.true}"
+    return (
+        f'<svg viewBox="0 0 8 8" width="72" height="72" role="img" aria-label="{escape(name)}" '
+        f'fill="var(--ink)">{cells}</svg>'
+    )
+
+
+def _digits(result: DemoResult) -> Section:
+    rows: list[Cells] = []
+    for d in result.digits:
+        figures = (NumberCell(f"{r.value:.1f}%", r.value) for r in d.right)
+        rows.append([d.change, *figures, *interval_cells(d.gain, "+.1f")])
+    names = [m.label for m in DIGIT_METHODS]
+    header = ("digits", *names, "gain in points", "95% interval")
+    bars = [
+        (f"{d.change}, {name}", right)
+        for d in result.digits
+        for name, right in zip(names, d.right, strict=True)
+    ]
+    right = "Percent of the changed digits that are read rightly, with 95% intervals."
+    cells: list[Cells] = [[name, *interval_cells(v, ".1f")] for name, v in bars]
+    gain = "Points that marda's default gains over logistic regression, with 95% intervals."
+    gains = [(d.change, d.gain) for d in result.digits]
+    gained: list[Cells] = [[name, *interval_cells(g, "+.1f")] for name, g in gains]
+    pair = (
+        Chart(
+            charts.intervals(bars, "percent", form=".0f", low=0.0, high=100.0),
+            right,
+            table(right, ("digits and method", "percent", "95% interval"), cells),
+        ),
+        Chart(
+            charts.intervals(gains, "points", form="+.1f", gains=True),
+            gain,
+            table(gain, ("digits", "points", "95% interval"), gained),
+        ),
+    )
+    legend = facts([(m.label, m.says) for m in DIGIT_METHODS])
+    whole = table("Percent read rightly; the gain is over logistic regression.", header, rows)
+    return Section("Digits, by method", (legend, pair, whole))
 
 
 def _scores(result: DemoResult) -> Section:
@@ -114,28 +179,26 @@ def _scores(result: DemoResult) -> Section:
                 gains.append((f"{name}, {score.method.name}", g))
             accuracy = number(score.accuracy.value, ".1f")
             balanced = interval_cells(b, ".1f")
-            rows.append([name, label, accuracy, *balanced, *gain])
+            rows.append([name, Term(label, score.method.says), accuracy, *balanced, *gain])
     header = (
         *("pair", "method", "accuracy", "balanced accuracy", "95% interval"),
         *("gain", "95% interval of the gain"),
     )
     whole = table(LEGEND, header, rows)
     heat = "Balanced accuracy in percent, by pair and method."
-    spec = charts.heat_map(cells, down="pair", across="method", value=heat, cell=40)
+    drawing = charts.heat_map(cells, down="pair", across="method", value=heat, cell=40)
     name = "Gain over source only in points of balanced accuracy, with 95% intervals."
     gain_rows: list[Cells] = [[label, *interval_cells(g, "+.1f")] for label, g in gains]
-    return Section(
-        "Pairs and methods",
-        (
-            Chart(spec, heat, table(heat, ("pair", "method", "percent"), _plain(cells))),
-            Chart(
-                charts.intervals(gains, "points", form="+.0f"),
-                name,
-                table(name, ("pair and method", "points", "95% interval"), gain_rows),
-            ),
-            whole,
+    pair_of = (
+        Chart(drawing, heat, table(heat, ("pair", "method", "percent"), _plain(cells))),
+        Chart(
+            charts.intervals(gains, "points", form="+.1f", gains=True),
+            name,
+            table(name, ("pair and method", "points", "95% interval"), gain_rows),
         ),
     )
+    methods = facts([(m.label, m.says) for m in METHODS])
+    return Section("Sentences, by pair and method", (methods, pair_of, whole))
 
 
 def _plain(cells: list[tuple[str, str, float, str]]) -> list[Cells]:
@@ -165,9 +228,11 @@ def _words(pair: PairResult) -> Section:
     )
 
 
-def _predictions(pair: PairResult, details: PairDetails) -> Section:
-    parts: list[str | Chart] = [confidence(details.evidence, details.diagnosis.facts)]
-    for score, counts in list(zip(pair.scores, pair.confusions, strict=True))[:2]:
-        of = f"{counted(pair.n_target, 'target sentence')}, {score.method.label}"
-        parts.append(confusion(counts, details.evidence.classes, of))
-    return Section("Predictions", (parts[0], *beside(parts[1:])))
+def _predictions(result: DemoResult) -> Section:
+    """Which ratings are taken for which, of the first pair."""
+    pair = result.pairs[0]
+    parts: list[str | Chart] = []
+    for score, counts in zip(pair.scores, pair.confusions, strict=True):
+        of = f"{counted(pair.n_target, 'sentence')} of {pair.target}, {score.method.label}"
+        parts.append(confusion(counts, ("negative", "positive"), of))
+    return Section(f"Ratings of {pair.target}", beside(parts))

@@ -24,18 +24,25 @@ for (const head of document.querySelectorAll("th[aria-sort]")) {
   });
 }
 
-// Charts: drawn as SVG. `ast` interprets expressions, so that the page needs no eval.
-const specs = JSON.parse(document.getElementById("charts").textContent);
-const options = {
-  renderer: "svg",
-  actions: false,
-  ast: true,
-  defaultStyle: false,
-  tooltip: { disableDefaultStyle: true, theme: "page" },
+// What marks and terms say, under the pointer or when a keyboard reaches them. Without this script
+// the browser shows the titles of marks by itself.
+const tip = document.getElementById("tip");
+for (const title of document.querySelectorAll(".chart title")) {
+  title.parentElement.dataset.tip = title.textContent;
+  title.remove();
+}
+const show = (event) => {
+  const from = event.target.closest ? event.target.closest("[data-tip]") : null;
+  tip.hidden = from === null;
+  if (from === null) return;
+  tip.textContent = from.dataset.tip;
+  const box = from.getBoundingClientRect();
+  const [x, y] = event.clientX === undefined ? [box.left, box.bottom] : [event.clientX, event.clientY];
+  const edge = document.documentElement.clientWidth - tip.offsetWidth - 8;
+  tip.style.left = `${Math.max(8, Math.min(x + 12, edge))}px`;
+  const below = y + 16 + tip.offsetHeight < window.innerHeight;
+  tip.style.top = `${below ? y + 16 : y - tip.offsetHeight - 12}px`;
 };
-Promise.all(
-  Object.entries(specs).map(([id, spec]) => vegaEmbed(document.getElementById(id), spec, options)),
-).then(
-  () => { document.documentElement.dataset.charts = "drawn"; },
-  (error) => { console.error(error); },
-);
+for (const event of ["pointermove", "pointerdown", "focusin"]) document.addEventListener(event, show);
+for (const event of ["scroll", "focusout"]) document.addEventListener(event, () => { tip.hidden = true; });
+document.documentElement.dataset.ready = "yes";

@@ -6,21 +6,21 @@ once.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from html import escape
-from importlib import import_module, resources
-from typing import Any
+from importlib import resources
+from importlib.util import find_spec
 
 from marda._machine import versions
 from marda.diagnostics import Interval
-from marda.diagnostics.intervals import signed
+from marda.diagnostics.answer import Answer
+from marda.diagnostics.intervals import share_text, signed
 from marda.diagnostics.verdict import Verdict
-from marda.io import InputError
+from marda.report.charts import WIDTH, Drawing, standalone
 
 __all__ = [
     "NONE",
@@ -28,15 +28,19 @@ __all__ = [
     "Chart",
     "NumberCell",
     "Section",
+    "Term",
+    "can_make_png",
+    "charts_of",
     "facts",
     "head",
     "interval_cells",
     "number",
     "page",
     "paragraph",
+    "plot_files",
     "points",
-    "require",
     "table",
+    "verdict_box",
 ]
 
 # The browser itself refuses whatever the page might be made to ask for.
@@ -46,16 +50,7 @@ POLICY = (
 )
 
 
-def require() -> None:
-    """Raise, before any work, if the libraries for charts are not installed."""
-    try:
-        for name in ("altair", "vl_convert"):
-            import_module(name)
-    except ImportError as error:
-        raise InputError(
-            f"a report needs {error.name}, which is not installed: pip install 'marda[report]'."
-        ) from None
-
+GROWTH = 1.28  # how much larger than drawn a chart may be shown
 
 # What a page is made of ---------------------------------------------------------------------------
 
@@ -70,30 +65,35 @@ class NumberCell:
     mark: bool = False
 
 
-Cells = list[str | NumberCell]
+@dataclass(frozen=True)
+class Term:
+    """A word that is explained under the pointer, such as the name of a method."""
+
+    text: str
+    says: str
+
+
+Cells = list[str | NumberCell | Term]
 NONE = NumberCell("–", float("nan"))
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A Vega-Lite spec with what a reader needs who does not see it.
+    """A drawing with what a reader needs who does not see it.
 
     Attributes
     ----------
-    spec : dict
+    drawing : Drawing
         What is drawn.
     name : str
         What it shows, in one sentence: the caption, and the name for screen readers.
     rows : str
         The same figures as a table (HTML); empty where one follows the chart anyway.
-    small : bool
-        Whether half the width of the page is enough.
     """
 
-    spec: dict[str, Any]
+    drawing: Drawing
     name: str
     rows: str
-    small: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,16 +155,24 @@ def _head(name: str, number: bool, sortable: bool) -> str:
     return f'<th scope="col"{kind} aria-sort="none">{button}</th>'
 
 
-def _cell(cell: str | NumberCell, column: int) -> str:
+def _cell(cell: str | NumberCell | Term, column: int) -> str:
     if isinstance(cell, NumberCell):
         text = escape(cell.text)
         text = f"<u>{text}</u>" if cell.mark else text
         text = f"<strong>{text}</strong>" if cell.strong else text
         key = "" if math.isnan(cell.value) else f"{cell.value:.10g}"
         return f'<td class="number" data-sort="{key}">{text}</td>'
-    if column == 0:
-        return f'<th scope="row">{escape(cell)}</th>'
-    return f"<td>{escape(cell)}</td>"
+    inside = escape(cell) if isinstance(cell, str) else _term(cell)
+    return f'<th scope="row">{inside}</th>' if column == 0 else f"<td>{inside}</td>"
+
+
+def _term(term: Term) -> str:
+    """A keyboard reaches what a pointer shows."""
+    if not term.says:
+        return escape(term.text)
+    return (
+        f'<span class="term" tabindex="0" data-tip="{escape(term.says)}">{escape(term.text)}</span>'
+    )
 
 
 def number(value: float, form: str = ".2f") -> NumberCell:
@@ -187,10 +195,12 @@ def page(
     kind: str,
     title: str,
     lead: str,
-    verdict: Verdict | None,
-    figures: Sequence[tuple[str, str]],
     sections: Sequence[Section],
+    verdict: Verdict | Answer | None,
+    figures: Sequence[tuple[str, str]] = (),
+    about: str = "",
     footer: Sequence[str] = (),
+    command: str = "",
 ) -> str:
     """Return the HTML.
 
@@ -198,36 +208,42 @@ def page(
     ----------
     kind : str
         Which command it is of.
-    title, lead : str
-        The heading; what was done, in one sentence for everyone.
-    verdict : Verdict or None
+    title : str
+        The heading: the question that the page answers.
+    lead : str
+        What was done, in one sentence for everyone; below the answer.
+    sections : sequence of Section
+        The rest, in order.
+    verdict : Verdict, Answer or None
         The answer.
     figures : sequence of (str, str)
         The few numbers to remember: what, how much.
-    sections : sequence of Section
-        The rest, in order.
+    about : str
+        What it is about, in a few words, above the heading.
     footer : sequence of str
         Sources and licences.
+    command : str
+        The command that made the page.
     """
-    charts: dict[str, dict[str, Any]] = {}
     sections = _distinct(sections)
-    body = "\n".join(_section(section, charts) for section in sections)
     links = "".join(f'<li><a href="#{s.anchor}">{escape(s.title)}</a></li>' for s in sections)
     made = datetime.now(UTC).strftime("%d %B %Y, %H:%M UTC").lstrip("0")
     tools = ", ".join(f"{name} {version}" for name, version in versions().items())
+    end = "".join(f"<p>{escape(line)}</p>" for line in (*footer, f"{made}. {tools}."))
+    if command:
+        end = f'<p>Made by</p><pre tabindex="0"><code>{escape(command)}</code></pre>{end}'
     parts = {
         "policy": POLICY,
         "title": escape(title),
         "kind": escape(kind),
+        "about": f" · {escape(about)}" if about else "",
         "lead": escape(lead),
         "style": _resource("style.css"),
-        "verdict": "" if verdict is None else _verdict(verdict),
+        "verdict": _first(verdict),
         "figures": _figures(figures),
         "links": links,
-        "body": body,
-        "footer": "".join(f"<p>{escape(line)}</p>" for line in (*footer, f"{made}. {tools}.")),
-        "charts": json_in_html(charts),
-        "library": _library() if charts else "",
+        "body": "\n".join(_section(section) for section in sections),
+        "footer": end,
         "script": _resource("page.js"),
     }
     text = _resource("page.html")
@@ -237,6 +253,36 @@ def page(
         name, _, after = piece.partition("}}")
         head += parts[name] + after
     return head
+
+
+def charts_of(sections: Sequence[Section]) -> dict[str, Chart]:
+    """Every chart of a page, by a name for a file."""
+    found: dict[str, Chart] = {}
+    for section in _distinct(sections):
+        for part in section.parts:
+            for chart in (
+                () if isinstance(part, str) else part if isinstance(part, tuple) else [part]
+            ):
+                found[f"{len(found) + 1:02d}-{section.anchor}"] = chart
+    return found
+
+
+def plot_files(sections: Sequence[Section]) -> dict[str, bytes]:
+    """Every chart of a page as a file of its own: SVG, and PNG where that can be made."""
+    found = {}
+    for name, chart in charts_of(sections).items():
+        svg = standalone(chart.drawing, chart.name)
+        found[f"{name}.svg"] = svg.encode()
+        if can_make_png():
+            import vl_convert
+
+            found[f"{name}.png"] = vl_convert.svg_to_png(svg, scale=2)
+    return found
+
+
+def can_make_png() -> bool:
+    """Whether the library that makes PNG of SVG is installed."""
+    return find_spec("vl_convert") is not None
 
 
 #: A notebook has a style of its own: only what the head needs, and only inside it.
@@ -277,7 +323,7 @@ def head(
     warnings : sequence of str
         What to know before trusting the rest.
     """
-    parts = (paragraph(lead), _verdict(verdict), _figures(figures), points(warnings))
+    parts = (paragraph(lead), _first(verdict), _figures(figures), points(warnings))
     inside = "\n".join(parts[: 4 if warnings else 3])
     # Several heads on one page: names of elements would be there twice.
     inside = inside.replace(' aria-labelledby="verdict"', "").replace(' id="verdict"', "")
@@ -294,22 +340,15 @@ def _distinct(sections: Sequence[Section]) -> list[Section]:
     return kept
 
 
-def json_in_html(value: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-def _section(section: Section, charts: dict[str, dict[str, Any]]) -> str:
+def _section(section: Section) -> str:
     parts = []
     for part in section.parts:
         if isinstance(part, str):
             parts.append(part)
         elif isinstance(part, Chart):
-            parts.append(_figure(part, charts))
+            parts.append(_figure(part))
         else:
-            beside = "".join(_figure(chart, charts) for chart in part)
-            parts.append(f'<div class="beside">{beside}</div>')
+            parts.append(f'<div class="beside">{"".join(_figure(chart) for chart in part)}</div>')
     inside = "\n".join(parts)
     return (
         f'<section id="{section.anchor}" aria-labelledby="{section.anchor}-title">'
@@ -317,27 +356,74 @@ def _section(section: Section, charts: dict[str, dict[str, Any]]) -> str:
     )
 
 
-def _figure(chart: Chart, charts: dict[str, dict[str, Any]]) -> str:
-    name = f"chart-{len(charts) + 1}"
-    charts[name] = chart.spec
-    kind = ' class="small"' if chart.small else ""
+def _figure(chart: Chart) -> str:
+    """A chart that is wider than a telephone scrolls by itself, as tables do."""
     more = f"<details><summary>The figures as a table</summary>{chart.rows}</details>"
-    more = more if chart.rows else ""
-    return (
-        f"<figure{kind}><figcaption>{escape(chart.name)}</figcaption>"
-        f'<div class="chart" role="img" aria-label="{escape(chart.name)}">'
-        f'<div id="{name}" aria-hidden="true"></div></div>{more}</figure>'
-    )
+    name, drawing = escape(chart.name), chart.drawing
+    size = f"max-width:{GROWTH * drawing.width:.0f}px"
+    wide = drawing.width > WIDTH
+    size += f";min-width:{drawing.width:.0f}px" if wide else ""
+    shown = f'<div class="chart" style="{size}" role="img" aria-label="{name}">{drawing.svg}</div>'
+    if wide:
+        shown = f'<div class="scroll" role="group" aria-label="{name}" tabindex="0">{shown}</div>'
+    return f"<figure><figcaption>{name}</figcaption>{shown}{more if chart.rows else ''}</figure>"
 
 
 _SIGNS = {"good": "✓", "unclear": "~", "bad": "✗", "info": "i"}
 
 
-def _verdict(verdict: Verdict) -> str:
+def _first(verdict: Verdict | Answer | None) -> str:
+    if isinstance(verdict, Answer):
+        return _answer(verdict)
+    return "" if verdict is None else verdict_box(verdict, "verdict")
+
+
+def verdict_box(verdict: Verdict, name: str = "") -> str:
+    """A verdict with its reasons; with a name, it is a section of its own."""
+    inside = f"<p>{escape(verdict.text)}</p>{facts(verdict.reasons)}"
+    return _box(verdict.kind, verdict.word, inside, name)
+
+
+def _box(kind: str, word: str, inside: str, name: str) -> str:
+    tag = "h2" if name else "p"
+    sign = f'<span class="sign" aria-hidden="true">{_SIGNS[kind]}</span>'
+    told = f'<{tag} class="word"{f" id={chr(34)}{name}{chr(34)}" if name else ""}>{sign}'
+    told += f"<span>{escape(word)}</span></{tag}>{inside}"
+    if name:
+        return f'<section class="verdict {kind}" aria-labelledby="{name}">{told}</section>'
+    return f'<div class="verdict {kind}">{told}</div>'
+
+
+def _answer(answer: Answer) -> str:
+    """The first screen: how many are right, what that rests on, what differs, what to do."""
+    told = facts([("Rests on", answer.basis), ("What differs", answer.shift)])
+    steps = "".join(f"<li>{escape(step)}</li>" for step in answer.steps)
+    inside = (
+        f"{_gauge(answer)}<p>{escape(answer.text)}</p>{told}"
+        f'<p class="next" id="next">What to do next</p><ol aria-labelledby="next">{steps}</ol>'
+    )
+    return _box(answer.kind, answer.word, inside, "verdict")
+
+
+def _gauge(answer: Answer) -> str:
+    """From none to all right: the interval, the share, and where guessing lies."""
+    if answer.interval is None:
+        return ""
+    low, high = (100 * bound for bound in answer.interval)
+    ends = " to ".join(share_text(bound) for bound in answer.interval)
+    share = "" if answer.expected is None else share_text(answer.expected)
+    said = f"Right: {share}, {ends}" if share else f"Right: {ends}"
+    said += f"; guessing {share_text(answer.guessing)}"
+    dot = ""
+    if answer.expected is not None:
+        dot = f'<i class="dot" style="left:{100 * answer.expected:.1f}%"></i>'
     return (
-        f'<section class="verdict {verdict.kind}" aria-labelledby="verdict">'
-        f'<h2 id="verdict"><span class="sign" aria-hidden="true">{_SIGNS[verdict.kind]}</span>'
-        f"{escape(verdict.word)}</h2><p>{escape(verdict.text)}</p>{facts(verdict.reasons)}</section>"
+        f'<div class="gauge" role="img" aria-label="{escape(said)}">'
+        f'<b>{share or "?"}</b><div class="bar"><i class="range" style="left:{low:.1f}%;'
+        f'width:{max(1.0, high - low):.1f}%"></i>{dot}'
+        f'<i class="guess" style="left:{100 * answer.guessing:.1f}%"></i>'
+        "</div><span>0% right</span>"
+        f"<span>┆ guessing: {share_text(answer.guessing)}</span><span>100% right</span></div>"
     )
 
 
@@ -349,15 +435,3 @@ def _figures(figures: Sequence[tuple[str, str]]) -> str:
 @cache
 def _resource(name: str) -> str:
     return resources.files("marda.report").joinpath(name).read_text(encoding="utf-8")
-
-
-@cache
-def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one script."""
-    import altair
-    import vl_convert
-
-    version = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
-    # Nothing in a script may end it early; in a string the backslash changes nothing.
-    return bundle.replace("</script", "<\\/script")

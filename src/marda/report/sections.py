@@ -46,16 +46,13 @@ __all__ = [
 Distance = tuple[str, Interval]
 MOST_CLASSES = 40  # a larger confusion matrix has cells that nobody can see
 LABELLED_CELLS = 12
-SMALL = 5  # classes whose matrix needs no whole page
 CONFUSIONS = 20
 
 
 def beside(parts: Sequence[str | Chart]) -> tuple[str | Chart | tuple[Chart, ...], ...]:
     """Charts side by side if all of them are charts that need no whole page."""
-    drawn = tuple(p for p in parts if isinstance(p, Chart))
-    if len(drawn) == len(parts) > 1 and any(p.small for p in drawn):
-        return (drawn,)
-    return tuple(parts)
+    drawn = tuple(p for p in parts if isinstance(p, Chart) and p.drawing.width <= charts.WIDTH)
+    return (drawn,) if len(drawn) == len(parts) > 1 else tuple(parts)
 
 
 def before_and_after(diagnosis: Diagnosis, evidence: Evidence) -> list[Section]:
@@ -63,18 +60,20 @@ def before_and_after(diagnosis: Diagnosis, evidence: Evidence) -> list[Section]:
     facts = diagnosis.facts
     return [
         warnings(diagnosis.findings, diagnosis.checks),
-        *_distances(diagnosis),
+        *_distances(diagnosis, moved=evidence.moved),
         pictures(evidence, (facts.n_source, facts.n_target)),
-        features(evidence.gaps),
+        features(evidence.gaps, moved=evidence.moved),
     ]
 
 
-def _distances(d: Diagnosis) -> list[Section]:
+def _distances(d: Diagnosis, *, moved: bool) -> list[Section]:
     """How far apart the domains were and are, unless there were too few rows to tell."""
     if d.a_distance_before is None or d.a_distance_after is None:
         return []
     if d.mmd_before is None or d.mmd_after is None:
         return []
+    if not moved:
+        return [distances([("rows", d.a_distance_before)], [("rows", d.mmd_before)])]
     return [
         distances(
             [("before", d.a_distance_before), ("after", d.a_distance_after)],
@@ -115,8 +114,12 @@ def distances(a_distances: Sequence[Distance], mmds: Sequence[Distance]) -> Sect
         "How far apart the domains are",
         (
             paragraph(
-                "Lower is closer. Dots are estimates, bars their 95% intervals: where bars do "
-                "not overlap, the change is more than chance."
+                "Lower is closer. Dots are estimates, bars their 95% intervals"
+                + (
+                    ": where bars do not overlap, the change is more than chance."
+                    if len(mmds) > 1
+                    else ". The classifier sees the features as they came: there is no after."
+                )
             ),
             tuple(shown),
         ),
@@ -127,33 +130,33 @@ def pictures(evidence: Evidence, rows: tuple[int, int], after: str = "after adap
     """Both domains in two dimensions; `rows` of the source and of the target are there in all."""
     n = int(evidence.target.sum())
     shown = sampled_text((len(evidence.target) - n, n), rows)
-    parts: list[tuple[Chart, ...]] = []
+    stages = [("before adaptation", evidence.before), (after, evidence.after)]
+    if not evidence.moved:
+        stages = [("rows as they came", evidence.before)]
+    parts: list[Chart] = []
     for by, what in (
         ("domain", "coloured by domain"),
         ("class", "coloured by class (true in the source, predicted in the target)"),
     ):
-        parts.append(
-            tuple(
-                Chart(
-                    charts.scatter(evidence, picture, by),
-                    f"{stage[0].upper()}{stage[1:]}, {what}.",
-                    _centres(evidence, picture, by, stage),
-                )
-                for stage, picture in (
-                    ("before adaptation", evidence.before),
-                    (after, evidence.after),
-                )
+        parts += [
+            Chart(
+                charts.scatter(evidence, picture, by),
+                f"{_sentence(stage)}, {what}.",
+                _centres(evidence, picture, by, stage),
             )
-        )
+            for stage, picture in stages
+        ]
     return Section(
         "The domains in two dimensions",
         (
             paragraph(
                 f"{shown}, circles from the source and triangles from the target. The axes are "
-                "the two directions in which the rows vary most, found anew before and after; "
-                "what lies in other directions cannot be seen here."
+                "the two directions in which the rows vary most (principal components; unless most "
+                "entries are zero, columns are first brought to one scale)"
+                f"{', found anew before and after' if evidence.moved else ''}; what lies in other "
+                "directions cannot be seen here."
             ),
-            *parts,
+            tuple(parts),
         ),
     )
 
@@ -179,30 +182,33 @@ def _centres(evidence: Evidence, picture: Picture, by: str, stage: str) -> str:
     return table(f"Centres and spreads {stage}.", header, rows)
 
 
-def features(gaps: Sequence[Gap]) -> Section:
-    """Single features whose gap between the domains changed most."""
-    title = "Features that changed most"
+def features(gaps: Sequence[Gap], *, moved: bool = True) -> Section:
+    """Single features whose gap between the domains changed most, or is largest."""
+    title = "Features that changed most" if moved else "Features that differ most"
     if not gaps:
         return Section(
             title,
             (paragraph("This model's features are no longer those of the file, one by one."),),
         )
-    name = "Gap between the domains in single features, before and after adaptation."
+    name = "Gap between the domains in single features"
+    name += ", before and after adaptation." if moved else "."
+    header = ["feature", "before (target − source)", "after (target − source)"]
     rows: list[Cells] = [
-        [g.feature, *(number(v, "+.2f") for v in (g.before, g.after))] for g in gaps
+        [g.feature, *(number(v, "+.2f") for v in (g.before, g.after)[: 1 + moved])] for g in gaps
     ]
-    header = ("feature", "before (target − source)", "after (target − source)")
-    return Section(
-        title,
-        (
-            paragraph(
-                "The mean of the target minus that of the source, in standard deviations of the "
-                "feature. A gap that shrinks is a difference between the domains that the "
-                f"classifier sees less of. {gaps_text([(g.before, g.after) for g in gaps])}"
-            ),
-            Chart(charts.gaps(gaps), name, table(name, header, rows)),
-        ),
+    text = (
+        "The mean of the target minus that of the source, in standard deviations of the feature: "
+        "to the right of the line the target has more of it."
     )
+    if moved:
+        text += (
+            " A gap that shrinks is a difference between the domains that the classifier sees less "
+            f"of. {gaps_text([(g.before, g.after) for g in gaps])}"
+        )
+    else:
+        header = ["feature", "target − source"]
+    shown = Chart(charts.gaps(gaps, moved=moved), name, table(name, header, rows))
+    return Section(title, (paragraph(text), shown))
 
 
 def confidence(evidence: Evidence, facts: Facts) -> Chart:
@@ -255,17 +261,17 @@ def confusion(counts: NDArray[np.int64], classes: Sequence[str], of: str) -> Cha
         for j in range(len(classes))
     ]
     few = len(classes) <= LABELLED_CELLS
-    spec = charts.heat_map(
+    drawing = charts.heat_map(
         cells,
         down="true",
         across="predicted",
         value="rows",
         bottom=0.0,
         labels=few,
-        cell=44 if few else 16,
+        cell=30 if few else 16,
     )
     name = f"Confusion matrix of {of}: true classes down, predicted across."
-    return Chart(spec, name, listed, small=len(classes) <= SMALL)
+    return Chart(drawing, name, listed)
 
 
 def convergence(losses: Sequence[float], title: str = "Convergence") -> Section:
@@ -286,8 +292,8 @@ def times(steps: Sequence[tuple[str, float]], total: float, peak: float | None) 
     if shown:
         name = "Time by step."
         rows: list[Cells] = [[what, NumberCell(f"{s:.2f} s", s)] for what, s in shown]
-        spec = charts.bars([(w, "", s) for w, s in shown], axis="seconds", form=".3~f", tip=".2f")
-        parts.append(Chart(spec, name, table(name, ("step", "time"), rows)))
+        drawing = charts.bars([(w, "", s) for w, s in shown], axis="seconds", form="g", tip=".2f")
+        parts.append(Chart(drawing, name, table(name, ("step", "time"), rows)))
     return Section("Time and memory", tuple(parts))
 
 

@@ -193,8 +193,10 @@ class Shift:
             best = min(self.tales, key=lambda tale: tale.left)
             words = (
                 "The target differs from the source by more than class shares, moved columns or a "
-                f"linear map; {_percent(best.left)} of the distance is left"
+                "linear map"
             )
+            if best.left >= 0.005:  # little distance may be left and yet be more than chance
+                words += f"; {_percent(best.left)} of the distance is left"
             if self.kind == "features":
                 return f"{words}, but its columns still predict one another as in the source."
             return f"{words} and nothing explains it."
