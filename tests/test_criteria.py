@@ -346,3 +346,12 @@ def test_proxy_a_distance_is_that_of_the_diagnostics(wrap):
 def test_wrong_domains_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_the_most_similar_rows_are_the_nearest():
+    F = gaussian(60, 0.0, 4)
+    near = criteria.nearest_neighbours(F, 5)
+    S = np.exp(-0.5 * ((F[:, None] - F) ** 2).sum(2))
+    similar = criteria.most_similar(S, 5)
+    assert similar.rows.tolist() == near.rows.tolist() == list(range(60))
+    np.testing.assert_array_equal(np.sort(similar.nearest, 1), np.sort(near.nearest, 1))

@@ -20,7 +20,9 @@ DOCS = ROOT / "docs"
 pages = pytest.mark.skipif(not DOCS.exists(), reason="no pages in this copy")
 
 
-@pytest.mark.parametrize("name", ["MDA", "MDAClassifier", "MDAClassifierCV", "pack"])
+@pytest.mark.parametrize(
+    "name", ["MDA", "MDAClassifier", "MDAClassifierCV", "adapt", "check", "pack"]
+)
 def test_docstring_examples(name):
     finder = doctest.DocTestFinder(recurse=False)
     found = finder.find(getattr(marda, name), name, globs=dict(vars(marda)))

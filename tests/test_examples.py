@@ -17,6 +17,7 @@ ALLOWED = {
     "matplotlib",
     "numpy",
     "onnxruntime",
+    "pandas",
     "scipy",
     "sklearn",
 } | sys.stdlib_module_names

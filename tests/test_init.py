@@ -39,8 +39,8 @@ def test_help_loads_nothing_heavy():
     code = f"""if True:
         import sys
         from marda import cli
-        for command in ([], ["adapt"], ["compare"], ["predict"], ["reproduce"], ["moments"]):
-            assert cli.main([*command, "--help"]) == 0
+        for command in ("", "adapt", "check", "compare", "predict", "reproduce", "moments"):
+            assert cli.main([*command.split(), "--help"]) == 0
         print("loaded:", {HEAVY} & set(sys.modules))
     """
     assert fresh("-c", code).endswith("loaded: set()\n")

@@ -13,6 +13,7 @@ ORDER = (
     "text",
     "digits",
     "table",
+    "dataframe",
     "few_labels",
     "class_shares",
     "domain_distance",

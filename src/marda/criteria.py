@@ -22,6 +22,7 @@ __all__ = [
     "Agreement",
     "Neighbours",
     "check_probabilities",
+    "confidence_bins",
     "density_ratio",
     "dev_risk",
     "domain_hits",
@@ -29,6 +30,7 @@ __all__ = [
     "expected_calibration_error",
     "importance_weighted",
     "label_agreement",
+    "most_similar",
     "mutual_information",
     "nearest_neighbours",
     "neighbour_agreement",
@@ -166,9 +168,13 @@ def expected_calibration_error(P: Any, y: Any, weights: Any = None, *, n_bins: i
     w = np.ones(n) if weights is None else check_weights(weights, n)
     confidence = P.max(1)
     gap = w * ((P.argmax(1) == codes) - confidence)
-    # A confidence on an edge belongs to the bin below it, as 1.0 does to the last.
-    place = np.clip(np.ceil(confidence * n_bins).astype(int) - 1, 0, n_bins - 1)
+    place = confidence_bins(confidence, n_bins)
     return float(np.abs(np.bincount(place, gap, minlength=n_bins)).sum() / w.sum())
+
+
+def confidence_bins(confidence: NDArray[np.float64], n_bins: int = 15) -> NDArray[np.int64]:
+    """Bins of equal width; a confidence on an edge belongs to the bin below it."""
+    return np.clip(np.ceil(confidence * n_bins).astype(np.int64) - 1, 0, n_bins - 1)
 
 
 def check_probabilities(P: Any) -> NDArray[np.float64]:
@@ -258,6 +264,25 @@ def nearest_neighbours(
     place = np.empty_like(back)
     place[back] = np.arange(len(back))
     return Neighbours(rows[back], place[nearest[back]])
+
+
+def most_similar(S: NDArray[Any], k: int = 10) -> Neighbours:
+    """The k other rows that are most similar to each row.
+
+    Parameters
+    ----------
+    S : array of shape (n_rows, n_rows)
+        Similarities of rows, which stand in an order of their own; overwritten.
+    k : int, default=10
+        Neighbours per row.
+
+    Returns
+    -------
+    Neighbours
+    """
+    np.fill_diagonal(S, -np.inf)
+    nearest = np.argpartition(S, len(S) - k, axis=1)[:, -k:]
+    return Neighbours(np.arange(len(S)), nearest)
 
 
 def label_agreement(neighbours: Neighbours, labels: Any) -> Agreement:

@@ -22,6 +22,7 @@ from marda.operators.linear import (
     DiagonalPlusGram,
     Gram,
     IterativeFactor,
+    LazyGram,
     RowFactor,
     RowGram,
     SecondMoment,
@@ -228,7 +229,7 @@ class Problem:
         if self._rows is not None:
             gram = RowGram(self.labelled_rows, self._row_weights)
             if self.solver == "primal":
-                gram = DenseGram(gram.dense())
+                gram = LazyGram(gram)
         else:
             gram = DenseGram(
                 self.moments.scatter(self.center + self.labelled_mean, self.class_weights)

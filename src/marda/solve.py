@@ -274,7 +274,13 @@ def _relative(residual: Matrix, right: Matrix, weights: Vector) -> float:
 
 
 def solve(
-    problem: Problem, model: Model, *, predictor: bool, max_iter: int = 100, tol: float = 1e-5
+    problem: Problem,
+    model: Model,
+    *,
+    predictor: bool,
+    max_iter: int = 100,
+    tol: float = 1e-5,
+    loss: bool = True,
 ) -> Solution:
     """Fit a model.
 
@@ -288,6 +294,8 @@ def solve(
         Whether Z is wanted; joint models always have one.
     max_iter, tol
         The alternation ends when the loss changes by less than tol, relatively.
+    loss : bool, default=True
+        Whether the loss is wanted where there is no alternation.
     """
     if not model.denoise:
         return _identity(problem, model, predictor)
@@ -297,7 +305,9 @@ def solve(
         return _alternate(problem, model, denoiser, domain, max_iter, tol)
     on_basis = _OnBasis.of(denoiser, domain, repeated=False)
     delta, U = on_basis.solve(on_basis.right), on_basis.U
-    curve = [_fixed_loss(problem, denoiser, delta) + _losses(denoiser, delta, U, domain)]
+    curve = []
+    if loss:
+        curve = [_fixed_loss(problem, denoiser, delta) + _losses(denoiser, delta, U, domain)]
     z_step = _ZStep(problem, denoiser) if predictor else None
     Z = z0 = WZ = None
     if z_step is not None:

@@ -9,6 +9,7 @@ from marda.benchmarks.plan import (
     METHODS,
     MODELS_US,
     PEERS,
+    SYSTEMS,
     PlanError,
     Request,
     Spec,
@@ -161,7 +162,11 @@ def test_every_task_of_every_data_set_meets_every_method():
         one = [s for s in specs if (s.task.benchmark, s.task.pair) == (name, pair)]
         assert {s.model for s in one} == set(METHODS)
         roles = Counter(role_of(s) for s in one)
-        assert (roles["auto"], roles["source"], roles["peer"]) == (1, 3, 2 * len(PEERS))
+        assert (roles["auto"], roles["source"], roles["peer"]) == (
+            1,
+            3,
+            2 * len(PEERS) + len(SYSTEMS),
+        )
         assert roles["fixed"] >= 3
     assert {s.task.preprocessing for s in specs if s.task.benchmark == "amt"} == {"log-tf"}
 

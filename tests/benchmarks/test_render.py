@@ -158,7 +158,7 @@ def test_findings_lines():
     assert lines[1] == "  - amt US ridge: S1 − BL = +5.0 holds"
     assert lines[2].startswith("- [ ] no: the domain predictor does not hurt ridge")
     assert lines[3] == "  - amt US ridge: S1D − S1 = −6.0 does not hold"
-    assert lines[-1].startswith("- [ ] not enough rows: the class term helps")
+    assert any(line.startswith("- [ ] not enough rows: the class term helps") for line in lines)
 
 
 def test_terminal_falls_back_to_plain_text(table, capsys):

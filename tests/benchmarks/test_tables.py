@@ -3,6 +3,7 @@ from statistics import fmean, stdev
 
 import pytest
 
+from marda.benchmarks import render
 from marda.benchmarks.plan import plan_table
 from marda.benchmarks.tables import SQUEEZENET, Accuracies, Column, build_table, check_findings
 
@@ -28,6 +29,7 @@ def test_mean_over_tasks_next_to_the_paper():
     assert [b.benchmark for b in table.blocks] == ["oc10", "off31", "amt"]
     assert [r.label for r in table.blocks[0].rows] == [
         "BL", "MCF", "S1", "S1M", "S1D", "J12", "J12M", "J12D",
+        "DA-SVM (quoted)", "auxiliary (quoted)", "JDA (quoted)", "TTM (quoted)",
     ]  # fmt: skip
     s1 = cell_of(table, "oc10", "S1", "ridge")
     assert (s1.ours.mean, s1.ours.stderr, s1.ours.rows) == (pytest.approx(84.04), None, 12)
@@ -138,11 +140,59 @@ def test_every_reading_of_the_ridge_stands_next_to_the_papers():
     assert any("sees the target's test rows" in note for note in table.notes)
 
 
+def test_quoted_systems_are_rows_of_the_tables():
+    specs = plan_table("us", benchmarks=["oc10", "amt"])
+    table = build_table("us", specs, rows_for(specs, lambda s: 80.0))
+    oc10, amt = table.blocks
+    quoted = {row.label: [cell.paper for cell in row.cells] for row in oc10.rows[-4:]}
+    assert quoted["JDA (quoted)"] == [None, None, 87.5]
+    assert quoted["DA-SVM (quoted)"][-1] == 70.3
+    assert amt.rows[-1].label == "DANN (quoted)"
+    assert all(cell.ours is None and cell.paper is None for cell in amt.rows[-1].cells)
+    assert any(note.startswith("Quoted:") for note in table.notes)
+    surf = plan_table("surf", draws=1)
+    rows = build_table("surf", surf, []).blocks[0].rows
+    assert [row.label for row in rows[-3:]] == ["GFK (quoted)", "SA (quoted)", "MMDT (quoted)"]
+
+
 def test_findings_are_of_one_protocol():
     specs = plan_table("us", benchmarks=["amt"], classifiers=["ridge"], unlabelled="both")
     rows = rows_for(specs, lambda s: {"S1": 2.0}.get(s.model, 1.0))
     assert {f.verdict for f in check_findings(rows)} == {"not enough rows"}
     assert check_findings(rows, unlabelled="both")[0].verdict == "yes"
+
+
+@pytest.mark.parametrize(
+    ("gain", "spread", "told"),
+    [(1.0, 0.5, "holds"), (-1.0, 0.5, "does not hold"), (0.1, 2.0, "cannot be told")],
+)
+def test_findings_have_an_interval_over_tasks(gain, spread, told):
+    specs = plan_table("us", benchmarks=["amt"], classifiers=["ridge"])
+    pairs = sorted({s.task.pair for s in specs})
+
+    def value(spec):
+        wave = spread * (-1) ** pairs.index(spec.task.pair)
+        return 80.0 + (gain + wave) * (spec.model == "S1")
+
+    finding = check_findings(rows_for(specs, value))[0]
+    (item,) = (e for e in finding.evidence if e.difference is not None)
+    low, high = item.interval
+    half = 2.200985 * spread * math.sqrt(12 / 11) / math.sqrt(12)  # t of 11 degrees of freedom
+    assert (item.difference, low) == (pytest.approx(gain), pytest.approx(gain - half, abs=1e-5))
+    assert high == pytest.approx(gain + half, abs=1e-5)
+    assert finding.told == item.told == told
+    grid = render.findings_grid([finding])
+    assert grid[1][1:3] == ["3 of 3", f"{told} (1 of 3 have rows)"]
+    assert grid[1][3].startswith("amt US ridge: S1 − BL ")
+
+
+def test_claims_may_compare_classifiers():
+    specs = plan_table("us", benchmarks=["amt"])
+    rows = rows_for(specs, lambda s: {"ridge": 80.0, "nn": 60.0, "dscm": 81.0}[s.classifier])
+    found = next(f for f in check_findings(rows) if f.statement.startswith("on text, ridge is"))
+    assert [e.difference for e in found.evidence] == [20.0, 20.0, -1.0, -1.0]
+    assert found.evidence[0].text == "amt US ridge: S1 − S1 nn"
+    assert (found.told, found.printed) == ("does not hold", (0, 0))
 
 
 def test_findings_without_rows():
@@ -158,7 +208,7 @@ def test_findings_yes_no_and_what_lacks_rows():
             return 79.5
         return level.get(spec.model, 50.0)
 
-    mda, domain, text, joint, classes = check_findings(rows_for(specs, value))
+    mda, domain, text, joint, classes = check_findings(rows_for(specs, value))[:5]
     assert (mda.verdict, mda.summary) == ("yes", "2 of 2 comparisons hold, 1 lack rows")
     assert (domain.verdict, domain.summary) == ("no", "1 of 2 comparisons hold, 1 lack rows")
     assert text.verdict == "yes"
@@ -173,7 +223,7 @@ def test_harmless_has_a_stated_limit(cost, verdict):
     def value(spec):
         return 80.0 - cost if spec.model.endswith("C") else 80.0
 
-    assert check_findings(rows_for(specs, value))[-1].verdict == verdict
+    assert check_findings(rows_for(specs, value))[4].verdict == verdict
 
 
 def test_a_finding_needs_every_task():

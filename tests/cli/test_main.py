@@ -15,8 +15,11 @@ from marda.persist.onnx import OnnxError
 
 COMMANDS = (
     "demo",
+    "check",
     "adapt",
     "predict",
+    "label",
+    "evaluate",
     "compare",
     "moments",
     "reproduce",
@@ -56,8 +59,10 @@ def test_help_fits_a_screen_and_has_an_example(command, capsys):
     assert "example:" in text
 
 
-# The example of predict is two commands: tests/cli/test_predict.py runs it.
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c != "predict"])
+# Examples of these are two commands: tests/cli/test_predict.py and the like run them.
+@pytest.mark.parametrize(
+    "command", [c for c in COMMANDS if c not in ("predict", "label", "evaluate")]
+)
 def test_examples_are_valid_calls(command, capsys):
     cli.main([command, "--help"])
     example = capsys.readouterr().out.split("example:\n")[1].split()

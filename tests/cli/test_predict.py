@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marda import DSCM, MDA, MDAClassifierCV, cli, load, pack
+from marda import DSCM, MDA, MDAClassifier, MDAClassifierCV, cli, load, pack
 
 COLUMNS = "id,reading1,reading2,reading3,reading4,reading5,reading6"
 
@@ -161,3 +161,71 @@ def test_standard_input_and_output(tmp_path, monkeypatch, capsysbinary):
     out, err = capsysbinary.readouterr()
     assert out == b""
     assert err == b"marda predict: standard input is empty.\n"
+
+
+def test_columns_that_moved_each_score(files, tmp_path, capsys):
+    wide = f"{COLUMNS}\n" + "".join(f"n{k},{k},2,3,4,5,{6 - k}\n" for k in range(4))
+    (tmp_path / "four.csv").write_text(wide)
+    call("--model", "m.marda", "--input", "four.csv", "--out", "p.csv", "--explain")
+    assert "sampled (10 orders)" in capsys.readouterr().out
+    told = pd.read_csv("p.csv")
+    pairs = [f"{what}_{k}" for k in (1, 2, 3) for what in ("moved_by", "moved")]
+    assert told.columns[-6:].tolist() == pairs
+    assert told["moved_by_1"].str.startswith("reading").all()
+    assert (told["moved_1"].abs() >= told["moved_2"].abs()).all()
+    # A row alone is explained as it is among others: from the mean row of the model file.
+    call("--model", "m.marda", "--input", "good.csv", "--out", "a.csv", "--explain", "9")
+    alone = pd.read_csv("a.csv")
+    assert "moved_6" in alone
+    assert "moved_7" not in alone
+
+
+def test_a_linear_model_is_explained_exactly(files, tmp_path, capsys):
+    source, target = "--source sample:source", "--target sample:target"
+    adapt = f"adapt {source} {target} --label y --id id --method S1 --model s1.marda"
+    assert cli.main(adapt.split()) == 0
+    capsys.readouterr()
+    assert call("--model", "s1.marda", "--input", "good.csv", "--out", "p.parquet", "--explain",
+                "6", "--json") == 0  # fmt: skip
+    assert json.loads(capsys.readouterr().out)["explained"] == "exact"
+    told = pd.read_parquet("p.parquet").iloc[0]
+    model = load("s1.marda")
+    x = np.arange(1.0, 7.0)
+    step = (x - model.preprocessing_["means"]) * model.coef_[0]
+    step *= 1 if told["prediction"] == model.classes_[1] else -1
+    moved = {told[f"moved_by_{k}"]: told[f"moved_{k}"] for k in range(1, 7)}
+    expected = {f"reading{k}": step[k - 1] for k in range(1, 7)}
+    assert moved == pytest.approx(expected, rel=1e-4)
+
+
+def test_words_and_categories_are_parts(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = [("good fine nice", "red", "yes"), ("bad poor sad", "blue", "no")]
+    rows = [(*words[k % 2], k % 2) for k in range(40)]
+    for name in ("s.csv", "t.csv"):
+        pd.DataFrame([r[:3] for r in rows], columns=["text", "colour", "y"]).to_csv(
+            name, index=False
+        )
+    pd.DataFrame([r[:2] for r in rows], columns=["text", "colour"]).to_csv("t.csv", index=False)
+    files = "--source s.csv --target t.csv --label y --text text --keep colour --method S1"
+    assert cli.main(f"adapt {files} --model m".split()) == 0
+    assert call("--model", "m", "--input", "t.csv", "--out", "p.csv", "--explain", "8") == 0
+    told = pd.read_csv("p.csv").iloc[0]
+    moved = {told[f"moved_by_{k}"] for k in range(1, 9) if f"moved_by_{k}" in told}
+    assert {name for name in moved if isinstance(name, str)} == {
+        "text:fine", "text:good", "text:nice", "colour"
+    }  # fmt: skip
+
+
+def test_models_without_a_mean_row_take_that_of_the_file(tmp_path, monkeypatch, capsys, refused):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
+    MDAClassifier("S1").fit(X, y).save("m")
+    np.savez("many.npz", X=X)
+    np.savez("one.npz", X=X[:1])
+    assert call("--model", "m", "--input", "many.npz", "--out", "p.csv", "--explain") == 0
+    capsys.readouterr()
+    call_one = ["predict", "--model", "m", "--input", "one.npz", "--out", "q.csv", "--explain"]
+    refused(call_one, "has no mean row that scores could be explained from", "marda predict: ")
+    refused([*call_one, "0"], "a whole number of at least 1", "marda predict: ")

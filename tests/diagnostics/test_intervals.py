@@ -14,6 +14,7 @@ from marda.diagnostics.intervals import (
     points_text,
     row_counts,
     signed,
+    wilson,
 )
 
 
@@ -59,3 +60,10 @@ def test_figures_as_text():
     assert percent(0.8412) == "84.1%"
     assert (signed(-0.04), signed(-1.25), signed(2.0)) == ("0.0", "−1.2", "+2.0")
     assert points_text(Interval(5, 1.2, 8.8)) == "+5.0 points (95% interval +1.2 to +8.8)"
+
+
+def test_wilson_holds_for_few_rows_and_shares_near_one():
+    found = wilson(10, 10)
+    assert (found.value, found.high) == (1.0, 1.0)
+    assert found.low == pytest.approx(10 / (10 + 1.959964**2))  # n / (n + z²)
+    assert wilson(0, 10).high == pytest.approx(1 - found.low)

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from marda.io import InputError, Preprocessing, Table, fit_preprocessing, read_labels
+from marda.io.columns import Category, Number, Words
 
 
 def table(path="t.csv", **columns):
@@ -262,3 +263,23 @@ def test_models_of_before_have_categories_with_spaces():
     state = {"kind": "category", "name": "c", "categories": [" u", "v"], "fill": None}
     old = Preprocessing.from_json({"version": 1, "label": "y", "id": None, "steps": [state]})
     np.testing.assert_array_equal(old.transform(table(c=["u", "v"])), np.eye(2))
+
+
+def test_the_mean_row_of_a_model_file():
+    chosen = Preprocessing((Number("a"), Number("b")), "y", means=(1.5, -2.0))
+    again = Preprocessing.from_json(json.loads(json.dumps(chosen.to_json())))
+    assert again == chosen
+    plain = Preprocessing(chosen.steps, "y").to_json()
+    assert "means" not in plain
+    assert Preprocessing.from_json(plain).means == ()  # as in files of before it was kept
+    for wrong in ([1.0], [1.0, "2"], [1.0, float("nan")], 3):
+        with pytest.raises(InputError, match="preprocessing is not readable"):
+            Preprocessing.from_json(plain | {"means": wrong})
+
+
+def test_parts_are_columns_and_words():
+    words = Words("text", ("bad", "good"), (1.0, 1.0))
+    steps = (Number("a"), Category("colour", ("blue", "red")), words)
+    parts = Preprocessing(steps, "y").parts
+    places = [(name, list(range(5))[where]) for name, where in parts]
+    assert places == [("a", [0]), ("colour", [1, 2]), ("text:bad", [3]), ("text:good", [4])]

@@ -94,6 +94,40 @@ def test_W0_its_adjoint_and_trace(route, variant, bias, reference):
     assert relative(den.trace, np.trace(P.T @ W0)) < 1e-8
 
 
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_denoised_rows_of_the_dual_route(bias, sparse, dtype):
+    """(I − C⁻¹)X / q, without the vector of ones, is X W₀ (math.md §11)."""
+    den, X = _wide(Dropout(0.7), bias, sparse)
+    expected = X @ den.map(np.eye(40))[:40]
+    found = den.denoised_rows(dtype)
+    assert found.dtype == dtype
+    assert relative(found, expected) < (1e-12 if dtype == np.float64 else 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("noise", "method", "ridge"),
+    [
+        (Dropout(np.linspace(0.1, 0.6, 40)), "S1", 0.4),  # A is no multiple of the identity
+        (Dropout(0.7), "S1M", 0.4),  # MMD terms mix rows
+        (Dropout(0.7), "S1", 1e8),  # I − C⁻¹ would be rounding
+    ],
+)
+def test_denoised_rows_are_applied_where_a_subtraction_would_not_do(noise, method, ridge):
+    assert _wide(noise, True, False, method, ridge)[0].denoised_rows(np.float64) is None
+
+
+def _wide(noise, bias, sparse, method="S1", ridge=0.4):
+    """A dual denoiser of 30 rows × 40 features, and its rows about their mean."""
+    case = make_case("SS", d=40, sources=2, n_source=15, n_target=15, seed=1)
+    moments = moments_of(case)
+    rows = rows_of(case, moments, sp.csr_array(case.X) if sparse else case.X)
+    settings = Settings(noise, ridge=ridge, fit_intercept=bias)
+    problem = Problem(moments, settings, "dual", np.ones(3), **rows)
+    X = case.X - problem.center
+    return problem.denoiser(parse_method(method)), X
+
+
 def test_predictor(route, variant, bias, reference):
     """K₀ = W₀ᵀ(Q_l − uuᵀ/n_l)W₀ + δI."""
     _, _, Q, W0 = reference

@@ -492,3 +492,33 @@ def test_no_accuracy_is_promised_where_a_class_has_no_weight():
     model.fit(X, labels, sample_domain=domain)
     assert "sharpness" in model.calibration_
     assert "expected_accuracy" not in model.calibration_
+
+
+# The model of the source alone --------------------------------------------------------------------
+
+
+def test_a_plain_model_is_expected_to_lose_where_columns_moved():
+    rng = np.random.default_rng(0)
+    ys, yt = np.arange(200) % 2, np.arange(150) % 2
+    Xs = rng.normal(2 * ys[:, None] * [1, 1, 0], 1, (200, 3))
+    Xt = rng.normal(2 * yt[:, None] * [1, 1, 0], 1, (150, 3))
+    away = Xt + np.array([3, 0, 0])
+    same = auto.fit_plain(Xs, ys, Xt)
+    moved = auto.fit_plain(Xs, ys, away, columns=["a", "b", "c"])
+    assert same.shift.kind == "none"
+    assert moved.shift.sentence() == "The target looks like the source with a moved or stretched."
+    assert abs(same.accuracy - moved.accuracy) < 0.02  # other folds
+    for plain, rows in ((same, Xt), (moved, away)):
+        low, high = plain.expectation.interval
+        assert low <= np.mean(plain.predict(rows) == yt) <= high
+    assert moved.expectation.interval[1] < moved.accuracy < same.expectation.interval[1]
+
+
+def test_a_plain_model_does_not_depend_on_the_order_of_rows():
+    Xs, ys, Xt = pair(0, 120, d=3)
+    order = np.random.default_rng(1).permutation(len(Xs))
+    one = auto.fit_plain(Xs, np.array(["no", "yes"])[ys], Xt)
+    other = auto.fit_plain(Xs[order], np.array(["no", "yes"])[ys[order]], Xt[::-1])
+    assert one.classes.tolist() == ["no", "yes"]
+    assert one.expectation == other.expectation
+    assert one.predict(Xt).tolist() == other.predict(Xt).tolist()

@@ -1,8 +1,8 @@
-"""adapt, predict and compare as functions: what the commands call."""
+"""adapt, predict, label, evaluate and compare as functions: what the commands call."""
 
 from marda.adaptation.adapting import Adapted, adapt
 from marda.adaptation.comparing import Compared, compare
-from marda.adaptation.predicting import Predicted, load_model, predict
+from marda.adaptation.predicting import Predicted, ToLabel, evaluate, label, load_model, predict
 from marda.adaptation.reading import Outputs, ReadOptions
 from marda.adaptation.statistics import AdaptedFromStatistics, adapt_moments
 from marda.adaptation.stream import Cluster, adapt_streaming
@@ -15,10 +15,13 @@ __all__ = [
     "Outputs",
     "Predicted",
     "ReadOptions",
+    "ToLabel",
     "adapt",
     "adapt_moments",
     "adapt_streaming",
     "compare",
+    "evaluate",
+    "label",
     "load_model",
     "predict",
 ]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda._memory import format_bytes
@@ -317,7 +318,7 @@ def adapt_rows(
             watch(fit_end + 0.04, "judging")
             evidence = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
             judgement = judge(data, fitted, progress=watch.between(fit_end + 0.04, 0.95))
-    fitted.preprocessing_ = data.preprocessing.to_json()
+    fitted.preprocessing_ = _with_means(data.preprocessing, data.Xt).to_json()
     return Adapted(
         fitted,
         data.preprocessing,
@@ -335,6 +336,13 @@ def adapt_rows(
         evidence,
         judgement,
     )
+
+
+def _with_means(chosen: Preprocessing, X: Any) -> Preprocessing:
+    """With the mean row of the target, for explanations; sparse rows are told from nothing."""
+    if sp.issparse(X):
+        return chosen
+    return replace(chosen, means=tuple(float(f"{mean:.6g}") for mean in X.mean(0)))
 
 
 def _notes(*paths: PathLike | None) -> list[str]:

@@ -45,6 +45,7 @@ from marda.io.conventions import Wishes
 from marda.io.problems import as_keywords, did_you_mean
 from marda.io.readers.dataframes import Frame, as_frame, make_frame
 from marda.io.writer import prediction_names
+from marda.selection.labelling import choose_rows
 
 __all__ = ["Adaptation", "Check", "adapt", "check"]
 
@@ -116,6 +117,42 @@ class Adaptation:
             ids = table[id] if id is not None and id in table.names else None
             return self._frame(frame or self._inputs.target, codes, P, ids)
 
+    def to_label(self, n: int = 20) -> Any:
+        """The rows of the target whose labels would decide most, the first one most of all.
+
+        Rows are typical of many others, uncertain, or such that the explanations of the shift
+        disagree about them. Fill in their labels in the target, and adapt again.
+
+        Parameters
+        ----------
+        n : int, default=20
+            How many labels can be given. Fewer rows are named where fewer have no label.
+
+        Returns
+        -------
+        DataFrame
+            These rows as the target has them (of a file: their `id`, or their number from 1), with
+            "prediction", "probability" and "reason".
+        """
+        bare = np.flatnonzero(~self._data.known)
+        if not len(bare):
+            raise InputError("every row of the target has a label: there is none to ask for.")
+        chosen = choose_rows(self.model, self._data.Xt[bare], n)
+        places = bare[chosen.rows]
+        P = self._adapted.probabilities[places]
+        codes = np.searchsorted(self.model.classes_, self._adapted.predictions[places])
+        more = {
+            "prediction": self._labels(codes),
+            "probability": P[np.arange(len(P)), codes],
+            "reason": [*chosen.reasons],
+        }
+        frame = self._inputs.target
+        if frame is not None:
+            return frame.rows(places, more)
+        key = prediction_names(self.model.classes_, self._inputs.options.id)[0]
+        ids = places + 1 if self._data.ids is None else self._data.ids[places]
+        return make_frame(None, {key: ids, **more}, what="rows")
+
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the page that `marda adapt --report` writes: one HTML file.
 
@@ -154,6 +191,11 @@ class Adaptation:
 
         return adapted_head(self._adapted)
 
+    def _labels(self, codes: NDArray[Any]) -> NDArray[Any]:
+        """Classes as the caller has them."""
+        labels = self.model.classes_[codes]
+        return np.asarray(labels == "True" if self._inputs.truths else labels)
+
     @property
     def _beware(self) -> str:
         n = len(self.warnings)
@@ -169,10 +211,9 @@ class Adaptation:
         """Predictions as a DataFrame of the caller's library, with the caller's index or ids."""
         id, classes = self._inputs.options.id, self.model.classes_
         key, *names = prediction_names(classes, id)
-        labels = classes[codes]
-        if self._inputs.truths:
-            labels = labels == "True"
-        columns = dict(zip(names, [labels, P[np.arange(len(P)), codes], *P.T], strict=True))
+        columns = dict(
+            zip(names, [self._labels(codes), P[np.arange(len(P)), codes], *P.T], strict=True)
+        )
         if ids is not None and id is not None:
             own = ids if frame is None or id not in frame.names else frame.column(id)
             columns = {key: own, **columns}
@@ -541,4 +582,6 @@ def _expected(adapted: Adapted) -> str:
         between = f"{right.low:.0%} to {right.high:.0%}"
         return f"Right on {rows}, each predicted unseen: {right.value:.0%} ({between})."
     told = expected_text(adapted.diagnosis.facts)
-    return "How many are right is not known: label some." if told is None else f"Expected {told}."
+    if told is None:
+        return "How many are right is not known: label some rows (see .to_label)."
+    return f"Expected {told}."

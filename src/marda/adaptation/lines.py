@@ -12,9 +12,10 @@ from marda.adaptation.adapting import Adapted
 from marda.adaptation.checking import CheckedTables
 from marda.adaptation.comparing import Compared
 from marda.adaptation.methods import explained, method_of
-from marda.adaptation.predicting import Predicted
+from marda.adaptation.predicting import Predicted, ToLabel
 from marda.adaptation.statistics import AdaptedFromStatistics, DomainCounts
-from marda.diagnostics import Facts, Finding
+from marda.diagnostics import Facts, Finding, Interval
+from marda.diagnostics.evaluation import Evaluated
 from marda.diagnostics.intervals import counted
 from marda.diagnostics.verdict import expected_text
 
@@ -22,10 +23,14 @@ __all__ = [
     "adapted_lines",
     "checked_lines",
     "compared_lines",
+    "evaluated_lines",
+    "label_lines",
     "predicted_lines",
     "predicted_shares",
 ]
 
+#: Classes that have a line each.
+MOST_CLASSES = 30
 SETTINGS = {
     "US": "no labels in the target",
     "SS": "{n} labelled rows in the target",
@@ -182,8 +187,17 @@ def predicted_lines(result: Predicted) -> list[str]:
     rows = "1 row" if result.n_rows == 1 else f"{result.n_rows} rows"
     return [
         f"{rows} in {result.seconds:.1f} s ({counts})",
+        *_how_explained(result.explained),
         f"written: {result.file}",
     ]
+
+
+def _how_explained(how: str | None) -> list[str]:
+    """What the columns of --explain hold."""
+    if how is None:
+        return []
+    ways = {"exact": "exact, since the model is linear", "sampled": "sampled (10 orders)"}
+    return [f"explained: moved_by_1, moved_1 …: what moved each score, and how far; {ways[how]}"]
 
 
 def compared_lines(result: Compared, *, explain: bool = True) -> list[str]:
@@ -222,4 +236,91 @@ def _pairs(result: Compared) -> list[str]:
     if more:
         others = "more pair differs" if more == 1 else "more pairs differ"
         lines.append(f"{more} {others} significantly: see --report or --json.")
+    return lines
+
+
+def label_lines(result: ToLabel) -> list[str]:
+    """The rows, and what to do with them."""
+    n = len(result.rows)
+    rest = f" ({result.n_labelled} have a label already)" if result.n_labelled else ""
+    lines = [f"{n} of {counted(result.n_rows, 'row')} to label, those that decide most first{rest}"]
+    lines += [""]
+    ids = [str(one)[:24] for one in result.ids]
+    width = max(3, *(len(one) for one in ids))
+    parts = zip(ids, result.predictions, result.probabilities, result.reasons, strict=True)
+    for one, predicted, likely, reason in parts:
+        lines.append(f"{one:>{width}}  {predicted} ({likely:.0%})  {reason}")
+    lines.append("")
+    if result.file is None:
+        lines.append("note: nothing was written: name a file with --out.")
+        return lines
+    lines.append(f"written: {result.file}")
+    if result.whole:
+        again = f"marda adapt --source … --target {result.file} --label {result.label}"
+        lines.append(f"next: fill in the column {result.label!r}, then {again}")
+    else:
+        lines.append(
+            f"next: fill in the column {result.label!r}; with --all the file has every row, and is "
+            "a target for marda adapt"
+        )
+    return lines
+
+
+def evaluated_lines(result: Evaluated) -> list[str]:
+    """Whether reality is as expected, then the figures, and a line per class."""
+
+    def interval(value: Interval) -> str:
+        low, high = 100 * value.low, 100 * value.high
+        return f"{100 * value.value:.1f} % (95% interval {low:.1f} to {high:.1f})"
+
+    rows = counted(result.n_rows, "labelled row")
+    bare = f"; {result.n_unlabelled} without a label left out" if result.n_unlabelled else ""
+    lines = [
+        result.sentence(),
+        "",
+        f"rows       {rows}{bare}",
+        f"accuracy   {interval(result.accuracy)}; always the commonest class: "
+        f"{100 * result.commonest:.1f} %",
+        f"balanced   {interval(result.balanced_accuracy)}: mean over classes",
+    ]
+    if result.expected:
+        low, high = result.expected["interval"]
+        told = f"{100 * result.expected['accuracy']:.0f} %" if result.expected["can_tell"] else "?"
+        lines.append(f"expected   {told} ({100 * low:.0f} to {100 * high:.0f}): "
+                     f"{result.expected['reason']}")  # fmt: skip
+    lines.append(
+        f"confidence {100 * result.confidence:.1f} % on average; off by "
+        f"{100 * result.calibration_error:.1f} points (calibration error)"
+    )
+    lines += ["", "how sure    rows    sure   right"]
+    for one in result.bins:
+        lines.append(f"{one.low:.0%} to {one.high:.0%}".ljust(10) + f"{one.n_rows:6,}  "
+                     f"{one.confidence:6.1%}  {one.accuracy:6.1%}")  # fmt: skip
+    lines += ["", *_class_lines(result)]
+    if result.unknown:
+        named = ", ".join(f"{name} ({n})" for name, n in [*result.unknown.items()][:5])
+        lines.append(f"warning: labels that the model has no class for count as wrong: {named}.")
+    lines += [f"note: {note}" for note in result.notes]
+    return lines if result.file is None else [*lines, f"written: {result.file}"]
+
+
+def _class_lines(result: Evaluated) -> list[str]:
+    """Recall and precision per class, and what it is mostly taken for."""
+    names = [str(one.name) for one in result.classes]
+    width = max(5, *(len(name[:24]) for name in names))
+    lines = [f"{'class':{width}}   rows  found (95% interval)       precise  mostly taken for"]
+    for k, one in enumerate(result.classes[:MOST_CLASSES]):
+        found = "–"
+        if one.recall is not None:
+            bounds = f"({one.recall.low:.1%} to {one.recall.high:.1%})"
+            found = f"{one.recall.value:6.1%} {bounds}"
+        wrong = result.confusion[k].copy()
+        wrong[k] = 0
+        other = f"{names[int(wrong.argmax())]} ({wrong.max()})" if wrong.any() else ""
+        precise = "–" if one.precision is None else f"{one.precision:.1%}"
+        lines.append(
+            f"{names[k][:24]:{width}} {one.n_rows:6,}  {found:26} {precise:>7}  {other}".rstrip()
+        )
+    if len(names) > MOST_CLASSES:
+        lines.append(f"… ({len(names)} classes; --json has all)")
     return lines

@@ -1,35 +1,46 @@
-"""A model file and new rows in, predictions out; in batches of bounded memory."""
+"""A model file and rows in: predictions, in batches of bounded memory; rows to label; figures."""
 
 from __future__ import annotations
 
+import csv
+import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from marda.adaptation.methods import classes_and_probabilities
 from marda.adaptation.reading import (
     PathLike,
     Progress,
     ReadOptions,
+    check_names,
     input_errors,
     one_per_file,
     silent,
 )
+from marda.diagnostics.evaluation import Evaluated, evaluation, label_codes
+from marda.diagnostics.influence import Part, explain_rows, is_exact
 from marda.estimators import MDAClassifier
 from marda.io import InputError, PredictionWriter, Preprocessing, detect_format, read_batches
 from marda.io.arrow import parquet_footer
+from marda.io.atomic import replacing
 from marda.io.columns import Matrix, Number
-from marda.io.table import named
+from marda.io.table import Table, as_texts, is_missing, named
 from marda.persist import load
 from marda.selection import MDAClassifierCV
+from marda.selection.labelling import choose_rows
 
-__all__ = ["Predicted", "load_model", "predict", "predict_rows"]
+__all__ = ["Predicted", "ToLabel", "evaluate", "label", "load_model", "predict", "predict_rows"]
 
 BATCH_BYTES = 32 * 2**20
 MAX_BATCH_ROWS = 50_000
+#: Rows whose mean others can be told from, where the model file knows none.
+FEW_ROWS = 10
 
 Classifier = MDAClassifier | MDAClassifierCV
 AS_FOUND = ReadOptions("")
@@ -37,12 +48,13 @@ AS_FOUND = ReadOptions("")
 
 @dataclass(frozen=True)
 class Predicted:
-    """What `predict` did: rows, and rows per class."""
+    """What `predict` did: rows, rows per class, and how scores were explained, if they were."""
 
     n_rows: int
     counts: dict[Any, int]
     seconds: float
     file: str
+    explained: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -50,6 +62,7 @@ class Predicted:
             "command": "predict",
             "rows": self.n_rows,
             "predicted": {str(c): n for c, n in self.counts.items()},
+            **({} if self.explained is None else {"explained": self.explained}),
             "files": [self.file],
             "seconds": round(self.seconds, 3),
         }
@@ -85,6 +98,7 @@ def predict(
     *,
     format: str | None = None,
     id: str | None = None,
+    explain: int | None = None,
     options: ReadOptions = AS_FOUND,
     progress: Progress = silent,
 ) -> Predicted:
@@ -98,6 +112,9 @@ def predict(
         Of the input; None: found out.
     id : str, default=None
         Column to carry through; None: the one of adapt, if the input has it.
+    explain : int, default=None
+        Write as many columns or words that moved each score most, and how far: "moved_by_1" and
+        "moved_1" (above 0: towards the prediction), "moved_by_2" …
     options : ReadOptions
         Its `encoding`, `sheet`, `decimal` and `dates`, where the file does not tell.
     progress : callable
@@ -108,9 +125,21 @@ def predict(
         raise InputError(f"--out {out} would replace an input file.")
     classifier, chosen = load_model(model)
     counts = predict_rows(
-        classifier, chosen, input, out, format=format, id=id, options=options, progress=progress
+        classifier,
+        chosen,
+        input,
+        out,
+        format=format,
+        id=id,
+        explain=explain,
+        options=options,
+        progress=progress,
     )
-    return Predicted(sum(counts.values()), counts, time.perf_counter() - began, str(out))
+    explained = None
+    if explain is not None:
+        explained = "exact" if is_exact(classifier) else "sampled"
+    seconds = time.perf_counter() - began
+    return Predicted(sum(counts.values()), counts, seconds, str(out), explained)
 
 
 def predict_rows(
@@ -121,6 +150,7 @@ def predict_rows(
     *,
     format: str | None = None,
     id: str | None = None,
+    explain: int | None = None,
     options: ReadOptions = AS_FOUND,
     progress: Progress = silent,
 ) -> dict[Any, int]:
@@ -149,12 +179,16 @@ def predict_rows(
         first[key]  # raises where the id that was asked for is not there
     else:
         key = None
-    with PredictionWriter(Path(out), classifier.classes_, key) as writer:
+    explained = None if explain is None else _Explained(classifier, chosen, explain)
+    more = () if explained is None else explained.names
+    with PredictionWriter(Path(out), classifier.classes_, key, more) as writer:
         batch: Any = first
         while batch is not None:
             with input_errors():
-                codes, P = classes_and_probabilities(classifier, chosen.transform(batch))
-            writer.write(batch[key] if key else None, codes, P)
+                X = chosen.transform(batch)
+                codes, P = classes_and_probabilities(classifier, X)
+                told = [] if explained is None else explained.columns(X)
+            writer.write(batch[key] if key else None, codes, P, told)
             counts += np.bincount(codes, minlength=len(counts))
             if total:
                 progress(min(1.0, writer.n_rows / total), f"{writer.n_rows:,} rows")
@@ -164,6 +198,54 @@ def predict_rows(
             if batch is not None:
                 batch, _ = chosen.converted(batch, wishes, conventions)
     return dict(zip(classifier.classes_.tolist(), counts.tolist(), strict=True))
+
+
+class _Explained:
+    """Columns and words that moved the scores of rows, batch by batch."""
+
+    def __init__(self, classifier: Classifier, chosen: Preprocessing, k: int):
+        places = np.arange(chosen.n_features)
+        self.parts = [Part(name, places[where]) for name, where in chosen.parts]
+        self.mean = np.array(chosen.means) if chosen.means else None
+        self.classifier, self.k = classifier, min(k, len(self.parts))
+
+    @property
+    def names(self) -> list[str]:
+        """Of the columns that are written."""
+        return [f"{what}_{k + 1}" for k in range(self.k) for what in ("moved_by", "moved")]
+
+    def columns(self, X: Any) -> list[NDArray[Any]]:
+        """Their values; empty where fewer moved the score at all."""
+        if self.mean is None and not sp.issparse(X):
+            if X.shape[0] < FEW_ROWS:
+                raise InputError(
+                    "the model file has no mean row that scores could be explained from: adapt "
+                    f"again with this marda, or give {FEW_ROWS} rows or more, whose mean is taken."
+                )
+            self.mean = X.mean(0)
+        found = explain_rows(self.classifier, X, self.parts, self.mean, self.k)
+        columns: list[NDArray[Any]] = []
+        for k in range(self.k):
+            names = [row[k].name if k < len(row) else None for row in found]
+            moved = [float(f"{row[k].moved:.6g}") if k < len(row) else np.nan for row in found]
+            columns += [np.array(names, dtype=object), np.array(moved)]
+        return columns
+
+
+def _read_whole(
+    chosen: Preprocessing, input: PathLike, options: ReadOptions, *names: str
+) -> tuple[Table, Any]:
+    """A file whole: its table as it is, and its rows for the model.
+
+    Columns of the model and of `names` are called as these call them where only case, spaces and
+    the like differ.
+    """
+    table = replace(options, na=chosen.na).read([input])[0]
+    if table.n_rows == 0:
+        raise InputError(f"{input} has no rows.")
+    table, _ = named(table, [*chosen.columns, *names])
+    converted, _ = chosen.converted(table, options.wishes(1)[0])
+    return table, chosen.transform(converted)
 
 
 def _rows(path: Path, format: str | None) -> int:
@@ -178,3 +260,233 @@ def _rows(path: Path, format: str | None) -> int:
     except Exception:  # only the progress bar wants it; the readers say what is wrong
         return 0
     return 0
+
+
+# Labels: which to ask for, and what those that have come say --------------------------------------
+
+
+@dataclass(frozen=True)
+class ToLabel:
+    """Rows worth a label, the one that decides most first.
+
+    Attributes
+    ----------
+    rows : array of int
+        Their numbers in the file, from 1.
+    ids : list
+        Values of the id column; the numbers where there is none.
+    predictions, probabilities : arrays
+        Their most likely classes, and how likely these are.
+    reasons : tuple of str
+        Why a label of each would tell.
+    label : str
+        The column to fill in.
+    n_rows, n_labelled : int
+        Rows of the file, and those of them that have a label already.
+    """
+
+    rows: NDArray[np.int64]
+    ids: list[Any]
+    predictions: NDArray[Any]
+    probabilities: NDArray[np.float64]
+    reasons: tuple[str, ...]
+    label: str
+    n_rows: int
+    n_labelled: int
+    seconds: float
+    file: str | None = None
+    whole: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        parts = (
+            self.rows.tolist(),
+            self.ids,
+            self.predictions.tolist(),
+            self.probabilities.tolist(),
+            self.reasons,
+        )
+        return {
+            "command": "label",
+            "rows": self.n_rows,
+            "labelled": self.n_labelled,
+            "label": self.label,
+            "to_label": [
+                {"row": row, "id": id, "prediction": c, "probability": p, "reason": reason}
+                for row, id, c, p, reason in zip(*parts, strict=True)
+            ],
+            "files": [] if self.file is None else [self.file],
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def label(
+    model: PathLike,
+    input: PathLike,
+    budget: int = 20,
+    *,
+    out: PathLike | None = None,
+    whole: bool = False,
+    id: str | None = None,
+    options: ReadOptions = AS_FOUND,
+) -> ToLabel:
+    """Name the rows of a file whose labels would decide most.
+
+    Parameters
+    ----------
+    model, input : paths
+        Model file, and rows. Those that have a label already are not asked for again.
+    budget : int, default=20
+        How many labels can be given.
+    out : path, default=None
+        Where to write the rows (.csv or .tsv) with the predicted class, its probability, the reason
+        and an empty column for the label.
+    whole : bool, default=False
+        Write all rows of the file, those to label first: once some are filled in, this file is a
+        target of `adapt`.
+    id : str, default=None
+        Column that names rows; None: the one of adapt, if the input has it.
+    options : ReadOptions
+        Its `format`, `encoding`, `sheet`, `decimal` and `dates`, where the file does not tell.
+    """
+    began = time.perf_counter()
+    if out is not None and Path(out).suffix.lower() not in (".csv", ".tsv"):
+        raise InputError(f"{out}: rows to label are written as .csv or .tsv.")
+    check_names([input, model], {"--out": out})
+    classifier, chosen = load_model(model)
+    name = chosen.label or "label"
+    table, X = _read_whole(chosen, input, options, name, *([id] if id else []))
+    if whole and table.block is not None:
+        raise InputError(f"{input} holds a matrix, which a text file does not: leave --all out.")
+    key = id or (chosen.id if chosen.id in table.columns else None)
+    ids = table[key] if key else np.arange(1, table.n_rows + 1)
+    known = np.zeros(table.n_rows, dtype=bool)
+    if name in table.columns and table.block is None:
+        known = ~is_missing(table[name])
+    places = np.flatnonzero(~known)
+    if not len(places):
+        raise InputError(f"{input}: every row has a label in column {name!r} already.")
+    with input_errors():
+        codes, P = classes_and_probabilities(classifier, X)
+        rows, reasons = choose_rows(classifier, X[places], budget)
+    rows = places[rows]
+    likely = P[np.arange(len(codes)), codes]
+    if out is not None:
+        told = np.full(table.n_rows, "", dtype=object)
+        told[rows] = reasons
+        ours = {
+            "prediction": classifier.classes_[codes],
+            "probability": likely.round(4),
+            "reason": told,
+        }
+        rest = np.setdiff1d(np.arange(table.n_rows), rows) if whole else rows[:0]
+        columns = _filled_columns(table, name, (key or "row", ids), ours, set(chosen.columns))
+        _write_rows(Path(out), columns, np.concatenate([rows, rest]))
+    return ToLabel(
+        rows + 1,
+        ids[rows].tolist(),
+        classifier.classes_[codes[rows]],
+        likely[rows],
+        reasons,
+        name,
+        table.n_rows,
+        int(known.sum()),
+        time.perf_counter() - began,
+        None if out is None else str(out),
+        whole,
+    )
+
+
+def _filled_columns(
+    table: Table, label: str, id: tuple[str, Any], ours: dict[str, Any], features: set[str]
+) -> dict[str, list[Any]]:
+    """What names a row, the columns of the file, ours, and the one to fill in.
+
+    Cells of the file are written as they are. Columns of an earlier file of ours are replaced, but
+    not features of the model that are called so.
+    """
+    names = {name: f"marda_{name}" if name in features else name for name in (*ours, "row")}
+    key = names.get(id[0], id[0])
+    left_out = {*names.values(), key, label}
+    columns = {key: _cells(id[1])}
+    columns |= {n: _cells(values) for n, values in table.columns.items() if n not in left_out}
+    columns |= {names[name]: _cells(values) for name, values in ours.items()}
+    given = table.columns.get(label)
+    return columns | {label: [""] * table.n_rows if given is None else _cells(given)}
+
+
+def _write_rows(path: Path, columns: dict[str, list[Any]], rows: NDArray[np.int64]) -> None:
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([cells[row] for cells in columns.values()] for row in rows.tolist())
+
+
+def _cells(values: NDArray[Any]) -> list[Any]:
+    """Cells of a text file: numbers in as many digits as tell them apart, nothing where missing."""
+    if values.dtype.kind == "f":
+        texts = [repr(v) for v in values.tolist()]
+        cells = [t.removesuffix(".0") if "e" not in t else t for t in texts]
+    else:
+        cells = as_texts(values).tolist()
+    return ["" if gone else cell for cell, gone in zip(cells, is_missing(values), strict=True)]
+
+
+def evaluate(
+    model: PathLike,
+    input: PathLike,
+    label: str | None = None,
+    *,
+    out: PathLike | None = None,
+    options: ReadOptions = AS_FOUND,
+) -> Evaluated:
+    """Judge a saved model by rows with labels.
+
+    Parameters
+    ----------
+    model, input : paths
+        Model file, and rows of which some or all have a label.
+    label : str, default=None
+        Column of the labels; None: that of adapt.
+    out : path, default=None
+        Where to write the figures (.json).
+    options : ReadOptions
+        Its `format`, `encoding`, `sheet`, `decimal` and `dates`, where the file does not tell.
+    """
+    began = time.perf_counter()
+    if out is not None and Path(out).suffix.lower() != ".json":
+        raise InputError(f"{out}: the figures are written as .json.")
+    check_names([input, model], {"--out": out})
+    classifier, chosen = load_model(model)
+    name = label or chosen.label
+    if not name:
+        raise InputError(f"{model} does not know the column of labels: name it with --label.")
+    if name in chosen.columns:
+        raise InputError(f"--label {name} is a column that the model predicts from.")
+    table, X = _read_whole(chosen, input, options, name)
+    codes, known, unknown = label_codes(
+        table[name], classifier.classes_, f"{input}: column {name!r}"
+    )
+    with input_errors() as notes:
+        guessed, P = classes_and_probabilities(classifier, X[known])
+    found = evaluation(
+        guessed,
+        P,
+        codes,
+        classifier.classes_,
+        unknown=unknown,
+        n_unlabelled=int((~known).sum()),
+        calibration=getattr(classifier, "calibration_", {}),
+    )
+    found = replace(
+        found,
+        seconds=time.perf_counter() - began,
+        notes=(*table.notes, *notes),
+        file=None if out is None else str(out),
+    )
+    if out is not None:
+        with replacing(out) as temporary:
+            text = json.dumps(found.to_json(), ensure_ascii=False, indent=1)
+            temporary.write_text(f"{text}\n", encoding="utf-8")
+    return found

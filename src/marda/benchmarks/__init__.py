@@ -5,7 +5,7 @@ Each module does one of these steps and knows nothing of the next:
 ====================  ==================================================================
 ``plan``              what can be run: specs with stable keys, the planner, `Request`
 ``execute``           one unit → result rows (the only module that fits models)
-``peers``             what marda is compared with: systems, and published figures
+``peers``             what marda is compared with: systems, and figures they published
 ``runner``            plan + store + worker processes, and their progress
 ``store``             result rows in SQLite: resume, claims, failures
 ``paper``             the paper's figures and claims as data

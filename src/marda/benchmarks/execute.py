@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from marda import datasets
 from marda._memory import peak_mb, reset_peak
-from marda.benchmarks import peers
+from marda.benchmarks.peers import adapters
 from marda.benchmarks.plan import (
     AUTO,
     BENCHMARKS,
     EVALUATIONS,
     SOURCE,
+    SYSTEMS,
     Spec,
     TaskSpec,
     Unit,
@@ -276,8 +277,8 @@ def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
     from marda import pack
 
     packed = pack(task.X_source, task.y_source, task.X_target, task.y_visible)
-    rows = peers.TaskRows(*packed, task.X_test)
-    narrow: list[peers.TaskRows] = []  # made for the first adapter, used by all
+    rows = adapters.TaskRows(*packed, task.X_test)
+    narrow: list[adapters.TaskRows] = []  # made for the first adapter, used by all
     for method, members in groupby(specs, key=lambda spec: spec.model):
         group = list(members)
         gc.collect()
@@ -286,12 +287,14 @@ def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
             fits = _fit_auto(group, rows, task.y_test)
         elif method == SOURCE:
             fits = _fit_source(group, rows)
+        elif method in SYSTEMS:
+            fits = _fit_system(group, rows, narrow)
         else:
             fits = _fit_adapter(method, group, rows, narrow)
         yield from attempt(group, fits)
 
 
-def _fit_auto(specs: Sequence[Spec], rows: peers.TaskRows, y_test: Any) -> Iterator[Fitted]:
+def _fit_auto(specs: Sequence[Spec], rows: adapters.TaskRows, y_test: Any) -> Iterator[Fitted]:
     from marda import MDAClassifierCV
 
     for spec in specs:
@@ -303,7 +306,7 @@ def _fit_auto(specs: Sequence[Spec], rows: peers.TaskRows, y_test: Any) -> Itera
         yield replace(fitted, params=facts)
 
 
-def _fit_source(specs: Sequence[Spec], rows: peers.TaskRows) -> Iterator[Fitted]:
+def _fit_source(specs: Sequence[Spec], rows: adapters.TaskRows) -> Iterator[Fitted]:
     """Classifiers of labelled rows that know nothing of domains."""
     known = np.flatnonzero(rows.y != -1)  # class numbers start at 0, so pack marks with -1
     X, y = rows.X[known], rows.y[known]
@@ -311,26 +314,41 @@ def _fit_source(specs: Sequence[Spec], rows: peers.TaskRows) -> Iterator[Fitted]
         evaluation = EVALUATIONS[spec.task.benchmark]
         facts = {}
         if evaluation.by_halves:
-            new = partial(peers.column_classifier, spec.classifier, evaluation.measure)
-            facts = {"source_folds": 100 * peers.source_folds(new(), X, y, evaluation.measure)}
+            new = partial(adapters.column_classifier, spec.classifier, evaluation.measure)
+            facts = {"source_folds": 100 * adapters.source_folds(new(), X, y, evaluation.measure)}
         else:
-            new = partial(peers.classifier, spec.classifier)
+            new = partial(adapters.classifier, spec.classifier)
         started = time.process_time()
         model = new().fit(X, y)
         yield replace(_predicted(spec, model.predict, rows.X_test, started), params=facts)
 
 
 def _fit_adapter(
-    name: str, specs: Sequence[Spec], rows: peers.TaskRows, narrow: list[peers.TaskRows]
+    name: str, specs: Sequence[Spec], rows: adapters.TaskRows, narrow: list[adapters.TaskRows]
 ) -> Iterator[Fitted]:
     """Adapt source rows to the target's once; classifiers learn from them, and count its time."""
     if not narrow:
-        narrow.append(peers.narrow_rows(rows))
-    X, y, X_test, seconds = peers.adapt_rows(name, narrow[0])
+        narrow.append(adapters.narrow_rows(rows))
+    X, y, X_test, seconds = adapters.adapt_rows(name, narrow[0])
     for spec in specs:
         started = time.process_time() - seconds
-        model = peers.classifier(spec.classifier).fit(X, y)
+        model = adapters.classifier(spec.classifier).fit(X, y)
         yield _predicted(spec, model.predict, X_test, started)
+
+
+def _fit_system(
+    specs: Sequence[Spec], rows: adapters.TaskRows, narrow: list[adapters.TaskRows]
+) -> Iterator[Fitted]:
+    """Systems with a classifier of their own."""
+    from marda.benchmarks.peers.systems import system
+
+    if not narrow:
+        narrow.append(adapters.narrow_rows(rows))
+    seen = narrow[0]
+    for spec in specs:
+        started = time.process_time()
+        model = system(spec.model).fit(seen.X, seen.y, sample_domain=seen.domain)
+        yield _predicted(spec, model.predict, seen.X_test, started)
 
 
 def _predicted(spec: Spec, predict: Callable[[Any], Any], X_test: Any, started: float) -> Fitted:

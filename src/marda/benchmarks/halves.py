@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from marda.benchmarks import peers
+from marda.benchmarks.peers import published
 from marda.benchmarks.plan import AUTO, BENCHMARKS, EVALUATIONS, SOURCE, Half, Spec, TaskSpec
 from marda.benchmarks.store import ResultRow
 
@@ -176,7 +176,7 @@ def halves_grid(lines: Sequence[HalfLine]) -> list[list[str]]:
     """Header and lines; those of published figures only where there are some."""
     grid = [list(COLUMNS)]
     for line in lines:
-        best = peers.skada_best(line.family)
+        best = published.skada_best(line.family)
         grid.append(
             [
                 line.label,
@@ -187,9 +187,9 @@ def halves_grid(lines: Sequence[HalfLine]) -> list[list[str]]:
                 _text(line.fallen, "d"),
                 *(_text(value) for value in (line.expected, line.off)),
                 "" if line.held is None else f"{line.held:.0f} %",
-                _text(peers.skada_figure(peers.SOURCE_ONLY, line.family), empty=""),
+                _text(published.skada_figure(published.SOURCE_ONLY, line.family), empty=""),
                 "" if best is None else f"{best[1]:.1f} ({best[0]})",
-                _text(peers.skada_figure(peers.UPPER_BOUND, line.family), empty=""),
+                _text(published.skada_figure(published.UPPER_BOUND, line.family), empty=""),
             ]
         )
     if any(line.family for line in lines):

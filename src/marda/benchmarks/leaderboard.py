@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from marda.benchmarks import halves, peers
+from marda.benchmarks import halves
+from marda.benchmarks.peers import adapters, systems
 from marda.benchmarks.plan import (
     BASELINE,
     BENCHMARKS,
     EVALUATIONS,
+    OWN,
     SOURCE,
     Evaluation,
     Role,
@@ -201,7 +203,8 @@ def _guessed(row: ResultRow) -> bool:
 
 def _label(spec: Spec) -> str:
     changed = ", ".join(f"{name} {value}" for name, value in spec.overrides)
-    words = spec.model if spec.model == spec.classifier else f"{spec.model} {spec.classifier}"
+    whole = spec.classifier in (spec.model, OWN)
+    words = spec.model if whole else f"{spec.model} {spec.classifier}"
     return f"{words} ({changed})" if changed else words
 
 
@@ -334,7 +337,8 @@ def notes(specs: Sequence[Spec]) -> list[str]:
         "calibration error on the test rows, mean over tasks, in points. best member: of auto's "
         "ensemble alone, task by task, in hindsight. guess off by: mean distance of auto's "
         "expected accuracy, guessed without target labels, from the true one.",
-        *peers.NOTES,
+        *adapters.NOTES,
+        *systems.NOTES,
         *(halves.NOTES if any(EVALUATIONS[s.task.benchmark].by_halves for s in specs) else ()),
         f"Preprocessing: {', '.join(prepared)}.",
     ]

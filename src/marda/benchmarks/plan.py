@@ -386,13 +386,16 @@ Role = Literal["auto", "source", "fixed", "peer"]
 
 AUTO, SOURCE = "auto", "source-only"
 PEERS = ("CORAL", "SubspaceAlignment", "LinearOT", "OT")
+SYSTEMS = ("GFK", "TCA", "JDA", "EasyTL", "MEDA", "SPL", "CMMS", "auxiliary")
+"""Systems of `marda.benchmarks.peers.systems`; they bring their own classifier."""
+OWN = "own"
 BASELINE = "ridge"
 """Classifier of the source-only rows that auto is compared with."""
 _PEER_CLASSIFIERS = ("svm", "logistic")
-LEADERBOARD_CLASSIFIERS = ("auto", BASELINE, "svm", "logistic", "forest", "ridge10")
+LEADERBOARD_CLASSIFIERS = ("auto", BASELINE, "svm", "logistic", "forest", "ridge10", OWN)
 _SCALED: Overrides = (("scaling", "balanced"),)
 _FIXED_MODELS = ("S1", "S1M", "S1D")
-METHODS = (AUTO, SOURCE, *_FIXED_MODELS, *PEERS)
+METHODS = (AUTO, SOURCE, *_FIXED_MODELS, *PEERS, *SYSTEMS)
 
 
 @dataclass(frozen=True)
@@ -404,6 +407,7 @@ class Evaluation:
     source: tuple[str, ...] = (BASELINE, "svm", "logistic")
     """Classifiers of the source-only rows."""
     peers: tuple[str, ...] = PEERS
+    systems: tuple[str, ...] = SYSTEMS
     by_halves: bool = False
     """Development and report halves apart, against the source-only model chosen by folds."""
     fixed: tuple[tuple[Overrides, tuple[str, ...]], ...] = (((), ("ridge",)),)
@@ -422,7 +426,7 @@ EVALUATIONS: dict[str, Evaluation] = {
 LEADERBOARD = tuple(EVALUATIONS)
 """Data sets of a request that names none; collections of tasks are run by name."""
 _SOURCE_ONLY = (BASELINE, "logistic", "forest")
-_BY_HALVES = Evaluation(source=_SOURCE_ONLY, peers=(), fixed=(), by_halves=True)
+_BY_HALVES = Evaluation(source=_SOURCE_ONLY, peers=(), systems=(), fixed=(), by_halves=True)
 EVALUATIONS |= {
     "skada-bench": _BY_HALVES,
     "generated": _BY_HALVES,
@@ -504,6 +508,7 @@ def _task_specs(task: TaskSpec, evaluation: Evaluation, overrides: Overrides) ->
         for classifier in classifiers
     ]
     specs += [Spec(task, p, c, "auto") for p in evaluation.peers for c in _PEER_CLASSIFIERS]
+    specs += [Spec(task, system, OWN, "auto") for system in evaluation.systems]
     return specs
 
 

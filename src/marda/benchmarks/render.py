@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from marda import datasets
 from marda.benchmarks.store import ResultRow
-from marda.benchmarks.tables import Block, Cell, CheckedClaim, Figure, PaperTable
+from marda.benchmarks.tables import (
+    Block,
+    Cell,
+    CheckedClaim,
+    ClaimComparison,
+    Figure,
+    PaperTable,
+)
 from marda.diagnostics.intervals import seconds_text
 from marda.io.atomic import replacing
 from marda.io.writer import harmless
@@ -229,6 +236,29 @@ def findings_lines(findings: Sequence[CheckedClaim], *, evidence: bool = False) 
                 held = "holds" if item.holds else "does not hold"
                 lines.append(f"  - {item.text} = {_signed(item.difference, PLAIN)} {held}")
     return lines
+
+
+def findings_grid(findings: Sequence[CheckedClaim]) -> list[list[str]]:
+    """Header and lines: every claim, what the paper's own tables say, and what our rows do."""
+    grid = [["claim", "in the paper's tables", "on our rows", "differences, 95 % over tasks"]]
+    for finding in findings:
+        held, there = finding.printed
+        known = [item for item in finding.evidence if item.difference is not None]
+        shown = [_with_interval(item) for item in known]
+        ours = finding.told if known else "cannot be told: no rows"
+        if 0 < len(known) < len(finding.evidence):
+            ours += f" ({len(known)} of {len(finding.evidence)} have rows)"
+        grid.append([finding.statement, f"{held} of {there}", ours, "; ".join(shown)])
+    return grid
+
+
+def _with_interval(item: ClaimComparison) -> str:
+    assert item.difference is not None
+    text = f"{item.text} {_signed(item.difference, PLAIN)}"
+    if item.interval is None:
+        return text
+    low, high = (_signed(bound, PLAIN) for bound in item.interval)
+    return f"{text} [{low}, {high}]"
 
 
 # Rows and files -----------------------------------------------------------------------------------

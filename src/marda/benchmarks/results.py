@@ -169,6 +169,8 @@ def _tables_page(
         "# The paper's tables, reproduced",
         *(render.to_markdown(table) for table in tables),
         "## The paper's findings, checked on these rows\n",
+        *render.markdown_lines(render.findings_grid(findings)),
+        "",
         *render.findings_lines(findings, evidence=True),
         "\n## Where the time went\n",
         *(f"- {line}" for line in render.time_text(rows, report)),

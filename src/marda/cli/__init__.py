@@ -24,6 +24,8 @@ from marda.cli import (
     completion,
     data,
     demo,
+    evaluate,
+    label,
     moments,
     predict,
     report,
@@ -32,7 +34,8 @@ from marda.cli import (
 from marda.cli._common import Parser, refuse_existing
 
 COMMANDS = (
-    demo, check, adapt, predict, compare, reproduce, report, data, moments, bench, completion,
+    demo, check, adapt, predict, label, evaluate, compare, reproduce, report, data, moments, bench,
+    completion,
 )  # fmt: skip
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 

@@ -21,7 +21,7 @@ def register(commands: Any) -> None:
         commands,
         "check",
         run,
-        "how far apart two files are, in which columns, whether it matters",
+        "how far apart two files are, in which columns, does it matter",
         usage="--source S --target T [--label COL] [options]",
         example="marda check --source sample:source --target sample:target --label y",
     )

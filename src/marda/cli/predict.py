@@ -11,6 +11,7 @@ from marda.cli._common import (
     add_command,
     add_reading_options,
     output_file,
+    positive,
     progress_of,
     reading_options,
     show,
@@ -42,6 +43,14 @@ def register(commands: Any) -> None:
     add("--out", type=output_file, required=True, metavar="P", help=".csv, .tsv or .parquet, or -")
     add_reading_options(parser)
     add("--id", metavar="COL", help="column to carry through (default: that of adapt)")
+    add(
+        "--explain",
+        type=positive,
+        nargs="?",
+        const=3,
+        metavar="K",
+        help="the K columns or words that moved each score most (3)",
+    )
     add("--json", action="store_true", help="print the result as JSON")
 
 
@@ -57,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
             args.out,
             format=args.format,
             id=args.id,
+            explain=args.explain,
             options=ReadOptions("", **reading_options(args)),
             progress=progress,
         )

@@ -39,7 +39,7 @@ def register(commands: Any) -> None:
         "--models",
         nargs="+",
         metavar="M",
-        help="BL, MCF, S1, S1M, J12, …; under auto also auto, CORAL, …",
+        help="BL, MCF, S1, S1D, J12, …; under auto also source-only, CORAL, …",
     )
     add("--classifiers", nargs="+", metavar="C", help="nn, dscm, ridge, ridge10; auto also svm, …")
     add("--tasks", nargs="+", metavar="S-T", help="only these, such as books-dvd or 'one row'")

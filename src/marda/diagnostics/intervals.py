@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binomtest
 
 __all__ = [
     "Interval",
@@ -21,12 +22,13 @@ __all__ = [
     "share_text",
     "signed",
     "step_text",
+    "wilson",
 ]
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its 95 % bootstrap interval."""
+    """An estimate with its 95 % interval."""
 
     value: float
     low: float
@@ -57,6 +59,12 @@ def bootstrap_mean(values: NDArray[Any], *, draws: int = 2000, seed: int = 0) ->
     n = len(values)
     drawn = np.random.default_rng(seed).multinomial(n, counts / n, draws)
     return percentile_interval(float(np.mean(values)), drawn @ levels / n)
+
+
+def wilson(hits: int, n: int) -> Interval:
+    """The share of hits with Wilson's interval, which holds for few rows and for shares near 1."""
+    bounds = binomtest(hits, n).proportion_ci(0.95, method="wilson")
+    return Interval(hits / n, float(bounds.low), float(bounds.high))
 
 
 # Figures as text ----------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ Shares = NDArray[np.float64]
 
 #: Shares that differ by less, in total variation, are the same.
 SAME = 0.02
+CACHE_BYTES = 2**20
 #: Rounds of centring by predicted shares.
 ROUNDS = 3
 
@@ -119,7 +120,9 @@ class CentredGram:
     With h_i the rows, m their mean, and c_i the centre of row i's domain, relative to m,
 
         (h_i − m − c_i)·(h_j − m − c_j)
-            = (h_i − m)·(h_j − m) − (h_i − m)·c_j − c_i·(h_j − m) + c_i·c_j.
+            = (h_i − m)·(h_j − m) − (h_i − m)·c_j − c_i·(h_j − m) + c_i·c_j,
+
+    whose last three terms, with few centres, are a matrix of low rank.
 
     Parameters
     ----------
@@ -142,18 +145,26 @@ class CentredGram:
         """The n×n products about these centres, one per domain."""
         C = np.stack([centers[d] for d in self._domains.tolist()]) - self._mean
         C = C.astype(self._rows.dtype)
-        place = self._place
-        cross = (self._rows @ C.T)[:, place]
-        shift = (C @ C.T)[np.ix_(place, place)]
-        inner = self._gram - cross
-        inner -= cross.T
-        inner += shift
+        gram, mine = self._gram, (np.arange(len(self._gram)), self._place)
+        cross, shift = self._rows @ C.T, C @ C.T
+        member = np.zeros_like(cross)  # one-hot
+        member[mine] = 1
+        half = cross - 0.5 * member @ shift
+        left, right = np.hstack([half, member]), -np.hstack([member, half]).T
+        scale = np.ones(len(gram), dtype=gram.dtype)
         if self._normalize:
-            squares, own = inner.diagonal(), np.arange(len(inner))
-            summed = self._gram.diagonal() + 2 * np.abs(cross[own, own]) + shift.diagonal()
+            own, middle = cross[mine], shift.diagonal()[self._place]
+            squares = gram.diagonal() - 2 * own + middle
+            summed = gram.diagonal() + 2 * np.abs(own) + middle
             # Rows that are their own centre but for rounding have no direction: products of 0.
-            nothing = squares <= ROUNDINGS * np.finfo(inner.dtype).eps * summed
-            lengths = np.sqrt(np.where(nothing, np.inf, squares)).astype(inner.dtype)
-            inner /= lengths
-            inner /= lengths[:, None]
-        return np.asarray(inner)
+            nothing = squares <= ROUNDINGS * np.finfo(gram.dtype).eps * summed
+            scale = (1 / np.sqrt(np.where(nothing, np.inf, squares))).astype(gram.dtype)
+        inner = np.empty_like(gram)
+        step = max(1, CACHE_BYTES // (gram.itemsize * len(gram)))
+        for start in range(0, len(gram), step):  # while they are in cache
+            some = slice(start, start + step)
+            part = np.matmul(left[some], right, out=inner[some])
+            part += gram[some]
+            part *= scale
+            part *= scale[some, None]
+        return inner

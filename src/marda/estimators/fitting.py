@@ -55,11 +55,14 @@ class Shared:
         Sums of the rows: with Grams or without, in the order given or in their own.
     denoised : dict or None
         Denoised rows, by the settings that W depends on; None: they are not kept.
+    loss : bool
+        Whether the loss of an answer is asked for: it costs as much as a factorisation.
     """
 
     problems: dict[Any, Problem] = field(default_factory=dict)
     moments: dict[tuple[bool, bool], Moments] = field(default_factory=dict)
     denoised: dict[Any, Matrix] | None = None
+    loss: bool = True
 
 
 def fit_model(
@@ -104,13 +107,21 @@ def _fit(
     first = settings
     if settings.refine != 0 and rows.setting == "US":  # until there are pseudo-labels
         first = replace(settings, terms=replace(settings.terms, class_mmd=False))
+    keeping = settings.on_features and shared is not None and shared.denoised is not None
     model, solution = fit_layers(
-        rows, first, shared, predictor=settings.is_ridge and not settings.on_features
+        rows,
+        first if not keeping else replace(first, center=False),
+        shared,
+        predictor=settings.is_ridge and not settings.on_features,
     )
     model = replace(model, classes=labels.classes)
     if settings.n_layers == 1:
         model = _with_predictor(model, solution, settings)
     if settings.on_features:
+        kept = None if shared is None else _kept_rows(rows, first, model, solution, shared)
+        if keeping and settings.center:
+            means = model.group_means(rows, settings.class_weight, kept)
+            model = replace(model, centers=centers_for(means))
         return train_on_features(
             model,
             rows,
@@ -118,7 +129,7 @@ def _fit(
             solution.problem.class_weights,
             # Not shared: labels are others, and so are their moments.
             relearn=lambda some, changed: fit_layers(some, changed)[0],
-            kept=None if shared is None else _kept_rows(rows, first, model, shared),
+            kept=kept,
         )
     if settings.n_layers > 1:
         return _with_ridge(model, rows, settings)
@@ -225,7 +236,8 @@ def _fit_layer(
     for solver in solvers:
         try:
             problem = _shared_problem(solver, rows, settings, shared)
-            return _solved(problem, settings, X.dtype, predictor=predictor)
+            loss = shared is None or shared.loss
+            return _solved(problem, settings, X.dtype, predictor=predictor, loss=loss)
         except (SingularError, InaccurateError) as error:
             # Right by another route, or refused
             if solver == solvers[-1]:
@@ -236,7 +248,7 @@ def _fit_layer(
 
 
 def _solved(
-    problem: Problem, settings: ModelSettings, dtype: Any, *, predictor: bool
+    problem: Problem, settings: ModelSettings, dtype: Any, *, predictor: bool, loss: bool = True
 ) -> tuple[Layer, Solution]:
     """Solve, and keep what denoising needs."""
     solution = solve(
@@ -245,6 +257,7 @@ def _solved(
         predictor=predictor,
         max_iter=settings.max_iter,
         tol=settings.tol,
+        loss=loss,
     )
     solution.check()
     d = problem.moments.n_features
@@ -304,8 +317,7 @@ def _make_problem(
     if not grams or settings.class_weight is not None:
         # In an order of their own: iterations would amplify the rounding of sums. A copy: the
         # problem takes it over, and the map keeps it.
-        order = np.arange(len(codes)) if rows.ordered else row_order(X, domain, codes)
-        order = order[np.argsort(codes[order] == UNLABELED, kind="stable")]
+        order = _row_order(rows)
         X, codes, domain, given = X[order], codes[order], domain[order], False
     if (grams, given) not in known:
         known[grams, given] = accumulate(X, rows.labels.classes, codes, domain, grams=grams)
@@ -315,6 +327,13 @@ def _make_problem(
     if not grams or not np.all(weights == 1):  # else Grams say it all
         held = {"X": X, "row_groups": moments.row_groups(domain, codes)}
     return Problem(moments, settings.problem, solver, weights, outputs=outputs, **held)
+
+
+def _row_order(rows: TrainingRows) -> NDArray[np.int64]:
+    """An order that does not depend on how rows came, with the labelled ones first."""
+    codes = rows.labels.codes
+    order = np.arange(len(codes)) if rows.ordered else row_order(rows.X, rows.domain, codes)
+    return np.asarray(order[np.argsort(codes[order] == UNLABELED, kind="stable")])
 
 
 def _pivots(X: Any, n_pivots: int | None) -> NDArray[np.int64] | None:
@@ -361,15 +380,32 @@ def _noise_key(noise: Noise) -> Any:
 
 
 def _kept_rows(
-    rows: TrainingRows, settings: ModelSettings, model: FittedModel, shared: Shared
+    rows: TrainingRows,
+    settings: ModelSettings,
+    model: FittedModel,
+    solution: Solution,
+    shared: Shared,
 ) -> Matrix | None:
     """All rows, denoised once for all models of this W."""
     if shared.denoised is None or settings.n_layers > 1:
         return None
     found = (settings.terms, settings.solver, settings.max_iter, settings.tol, *_key(settings))
     if found not in shared.denoised:
-        shared.denoised[found] = model.denoised(rows.X)
+        shared.denoised[found] = _denoised(rows, model, solution)
     return shared.denoised[found]
+
+
+def _denoised(rows: TrainingRows, model: FittedModel, solution: Solution) -> Matrix:
+    """All rows, denoised by their own W: its factors may know them."""
+    known = None
+    if solution.denoiser is not None and not solution.delta.shape[1]:
+        known = solution.denoiser.denoised_rows(rows.X.dtype)
+    if known is None:
+        return model.denoised(rows.X)
+    found = np.empty_like(known)
+    found[_row_order(rows)] = known
+    found += solution.at_center().astype(known.dtype)
+    return found
 
 
 # Class predictors -------------------------------------------------------------------------------

@@ -15,17 +15,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh, inv, solve_triangular, svd
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh, lapack, solve_triangular, svd
 from scipy.linalg.blas import dsyrk, ssyrk
 from scipy.special import softmax
 from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.validation import has_fit_parameter
 
+from marda._linalg import mirror_lower
 from marda.estimators.dscm import DSCM, class_means
 from marda.moments import accumulate
 
@@ -52,6 +54,9 @@ Index = NDArray[np.int64]
 #: of them are faster, but which rows were drawn then moves the accuracy by a point.
 MAX_EXACT = 6500
 LANDMARKS = 2000
+CACHE_BYTES, BLOCK_BYTES = 2**20, 2**25
+#: Similarities to landmarks are held in float32 where there are more than this.
+SINGLE_PRECISION = 2**20
 #: Products of float32 rows that are all smaller than this, or of which one exceeds its inverse, may
 #: under- or overflow: they are taken in float64.
 SMALLEST = 1e-15
@@ -104,8 +109,9 @@ class RidgeOnRows:
 
     Parameters
     ----------
-    F : array of shape (n_rows, n_features)
-        All rows that may ever be fitted or scored.
+    F : array of shape (n_rows, n_features), or a function that makes it
+        All rows that may ever be fitted or scored. A Gaussian kernel with `inner` asks for them
+        only once it is frozen.
     gaussian : bool
         Gaussian kernel, of width σ² = total variance of the rows, so that two rows are as alike
         as exp(−1) on average; or linear.
@@ -116,47 +122,101 @@ class RidgeOnRows:
         Overwritten.
     """
 
-    def __init__(self, F: Matrix, *, gaussian: bool, seed: int = 0, inner: Matrix | None = None):
-        largest = float(np.abs(F).max(initial=0))
-        if F.dtype == np.float32:
-            odd = not SMALLEST < largest < 1 / SMALLEST
-            if odd or (not gaussian and _squares(F).max(initial=0) > UNIT):
-                F, inner = F.astype(np.float64), None
-        self.F, self.gaussian = F, gaussian
-        n, d = F.shape
-        with np.errstate(over="ignore"):
-            self.variance = float(F.var(axis=0, dtype=np.float64).sum()) or 1.0
-        if not np.isfinite(self.variance):
-            raise ValueError(
-                f"features reach {largest:.1e}: their squares are too large for float64. Divide X "
-                "by its largest entry."
-            )
-        self._longest = float(_squares(F).max(initial=0))
+    def __init__(
+        self,
+        F: Matrix | Callable[[], Matrix],
+        *,
+        gaussian: bool,
+        seed: int = 0,
+        inner: Matrix | None = None,
+    ):
+        self._given, self.gaussian = F, gaussian
         self._gram: Matrix | None = None
         self._held: _Held | None = None
         self._explicit: _Explicit | None = None
+        if inner is not None and gaussian and len(inner) <= MAX_EXACT:
+            squares = inner.diagonal().copy()
+            self._longest = float(squares.max(initial=0))
+            self.variance = float(squares.mean(dtype=np.float64) - inner.mean(dtype=np.float64))
+            rounding = float(np.finfo(inner.dtype).eps) * self._longest
+            if (
+                SMALLEST**2 < self._longest < SMALLEST**-2
+                and self.variance >= LOST_DIGITS * rounding
+            ):
+                self._gram = _similarity(inner, squares, squares, self.variance)
+                return
+        F = self.F
+        n, d = F.shape
+        self.variance = _total_variance(F)
+        if not np.isfinite(self.variance):
+            raise ValueError(
+                f"features reach {float(np.abs(F).max()):.1e}: their squares are too large for "
+                "float64. Divide X by its largest entry."
+            )
+        self._longest = float(_squares(F).max(initial=0))
         if not gaussian:
             if n < d:
                 self._gram = syrk(F, transposed=False)
             else:
                 self._explicit = _Explicit(F, np.zeros(n, dtype=F.dtype))
         elif n <= MAX_EXACT:
-            self.basis = F
-            squares = _squares(F)
-            rounding = np.finfo(F.dtype).eps * float(squares.max(initial=0))
-            if inner is None or self.variance < LOST_DIGITS * rounding:
-                self._gram = _gaussian(F, F, self.variance)
-            else:
-                self._gram = _similarity(inner, squares, squares, self.variance)
+            self._gram = _gaussian(F, F, self.variance)
         else:
             chosen = np.random.default_rng(seed).choice(n, LANDMARKS, replace=False)
             self.basis = F[np.sort(chosen)]
             values, U = eigh(_gaussian(self.basis, self.basis, self.variance), check_finite=False)
             keep = values > EIGENVALUE_FLOOR
-            back = (U[:, keep] / np.sqrt(values[keep])).astype(F.dtype)
-            P = _gaussian(F, self.basis, self.variance) @ back
+            P, back = self._landmark_features(U[:, keep] / np.sqrt(values[keep]))
             # What landmarks do not explain of a row's own similarity acts as noise of that row.
             self._explicit = _Explicit(P, np.maximum(1 - _squares(P), 0), back)
+
+    def _landmark_features(self, back: Matrix) -> tuple[Matrix, Matrix]:
+        """Similarities to landmarks, times `back`, and `back`: many of them in float32.
+
+        That is what EIGENVALUE_FLOOR is made for. Rows are brought to their middle and a few units
+        before they lose digits.
+        """
+        n = len(self.F)
+        dtype = np.float32 if n * len(self.basis) > SINGLE_PRECISION else self.F.dtype
+        back = back.astype(dtype)
+        middle, unit = self.basis.mean(0), np.sqrt(self.variance)
+        basis = ((self.basis - middle) / unit).astype(dtype)
+        P = np.empty((n, back.shape[1]), dtype=dtype)
+        step = max(1, BLOCK_BYTES // (4 * max(len(basis), basis.shape[1])))
+        for start in range(0, len(P), step):
+            rows = self.F[start : start + step] - middle
+            rows /= unit
+            P[start : start + step] = _gaussian(rows.astype(dtype), basis, 1.0) @ back
+        return P, back
+
+    @cached_property
+    def F(self) -> Matrix:
+        """All rows; in float64 where float32 would not do."""
+        F = self._given() if callable(self._given) else self._given
+        if F.dtype == np.float32:
+            odd = not SMALLEST < float(np.abs(F).max(initial=0)) < 1 / SMALLEST
+            if odd or (not self.gaussian and _squares(F).max(initial=0) > UNIT):
+                return np.asarray(F, dtype=np.float64)
+        return F
+
+    @cached_property
+    def basis(self) -> Matrix:
+        """Rows that others are compared with: all of them, up to MAX_EXACT."""
+        return self.F
+
+    @property
+    def dtype(self) -> Any:
+        """Of scores."""
+        if self._explicit is not None:
+            return self._explicit.P.dtype
+        return self.F.dtype if self._gram is None else self._gram.dtype
+
+    def similarities(self, rows: Index) -> Matrix:
+        """Gaussian similarities of some rows to each other."""
+        if self._gram is not None and self.gaussian:
+            return np.asarray(self._gram[np.ix_(rows, rows)])
+        F = self.F[rows]
+        return _gaussian(F, F, self.variance)
 
     def _long(self, weights: Vector, ridge: float) -> bool:
         heaviest = float(np.max(weights, initial=0))
@@ -166,7 +226,8 @@ class RidgeOnRows:
 
     def hold(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> None:
         """Prepare for fits of these rows first and others after them, which then cost little."""
-        if len(rows) < len(self.F):
+        n = len(self.F if self._gram is None else self._gram)
+        if len(rows) < n:
             self._held = None  # free its memory first
             if self._explicit is not None:
                 self._held = _HeldSums(self._explicit, rows, Y, weights, ridge)
@@ -189,7 +250,7 @@ class RidgeOnRows:
             else:
                 solved = _posdef_solve(_ridged(self._gram, rows, ridge / weights), _with_ones(Y))
             b = solved[:, :-1].sum(0) / solved[:, -1].sum()
-            coef = np.zeros((len(self.F), Y.shape[1]), dtype=self._gram.dtype)
+            coef = np.zeros((len(self._gram), Y.shape[1]), dtype=self._gram.dtype)
             coef[rows] = solved[:, :-1] - solved[:, -1:] * b
             scores = self._gram @ coef + b
             return RidgeSolution(coef if self.gaussian else self.F.T @ coef, b), scores
@@ -213,20 +274,18 @@ class RidgeOnRows:
         if self._long(weights, ridge):
             return _SingularValues(self.F[rows], Y, weights, ridge).leave_one_out()
         if self._gram is not None:
-            M = _ridged(self._gram, rows, ridge / weights)
-            try:
-                Mi = inv(M, overwrite_a=True, check_finite=False)
-            except LinAlgError:
-                raise ValueError(SINGULAR) from None
+            # B = M⁻¹ − ssᵀ/Σs with s = M⁻¹1 takes targets to weights, whatever the intercept
+            Mi = _inverse(_ridged(self._gram, rows, ridge / weights))
             s = Mi.sum(1)
-            B = Mi - np.outer(s, s) / s.sum()
-            return np.asarray(Y - (B @ Y) / np.diag(B)[:, None])
+            B_Y = Mi @ Y - np.outer(s, s @ Y / s.sum())
+            return np.asarray(Y - B_Y / (Mi.diagonal() - s**2 / s.sum())[:, None])
         assert self._explicit is not None
         P, v = self._explicit.P[rows], self._explicit.strengths(rows, weights, ridge)
         sums = self._explicit.sums(rows, Y, weights, ridge)
-        factor = _cholesky(sums.system())
+        factor = _cholesky(sums.system())  # RᵀR, of which pᵀ(RᵀR)⁻¹p = ‖R⁻ᵀp‖² is half the work
         residual = Y - P @ cho_solve(factor, sums.right, check_finite=False)
-        leverage = v * np.einsum("ij,ji->i", P, cho_solve(factor, P.T, check_finite=False))
+        solved = solve_triangular(factor[0], P.T, trans=1, check_finite=False)
+        leverage = v * np.einsum("ji,ji->i", solved, solved)
         return np.asarray(Y - residual / np.maximum(1 - leverage, 1e-6)[:, None])
 
 
@@ -405,17 +464,26 @@ def syrk(A: Matrix, *, transposed: bool) -> Matrix:
     """AAᵀ or AᵀA, in half the work of a product."""
     product = ssyrk if A.dtype == np.float32 else dsyrk
     # A C-ordered A is Aᵀ to Fortran; the lower triangle of the result is then the one to read.
-    G = product(1.0, A.T, trans=not transposed, lower=1)
-    return np.asarray(np.tril(G) + np.tril(G, -1).T)
+    return mirror_lower(product(1.0, A.T, trans=not transposed, lower=1)).T
 
 
 def _cholesky(M: Matrix) -> tuple[Matrix, bool]:
     """The factor of M (overwritten), of which only the upper triangle is defined."""
-    try:
-        factor, lower = cho_factor(M, overwrite_a=True, check_finite=False)
+    try:  # turned, M lies as LAPACK wants it, and is the same
+        factor, lower = cho_factor(M.T, overwrite_a=True, check_finite=False)
     except LinAlgError:
         raise ValueError(SINGULAR) from None
     return factor, lower
+
+
+def _inverse(M: Matrix) -> Matrix:
+    """M⁻¹ of a positive definite matrix, which is overwritten."""
+    factor, lower = _cholesky(M)
+    invert = lapack.spotri if factor.dtype == np.float32 else lapack.dpotri
+    inverse, info = invert(factor, lower=lower, overwrite_c=1)
+    if info:
+        raise ValueError(SINGULAR)
+    return mirror_lower(inverse.T)
 
 
 def _posdef_solve(M: Matrix, B: Matrix) -> Matrix:
@@ -438,11 +506,27 @@ def _squares(A: Matrix) -> Vector:
 
 def _similarity(K: Matrix, of_a: Vector, of_b: Vector, variance: float) -> Matrix:
     """The same from products, which are overwritten, and squared lengths."""
-    K -= 0.5 * of_a[:, None]
-    K -= 0.5 * of_b
-    np.minimum(K, 0, out=K)  # rounding
-    K /= variance
-    return np.asarray(np.exp(K, out=K))
+    half_a, half_b = 0.5 * of_a[:, None], 0.5 * of_b
+    step = max(1, CACHE_BYTES // max(1, K.itemsize * K.shape[1]))
+    for start in range(0, len(K), step):  # while they are in cache
+        part = K[start : start + step]
+        part -= half_a[start : start + step]
+        part -= half_b
+        np.minimum(part, 0, out=part)  # rounding
+        part /= variance
+        np.exp(part, out=part)
+    return K
+
+
+def _total_variance(F: Matrix) -> float:
+    """Mean squared distance of rows from their mean; 1 if there is none."""
+    mean, total = F.mean(axis=0, dtype=np.float64), 0.0
+    step = max(1, CACHE_BYTES // max(1, 8 * F.shape[1]))
+    with np.errstate(over="ignore"):
+        for start in range(0, len(F), step):
+            off = F[start : start + step] - mean
+            total += float(np.vdot(off, off))
+    return total / max(1, len(F)) or 1.0
 
 
 class GaussianRidge:
@@ -515,6 +599,8 @@ class Head(ABC):
         Label values.
     """
 
+    F: Matrix
+
     def __init__(self, F: Matrix, classes: Vector):
         self.F, self.classes = F, classes
 
@@ -533,7 +619,7 @@ class RidgeHead(Head):
 
     def __init__(
         self,
-        F: Matrix,
+        F: Matrix | Callable[[], Matrix],
         classes: Vector,
         *,
         gaussian: bool,
@@ -541,25 +627,29 @@ class RidgeHead(Head):
         seed: int = 0,
         inner: Matrix | None = None,
     ):
-        super().__init__(F, classes)
-        self.ridge = ridge
+        self.classes, self.ridge = classes, ridge
         self.on_rows = RidgeOnRows(F, gaussian=gaussian, seed=seed, inner=inner)
         self.solution: RidgeSolution
 
+    @property
+    def F(self) -> Matrix:  # type: ignore[override]
+        """Features of all rows."""
+        return self.on_rows.F
+
     def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
         """Solve; the solution is kept."""
-        Y = signs(codes, len(self.classes), self.F.dtype)
+        Y = signs(codes, len(self.classes), self.on_rows.dtype)
         self.solution, scores = self.on_rows.fit(rows, Y, weights, self.ridge)
         return scores
 
     def hold(self, rows: Index, codes: Index, weights: Vector) -> None:
         """Prepare for fits of these rows first and others after them."""
-        Y = signs(codes, len(self.classes), self.F.dtype)
+        Y = signs(codes, len(self.classes), self.on_rows.dtype)
         self.on_rows.hold(rows, Y, weights, self.ridge)
 
     def leave_one_out(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
         """Scores of fitted rows, each by the fit without it."""
-        Y = signs(codes, len(self.classes), self.F.dtype)
+        Y = signs(codes, len(self.classes), self.on_rows.dtype)
         return self.on_rows.leave_one_out(rows, Y, weights, self.ridge)
 
     @property

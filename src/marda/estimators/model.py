@@ -385,10 +385,13 @@ class FittedModel:
             blocks.append(np.array([f"layer{depth}__{name}" for name in plain], dtype=object))
         return np.concatenate(blocks) if self.concatenate else blocks[-1]
 
-    def group_means(self, rows: TrainingRows, class_weight: Any) -> GroupMeans:
+    def group_means(
+        self, rows: TrainingRows, class_weight: Any, denoised: Matrix | None = None
+    ) -> GroupMeans:
         """Means of denoised rows: of all target rows together (−1), and of every source.
 
         With balanced classes these are means of a source's classes, with the classes that it has.
+        Rows that are `denoised` already are not denoised again.
         """
         side = np.maximum(rows.domain, -1)
         found: GroupMeans = {}
@@ -398,7 +401,11 @@ class FittedModel:
             if isinstance(class_weight, str) and d >= 0:
                 present, codes = np.unique(rows.labels.codes[mine], return_inverse=True)
                 groups = [mine[codes == k] for k in range(len(present))]
-            found[d] = present, self._means([rows.X[group] for group in groups])
+            if denoised is None:
+                found[d] = present, self._means([rows.X[group] for group in groups])
+            else:
+                means = [denoised[group].mean(0, dtype=np.float64) for group in groups]
+                found[d] = present, np.stack(means)
         return found
 
     def _means(self, parts: list[Any]) -> Matrix:

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 
 from marda._memory import available_memory, format_bytes
+from marda._order import row_order
 from marda._validation import UNLABELED
-from marda.criteria import Agreement, nearest_neighbours
+from marda.criteria import Agreement, Neighbours, most_similar, nearest_neighbours
 from marda.estimators.accuracy_estimation import recall_above_chance
 from marda.estimators.class_shares import Centred, CentredGram, Centring
 from marda.estimators.heads import (
@@ -61,6 +63,8 @@ RIDGE_BOUNDS = 0.1, 0.3
 #: between them. Which is best differs by task and cannot be seen; their mean is near the best.
 SHORT, LONG = 5, 15
 NEIGHBOURS = 10
+#: Of more rows, neighbours are looked for among as many.
+COMPARED_ROWS = 5000
 #: Where the kernel is not exact, guesses at class shares are tried on so many rows of either side.
 TRIED_ROWS = 2000
 
@@ -94,22 +98,32 @@ class _Task:
             return self.model.denoised(self.rows.X[some])
         return np.asarray(self.kept[some])
 
-    def head(self, F: Matrix, domain: Index, inner: Matrix | None = None) -> Head:
+    def head(self, F: Matrix, domain: Index) -> Head:
         """The classifier on features of rows of these domains."""
         settings, classes = self.settings, self.rows.labels.classes
         kind = settings.classifier if isinstance(settings.classifier, str) else ""
         if kind in ("ridge", "kernel"):
-            chosen = isinstance(settings.ridge_class, str)
-            ridge = RIDGE_BOUNDS[1] if chosen else float(settings.ridge_class)
-            gaussian = kind == "kernel"
-            return RidgeHead(
-                F, classes, gaussian=gaussian, ridge=ridge, seed=settings.seed, inner=inner
-            )
+            return self.ridge_head(F)
         if kind == "dscm":
             return MeansHead(F, classes, domain)
         if kind == "nn":
             return NearestHead(F, classes)
         return EstimatorHead(F, classes, lambda: _cloned(settings))
+
+    def ridge_head(
+        self, F: Matrix | Callable[[], Matrix], inner: Matrix | None = None
+    ) -> RidgeHead:
+        """The ridge on features, given them or, if they are dear, how to make them."""
+        settings = self.settings
+        chosen = isinstance(settings.ridge_class, str)
+        return RidgeHead(
+            F,
+            self.rows.labels.classes,
+            gaussian=settings.classifier == "kernel",
+            ridge=RIDGE_BOUNDS[1] if chosen else float(settings.ridge_class),
+            seed=settings.seed,
+            inner=inner,
+        )
 
 
 def _cloned(settings: ModelSettings) -> Any:
@@ -166,8 +180,7 @@ def train_on_features(
     start = _start(task, used, pool, known)
     task, head = replace(task, model=start.model), start.head
     if refining and len(pool.free) > NEIGHBOURS:
-        near = nearest_neighbours(head.F[pool.free], NEIGHBOURS, random_state=settings.seed)
-        pool = replace(pool, neighbours=near)
+        pool = replace(pool, neighbours=_neighbours(head, pool.free, settings.seed))
     relearning = refining and settings.relearns
     if refining and not relearning and isinstance(head, RidgeHead):
         head.hold(pool.labelled, pool.codes, pool.weights)
@@ -190,6 +203,18 @@ def train_on_features(
     training = replace(start.training, rounds=rounds)
     task = replace(task, model=_with_classifier(task.model, head, settings, training))
     return Trained(task.model, lambda: _target_scores(task, head, seen=refining))
+
+
+def _neighbours(head: Head, free: Index, seed: int) -> Neighbours:
+    """Of rows in the order of the fit, which is their own; of many, a sample."""
+    if not (isinstance(head, RidgeHead) and head.on_rows.gaussian):
+        return nearest_neighbours(head.F[free], NEIGHBOURS, random_state=seed)
+    some = np.arange(len(free))
+    if len(free) > COMPARED_ROWS:
+        some = check_random_state(seed).choice(len(free), COMPARED_ROWS, replace=False)
+        some = np.sort(row_order(head.F[free])[np.sort(some)])
+    found = most_similar(head.on_rows.similarities(free[some]), NEIGHBOURS)
+    return found._replace(rows=some)
 
 
 def _check_room(n_rows: int, width: int) -> None:
@@ -246,11 +271,12 @@ class _Start:
 
 def _start(task: _Task, used: Index, pool: Pool, known: Index) -> _Start:
     """A head on features of the used rows; with "auto" they are centred by evidence."""
-    H, side = task.denoised(used), task.rows.domain[used]
+    side = task.rows.domain[used]
     source = task.rows.domain[known] >= 0
-    if isinstance(task.settings.refine, str):
+    if isinstance(task.settings.refine, str):  # all rows are used, and none is changed
+        H = task.denoised(used) if task.kept is None else task.kept
         return _centred(task, H, side, pool, known, source)
-    head = task.head(task.model.place(H, side), side)
+    head = task.head(task.model.place(task.denoised(used), side), side)
     training = SelfTraining([])
     if isinstance(head, RidgeHead):
         training = _judged(task.settings, head, pool, known, source)
@@ -282,7 +308,9 @@ def _centred(
 ) -> _Start:
     """The head of the best guess at the target's class shares."""
     settings, model = task.settings, task.model
-    means = model.group_means(task.rows, settings.class_weight) if settings.center else {}
+    means = {}
+    if settings.center:
+        means = model.group_means(task.rows, settings.class_weight, task.kept)
     guessing = bool(settings.center) and isinstance(settings.class_weight, str)
     exact = len(H) <= MAX_EXACT
     on_rows = _centring(task, H, side, means, shared=guessing and exact)
@@ -325,11 +353,8 @@ def _centring(
         centers = centers_for(means, shares)
         if shares is None:
             centers = {d: np.zeros_like(c) for d, c in centers.items()}
-        F = place(H.copy(), side, centers, task.model.normalize)
         inner = None if products is None else products.about(centers)
-        head = task.head(F, side, inner)
-        assert isinstance(head, RidgeHead)
-        return head
+        return task.ridge_head(lambda: place(H.copy(), side, centers, task.model.normalize), inner)
 
     return centred
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -47,12 +48,16 @@ class Preprocessing:
         Column that is carried through to predictions.
     na : tuple of str
         Words that mean "no value".
+    means : tuple of float
+        Features of the mean row of the target, which explanations of others begin at; empty where
+        it is not known or rows are sparse.
     """
 
     steps: tuple[Step, ...]
     label: str
     id: str | None = None
     na: tuple[str, ...] = ()
+    means: tuple[float, ...] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -68,6 +73,19 @@ class Preprocessing:
     def features(self) -> list[str]:
         """Names of the model's features."""
         return [name for step in self.steps for name in step.features]
+
+    @property
+    def parts(self) -> list[tuple[str, slice]]:
+        """Columns and their features; words, and columns of a matrix, are parts of their own."""
+        found, first = [], 0
+        for step in self.steps:
+            if isinstance(step, Words | Matrix):
+                names = step.features
+                found += [(name, slice(first + k, first + k + 1)) for k, name in enumerate(names)]
+            else:
+                found.append((step.columns[0], slice(first, first + step.size)))
+            first += step.size
+        return found
 
     def converted(
         self, table: Table, wishes: Wishes, known: Conventions | None = None
@@ -122,7 +140,8 @@ class Preprocessing:
         """For the model file."""
         steps = [step.to_json() for step in self.steps]
         state = {"version": 1, "label": self.label, "id": self.id, "steps": steps}
-        return {**state, "na": list(self.na)} if self.na else state
+        named = {"na": list(self.na), "means": list(self.means)}
+        return state | {name: values for name, values in named.items() if values}
 
     @classmethod
     def from_json(cls, state: dict[str, Any]) -> Preprocessing:
@@ -136,11 +155,16 @@ class Preprocessing:
             na = tuple(state.get("na", ()))
             if not all(isinstance(word, str) for word in na):
                 raise TypeError("na")
+            means = tuple(state.get("means", ()))
+            if not all(type(mean) in (int, float) and isfinite(mean) for mean in means):
+                raise TypeError("means")
+            if means and len(means) != sum(step.size for step in steps):
+                raise ValueError("means")
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
                 "the model's preprocessing is not readable: save it with this marda."
             ) from None
-        return cls(steps, state["label"], state["id"], na)
+        return cls(steps, state["label"], state["id"], na, means)
 
 
 def missing_values(table: Table, gaps: Collection[str]) -> str:

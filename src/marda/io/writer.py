@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from marda.io.arrow import pyarrow
 from marda.io.atomic import replacing
-from marda.io.table import InputError
+from marda.io.table import InputError, is_missing
 
 __all__ = ["PredictionWriter", "harmless", "prediction_names"]
 
@@ -34,9 +35,11 @@ class PredictionWriter:
         Label values, in the order of probability columns.
     id : str or None
         Name of the id column; None writes the number of the row, from 1.
+    more : sequence of str
+        Names of further columns, whose values `write` is given.
     """
 
-    def __init__(self, path: Path, classes: NDArray[Any], id: str | None):
+    def __init__(self, path: Path, classes: NDArray[Any], id: str | None, more: Sequence[str] = ()):
         suffix = path.suffix.lower()
         if suffix not in (".csv", ".tsv", ".parquet", ".pq"):
             raise InputError(f"{path}: predictions are written as .csv, .tsv or .parquet.")
@@ -44,6 +47,9 @@ class PredictionWriter:
         self.arrow = pyarrow(path) if self.parquet else None
         self.delimiter = "\t" if suffix == ".tsv" else ","
         self.names = prediction_names(classes, id)
+        if self.names[0] in more:
+            self.names[0] += "_id"
+        self.names += more
         self.has_id = id is not None
         self.path, self.classes, self.n_rows = path, classes, 0
         self._stack = replacing(path)
@@ -60,9 +66,13 @@ class PredictionWriter:
         return self
 
     def write(
-        self, ids: NDArray[Any] | None, codes: NDArray[np.int64], P: NDArray[np.float64]
+        self,
+        ids: NDArray[Any] | None,
+        codes: NDArray[np.int64],
+        P: NDArray[np.float64],
+        more: Sequence[NDArray[Any]] = (),
     ) -> None:
-        """Add a batch: ids, places of the predicted classes, probabilities of all classes."""
+        """Add a batch: ids, places of the predicted classes, probabilities of all, and the rest."""
         n = len(codes)
         keys = np.arange(self.n_rows + 1, self.n_rows + n + 1) if ids is None else ids
         best = P[np.arange(n), codes]
@@ -71,15 +81,17 @@ class PredictionWriter:
             columns = [_cells(keys), _cells(self.classes)[codes]]
             # Shortest text that reads back as the same number.
             columns += [best.tolist(), *(P[:, k].tolist() for k in range(P.shape[1]))]
+            columns += [_known(values) for values in more]
             for row in zip(*columns, strict=True):
                 # Older Pythons write a carriage return bare, and the line would end there.
-                returns = any(isinstance(cell, str) and "\r" in cell for cell in row[:2])
+                returns = any(isinstance(cell, str) and "\r" in cell for cell in row)
                 (self._quoting if returns else self._out).writerow(row)
             return
         pa: Any = self.arrow
         labels = self.classes[codes]
         arrays = [_arrow(pa, keys), _arrow(pa, labels), pa.array(best)]
         arrays += [pa.array(np.ascontiguousarray(P[:, k])) for k in range(P.shape[1])]
+        arrays += [_arrow(pa, values) for values in more]
         batch = pa.table(dict(zip(self.names, arrays, strict=True)))
         if self._out is None:
             self._out = pa.parquet.ParquetWriter(
@@ -130,6 +142,13 @@ def _cells(values: NDArray[Any]) -> NDArray[Any]:
     """Values as the cells of a CSV file."""
     cells = np.empty(len(values), dtype=object)
     cells[:] = [harmless(value) for value in values.tolist()]
+    return cells
+
+
+def _known(values: NDArray[Any]) -> NDArray[Any]:
+    """Cells, empty where there is no value."""
+    cells = _cells(values)
+    cells[is_missing(values)] = None
     return cells
 
 

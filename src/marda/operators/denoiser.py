@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,6 +132,10 @@ class Denoiser(ABC):
     @abstractmethod
     def map_adjoint(self, B: Matrix) -> Matrix:
         """W₀ᵀB."""
+
+    def denoised_rows(self, dtype: Any) -> NDArray[Any] | None:
+        """X W₀ of the centred rows themselves, where that is cheaper than to apply W₀; or None."""
+        return None
 
     @abstractmethod
     def freeze(self) -> Map:

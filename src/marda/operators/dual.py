@@ -28,6 +28,9 @@ __all__ = ["DualDenoiser", "RowSpacePredictor"]
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 PREDICTOR = "the class predictor's matrix"
+#: The least mean of the diagonal of J that I − C⁻¹ leaves its digits.
+LEAST_KEPT = 1e-4
+BLOCK_BYTES = 32 * 2**20
 
 
 class DualDenoiser(Denoiser):
@@ -123,6 +126,33 @@ class DualDenoiser(Denoiser):
             np.zeros((self.n_features, 0)),
             np.ascontiguousarray(self.factor.core_matrix()),
         )
+
+    def denoised_rows(self, dtype: Any) -> NDArray[Any] | None:
+        """X W₀ = J X_out / a with J = K C⁻¹ = I − C⁻¹, without the vector of ones (math.md §11).
+
+        None where A is no multiple of the identity, where MMD terms mix rows, and where J is so
+        small that the subtraction would cost digits.
+        """
+        factor, scale = self.factor, self.system.scale
+        n = len(factor.inverse)
+        small = n - float(np.trace(factor.inverse)) < LEAST_KEPT * n
+        if small or len(factor.mixing) or factor.root is not None or np.ptp(scale):
+            return None
+        rows = self.output_rows
+        X = rows.X if sp.issparse(rows.X) else rows.dense(dtype)
+        out = np.empty(rows.shape, dtype=dtype)
+        step = max(64, BLOCK_BYTES // (8 * (n + rows.shape[1])))
+        for start in range(0, n, step):
+            block = slice(start, min(n, start + step))
+            J = -factor.inverse[block]
+            J[np.arange(len(J)), np.arange(start, start + len(J))] += 1
+            if self.null is not None:
+                J -= J.mean(1, keepdims=True)
+            J = (J / scale[0]).astype(dtype)
+            out[block] = J @ X
+            if sp.issparse(X) and rows.center is not None and self.null is None:
+                out[block] -= np.outer(J.sum(1), rows.center)
+        return out
 
     @cached_property
     def trace(self) -> float:

@@ -29,6 +29,7 @@ __all__ = [
     "Factor",
     "Gram",
     "IterativeFactor",
+    "LazyGram",
     "RowFactor",
     "RowGram",
     "SecondMoment",
@@ -90,6 +91,25 @@ class RowGram:
     def dense(self) -> Matrix:
         """S, d×d."""
         return self.rows.gram(self.weights)
+
+
+class LazyGram:
+    """A Gram of rows that becomes a matrix once it is used, and not before."""
+
+    def __init__(self, gram: Gram):
+        self._gram = gram
+
+    @cached_property
+    def _matrix(self) -> Matrix:
+        return self._gram.dense()
+
+    def matmul(self, V: Matrix) -> Matrix:
+        """S V."""
+        return self._matrix @ V
+
+    def dense(self) -> Matrix:
+        """S."""
+        return self._matrix
 
 
 @dataclass(frozen=True)

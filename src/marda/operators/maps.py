@@ -158,7 +158,8 @@ class DenoisingMap:
         self.offset = offset
         if isinstance(base, DenseMap):
             W = base.W + delta @ basis.T if delta.shape[1] else base.W
-            base = DenseMap(W.astype(self.dtype, copy=False))
+            # In the order in which sparse rows read it: they would turn it for every batch.
+            base = DenseMap(np.ascontiguousarray(W, dtype=self.dtype))
             delta, basis = delta[:, :0], basis[:, :0]
         self.base, self.delta, self.basis = base, delta, basis
 

@@ -68,6 +68,15 @@ class Rows:
         block -= self.center[columns]
         return np.asarray(block)
 
+    def dense(self, dtype: Any) -> NDArray[Any]:
+        """X − 1mᵀ as an array of any precision, for dense X; X itself where it is that already."""
+        if self.center is None:
+            return np.asarray(self.X, dtype=dtype)
+        out = np.empty(self.shape, dtype=dtype)
+        for rows, columns in self._blocks():
+            out[rows, columns] = self._float64(rows, columns)
+        return out
+
     def dot(self, V: Matrix) -> Matrix:
         """(X − 1mᵀ) V."""
         if self._cast:
@@ -171,7 +180,8 @@ class Rows:
         K = np.empty((n, n))
         transposed = sp.csc_array(sp.diags_array(weights) @ X.T)
         for rows in self._chunks(n, 4 * n):  # a sparse product needs room beside its dense copy
-            K[rows] = (X[rows] @ transposed).toarray()
+            K[rows, : rows.stop] = (X[rows] @ transposed[:, : rows.stop]).toarray()
+        mirror_lower(K)
         if self.center is not None:
             # (x−m)ᵀw(y−m) = xᵀwy − xᵀwm − mᵀwy + mᵀwm
             weighted = weights * self.center

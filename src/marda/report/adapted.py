@@ -68,9 +68,9 @@ def adapted_page(result: Adapted) -> str:
 
 
 def adapted_head(result: Adapted) -> str:
-    """The page's first screen, for a notebook."""
+    """The page's first screen, for a notebook; below it, what a reader should know of the rows."""
     warnings = [finding.text for finding in result.diagnosis.findings]
-    return head(_lead(result), _verdict(result), _figures(result), warnings)
+    return head(_lead(result), _verdict(result), _figures(result), (*warnings, *result.notes))
 
 
 def _lead(result: Adapted) -> str:

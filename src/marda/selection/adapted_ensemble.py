@@ -34,10 +34,12 @@ from marda.estimators.fitting import Shared
 from marda.estimators.model import TrainingRows
 from marda.selection.ensemble import Member
 from marda.selection.inputs import (
+    MARGIN,
     UNIT,
     InputOption,
     Inputs,
     alternative_inputs,
+    any_better,
     choose_inputs,
     column_energy,
     make_inputs,
@@ -50,8 +52,9 @@ __all__ = ["AdaptedFit", "MemberFits", "fit_adapted", "member_parameters", "nois
 
 NOISE_BOUNDS = 0.5, 0.9
 MAX_FEATURES = 5000
-#: Inputs are compared on at most this many rows per domain.
-COMPARED_ROWS = 1000
+#: Inputs are compared on at most this many rows per domain. Rows of many columns are dear: others
+#: must look better by half the margin on fewer rows first.
+COMPARED_ROWS, FEWER_ROWS, WIDE = 1000, 400, 1000
 NEIGHBOURS = 10
 #: Weight of the source-only model where κ_t is 0, the largest it can have.
 MAX_SOURCE_WEIGHT = 10.0
@@ -105,12 +108,14 @@ def fit_adapted(fits: MemberFits, say: Any, *, shares: bool = True) -> AdaptedFi
     options, best = fits.choose(say)
     near = fits.neighbours(fits.inputs(UNIT)) if shares else None
     members, kappas = [], []
-    for option in options:
+    for k, option in enumerate(options):
         say(f"adapting on {option}")
         member = fits.member(option, 1 / len(options))
         assert member.adapted is not None
         kappas.append((member.adapted.source_skill_, member.adapted.target_skill_))
         members.append(fits.unless_neighbours_disagree(member, option, near, say))
+        if option.kind not in (later.kind for later in options[k + 1 :]):
+            fits.shared.pop(option.kind)  # factors and denoised rows: most of the memory
     source_kappa, target_kappa = np.mean(kappas, axis=0).tolist()
     say("fitting the source-only model")
     odds = (1 - target_kappa) / max(target_kappa, np.finfo(float).eps)
@@ -153,14 +158,19 @@ class MemberFits:
         if not others:
             return usual, UNIT
         say("comparing inputs")
-        some = self._some()
-        kappas = {option: some.kappa(option) for option in (*usual, *others)}
+        for n in (FEWER_ROWS, COMPARED_ROWS) if self.X.shape[1] > WIDE else (COMPARED_ROWS,):
+            some = self._some(n)
+            kappas = {option: some.kappa(option) for option in usual}
+            if min(kappas.values()) < 1 - MARGIN:  # else nothing can be better by more
+                kappas |= {option: some.kappa(option) for option in others}
+            if not any_better(kappas, usual, MARGIN / 2):
+                break
         chosen = choose_inputs(kappas, usual)
         return chosen, max(chosen, key=lambda option: kappas[option])
 
-    def _some(self) -> MemberFits:
-        """Few enough rows for a comparison."""
-        X, labels, domain = sample(self.X, self.labels, self.domain, COMPARED_ROWS, self.seed)
+    def _some(self, n: int) -> MemberFits:
+        """At most n rows per domain."""
+        X, labels, domain = sample(self.X, self.labels, self.domain, n, self.seed)
         if X is self.X:
             return self
         return replace(self, X=X, labels=labels, domain=domain, shared={})
@@ -171,7 +181,8 @@ class MemberFits:
 
     def kappa(self, option: InputOption) -> float:
         """κ: how well left-out source rows are predicted, 0 (chance) to 1."""
-        return float(self._fitted(self.inputs(option), option, refine=0)[0].source_skill_)
+        model, rows, shared = self._prepared(self.inputs(option), option, refine=0)
+        return float(fit_rows(model, rows, shared).source_skill_)
 
     def member(self, option: InputOption, weight: float, **changed: Any) -> Member:
         """A fitted model of all rows; its scores are in units of their spread on the target."""
@@ -196,11 +207,17 @@ class MemberFits:
         self, inputs: Inputs, option: InputOption, **changed: Any
     ) -> tuple[MDAClassifier, Any]:
         """A model, and its scores of the target rows."""
+        return fit_scored_rows(*self._prepared(inputs, option, **changed))
+
+    def _prepared(
+        self, inputs: Inputs, option: InputOption, **changed: Any
+    ) -> tuple[MDAClassifier, TrainingRows, Shared]:
+        """A model to be fitted, its rows, and what it shares with others."""
         parameters = member_parameters(self.noise, normalize=option.normalize) | changed
         model = MDAClassifier(**parameters, class_weight=self.class_weight, random_state=self.seed)
         rows = TrainingRows(inputs.apply(self.X), self.labels, self.domain)
-        shared = self.shared.setdefault(option.kind, Shared(denoised={}))
-        return fit_scored_rows(model, rows, shared)
+        shared = self.shared.setdefault(option.kind, Shared(denoised={}, loss=False))
+        return model, rows, shared
 
     def source_only(self, kind: str, weight: float) -> Member:
         """The plain ridge of labelled rows, on all columns: some only the source may need."""

@@ -18,6 +18,7 @@ Target rows with a label say more than any story: the adapted models learn from 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -47,7 +48,7 @@ from marda.selection.expectation import (
 )
 from marda.selection.forest import fit_forest
 from marda.selection.inputs import Inputs, align, draw_rows, leaf_inputs
-from marda.selection.source_only import SourceOnly, Voice, Voices, fit_source_only
+from marda.selection.source_only import SourceOnly, Voice, Voices, fit_alike, fit_source_only
 from marda.shift import Shift, Tale, explain_shift
 
 __all__ = ["AutoFit", "Evidence", "PlainModel", "fit_auto", "fit_plain"]
@@ -79,8 +80,9 @@ RARE = 3
 
 @dataclass(frozen=True)
 class Evidence:
-    """What `expect` reads of a fit, for a sample of target rows."""
+    """What `expect` reads of a fit, for a sample of target rows: which ones, and the rows."""
 
+    places: Index
     rows: Any
     left_out: tuple[Index, Matrix]
     source_only: Matrix
@@ -90,10 +92,10 @@ class Evidence:
     agreement: float | None = None
     outside: NDArray[np.bool_] | None = None
 
-    def expectation(self, ensemble: Ensemble) -> Expectation:
-        """What to expect of the ensemble's predictions."""
+    def expectation(self, members: Sequence[Member], sharpness: float) -> Expectation:
+        """What to expect of the predictions of an ensemble."""
         return expect(
-            ensemble.probabilities(self.rows),
+            Ensemble(tuple(members), sharpness).probabilities(self.rows, self.places),
             self.left_out,
             self.source_only,
             shift=self.shift,
@@ -223,7 +225,7 @@ def fit_plain(
     fit = action.source_only()
     ensemble = Ensemble(tuple(member.frozen for member in fit.members))
     right = action.voices.chosen.left_out.argmax(1) == action.voices.codes
-    known = None if fit.evidence is None else fit.evidence.expectation(ensemble)
+    known = None if fit.evidence is None else fit.evidence.expectation(fit.members, 1.0)
     return PlainModel(classes, ensemble, action.shift, float(right.mean()), known)
 
 
@@ -237,6 +239,11 @@ class _Sample(NamedTuple):
     places: Index
 
 
+class _Target(NamedTuple):
+    X: Any
+    places: Index
+
+
 @dataclass(frozen=True)
 class _Action:
     """What can be done about a shift: source-only models of the rows, and its explanation."""
@@ -244,9 +251,9 @@ class _Action:
     fits: MemberFits
     shift: Shift
     voices: Voices
-    #: Samples of the labelled source rows, with their places among these, and of target rows.
+    #: Samples of the labelled source rows and of target rows, with their places among these.
     source: _Sample
-    target: Any
+    target: _Target
     #: What the models of the source took, and thousands of rows per domain.
     seconds: float
     size: float
@@ -285,7 +292,8 @@ class _Action:
         )
         seconds = time.perf_counter() - began
         tell(seconds * rest, "adapting")
-        target = fits.X[_some(theirs, EXPECTED_ROWS, seed)]
+        among = _some(np.arange(len(theirs)), EXPECTED_ROWS, seed)
+        target = _Target(fits.X[theirs[among]], among)
         places = _some(np.arange(len(ours)), EXPECTED_ROWS, seed)
         source = _Sample(fits.X[ours[places]], labels.codes[ours[places]], places)
         return cls(fits, shift, voices, source, target, seconds, size)
@@ -400,7 +408,7 @@ class _Action:
         In units of how well they agree on source rows that they have not seen.
         """
         here, there = [], []
-        on_target = [voice.model.scores(self.target).argmax(1) for voice in self._single]
+        on_target = [voice.model.scores(self.target.X).argmax(1) for voice in self._single]
         on_source = [voice.left_out.argmax(1) for voice in self._single]
         for i, j in combinations(range(len(on_target)), 2):
             here.append(agreement(on_source[i], on_source[j]))
@@ -430,37 +438,40 @@ class _Action:
         for name in stories_to_judge(self.shift):
             tale = self.shift.tale(name)
             assert tale is not None
-            rows = _undone(tale).apply(self.target)
+            rows = _undone(tale).apply(self.target.X)
             one = model if tale.shares is None else self._told(tale)
             told[name] = np.exp(one.scores(rows))
-        alone = np.exp(model.scores(self.target))
+        target, places = self.target
+        alone = np.exp(model.scores(target))
         if self.shift.stories:  # nothing else is read
-            return Evidence(self.target, known, alone, self.shift, told)
+            return Evidence(places, target, known, alone, self.shift, told)
         others = tuple(
-            np.exp(voice.model.with_prior(shares).scores(self.target))
-            for voice in self.voices.others
+            np.exp(voice.model.with_prior(shares).scores(target)) for voice in self.voices.others
         )
         agreed = accuracy_by_agreement(
             self._fit_part,
             self.source.X,
             (self.source.codes, known[1][self.source.places]),
-            self.target,
+            target,
         )
         outside = None
         if self.source.X.shape[0] >= LEAST:
-            outside = outside_support(self.source.X, self.target, random_state=self.fits.seed)
-        return Evidence(self.target, known, alone, self.shift, told, others, agreed, outside)
+            outside = outside_support(self.source.X, target, random_state=self.fits.seed)
+        return Evidence(places, target, known, alone, self.shift, told, others, agreed, outside)
 
     def _fit_part(self, X: Any, codes: Index) -> Any:
-        """A model of some source rows, of the kind that was chosen; a pool counts as linear."""
-        kind = self.voices.chosen.model.kind
-        n = len(self.fits.labels.classes)
-        kinds = ("linear" if kind == "pool" else kind,)
-        found = fit_source_only(
-            X, codes, n, class_weight=self.fits.class_weight, classes=self.fits.labels.classes,
-            seed=self.fits.seed, kinds=kinds,
-        )  # fmt: skip
-        return lambda rows: found.chosen.model.scores(rows).argmax(1)
+        """A model of some source rows, as the one that was chosen; a pool counts as linear."""
+        kind, classes = self.voices.chosen.model.kind, self.fits.labels.classes
+        wanted = "linear" if kind == "pool" else kind
+        return fit_alike(
+            next(voice for voice in self._single if voice.model.kind == wanted),
+            X,
+            codes,
+            len(classes),
+            class_weight=self.fits.class_weight,
+            classes=classes,
+            seed=self.fits.seed,
+        )
 
 
 def _rest(shift: Shift, size: float) -> float:

@@ -226,7 +226,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
             )
         self.calibration_ = dict(calibration) if self.calibrate else {}
         if self.calibrate and found.evidence is not None:
-            expectation = found.evidence.expectation(self.ensemble_)
+            expectation = found.evidence.expectation(found.members, self.ensemble_.sharpness)
             if found.calibration is not None:
                 self.target_skill_ = max(0.0, (expectation.accuracy - 1 / n) / (1 - 1 / n))
             self.calibration_ |= {

@@ -23,6 +23,7 @@ from marda.selection.inputs import Inputs
 __all__ = ["Ensemble", "Member", "Scorer", "spread_of"]
 
 Matrix = NDArray[np.float64]
+Index = NDArray[np.int64]
 
 
 def spread_of(scores: Matrix) -> float:
@@ -91,8 +92,13 @@ class Member:
         """The model, if it is one that denoises; None for a source-only one."""
         return self.model if isinstance(self.model, MDAClassifier) else None
 
-    def scores(self, X: Any) -> Matrix:
-        """Scores about their mean over classes, in units of their spread."""
+    def scores(self, X: Any, places: Index | None = None) -> Matrix:
+        """Scores about their mean over classes, in units of their spread.
+
+        Rows with `places` are these target rows of the fit, whose scores may be known.
+        """
+        if places is not None and self.on_target is not None:
+            return np.asarray(self.on_target[places])
         scorer = self.model.model_ if isinstance(self.model, MDAClassifier) else self.model
         return _standardised(scorer.scores(self.inputs.apply(X)), self.spread)
 
@@ -108,10 +114,10 @@ class Ensemble:
     members: tuple[Member, ...]
     sharpness: float = 1.0
 
-    def scores(self, X: Any) -> Matrix:
+    def scores(self, X: Any, places: Index | None = None) -> Matrix:
         """Weighted sum of the members' scores, one column per class."""
-        return sum((m.weight * m.scores(X) for m in self.members), start=np.zeros(()))
+        return sum((m.weight * m.scores(X, places) for m in self.members), start=np.zeros(()))
 
-    def probabilities(self, X: Any) -> Matrix:
+    def probabilities(self, X: Any, places: Index | None = None) -> Matrix:
         """Softmax of the sharpened scores."""
-        return np.asarray(softmax(self.sharpness * self.scores(X), axis=1))
+        return np.asarray(softmax(self.sharpness * self.scores(X, places), axis=1))

@@ -247,7 +247,8 @@ def fit_forest(
             max_leaf_nodes=None if max_leaves is None else max(2, max_leaves // n_trees),
             random_state=int(rng.integers(2**31)),
         )
-        trees.append(tree.fit(rows, known, sample_weight=drawn.astype(np.float64)))
+        weight = drawn.astype(np.float64)
+        trees.append(tree.fit(rows, known, sample_weight=weight, check_input=False))
     forest = from_trees(trees, seen, n_classes, middle, unit)
     leaves = forest.leaves(X).indices.reshape(n, n_trees)
     out_of_bag = np.zeros((n, n_classes))

@@ -23,6 +23,7 @@ from marda.selection.forest import Forest
 __all__ = [
     "ALL_KINDS",
     "KINDS",
+    "MARGIN",
     "ROOTS",
     "STANDARD",
     "TAIL",
@@ -31,6 +32,7 @@ __all__ = [
     "Inputs",
     "align",
     "alternative_inputs",
+    "any_better",
     "choose_inputs",
     "column_energy",
     "draw_rows",
@@ -301,10 +303,17 @@ def choose_inputs(
     usual : sequence of InputOption
         Replaced where the largest κ exceeds the mean of theirs by more than `MARGIN`.
     """
-    best = max(kappas.values())
-    if best <= np.mean([kappas[option] for option in usual]) + MARGIN:
+    if not any_better(kappas, usual, MARGIN):
         return list(usual)
+    best = max(kappas.values())
     return [option for option, kappa in kappas.items() if kappa >= best - MARGIN]
+
+
+def any_better(
+    kappas: Mapping[InputOption, float], usual: Sequence[InputOption], margin: float
+) -> bool:
+    """Whether the largest κ exceeds the mean of those of the usual inputs by more than a margin."""
+    return bool(max(kappas.values()) > np.mean([kappas[option] for option in usual]) + margin)
 
 
 # Which rows --------------------------------------------------------------------------------------

@@ -1,11 +1,14 @@
 """Which target rows to label next: typical of many others, and such that their labels decide.
 
 With a few labels only, rows that stand for many others are worth more than the least certain
-ones, which are rare, alike and odd. The rows are therefore put into as many clusters as there are
-labels to give, on the features that the model compares rows by, and of each cluster the row next
-to its middle is named. Rows weigh by what a label would decide there: how little the model prefers
-its first class to its second, and how much the explanations of the shift, or the models of the
-ensemble, differ about them (their Jensen–Shannon divergence). Clusters lie where weight is.
+ones, which are rare, alike and odd. Rows S are chosen one by one such that every row has a chosen
+one near it, most of all where labels decide (facility location, greedily):
+
+    max Σ_i w_i max_{j ∈ S} k(x_i, x_j),    k(x, z) = exp(−2 ‖x − z‖² / median ‖x − z‖²),
+
+on the features that the model compares rows by. The weight w_i is what a label would decide there:
+how little the model prefers its first class to its second, and how much the explanations of the
+shift, or the models of the ensemble, differ about the row (their Jensen–Shannon divergence).
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import entr, softmax
-from sklearn.cluster import KMeans
 from sklearn.decomposition import TruncatedSVD
+from sklearn.metrics import pairwise_distances
 from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.utils import _safe_indexing, check_array
 
@@ -34,11 +37,11 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-#: Of more rows than this a sample is looked at, drawn by what the rows hold.
-MAX_ROWS = 5000
+#: Of more rows than this a sample is looked at.
+MAX_ROWS = 3000
 MAX_DIRECTIONS = 50
 #: Weight of a row whose class is certain, beside the uncertainty of others (0 to 1).
-FLOOR = 0.5
+FLOOR = 0.1
 #: Weight of the row about which models differ most, and of that about which explanations of the
 #: shift do: these decide about all rows at once.
 MODELS, STORIES = 1.0, 4.0
@@ -73,12 +76,12 @@ def choose_rows(model: Any, X: Any, budget: int, random_state: Any = None) -> Ro
     model : MDAClassifier or MDAClassifierCV
         Fitted.
     X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
-        Rows without a label, such as the target rows of the fit. Of more than 5,000, a sample of
+        Rows without a label, such as the target rows of the fit. Of more than 3,000, a sample of
         as many is looked at.
     budget : int
         How many labels can be given. Fewer rows are named where there are fewer different ones.
     random_state : int, RandomState or None, default=None
-        Starts the clusters; None starts as 0 does. Nothing depends on the order of rows.
+        Draws that sample; None draws as 0 does. Nothing depends on the order of rows.
 
     Returns
     -------
@@ -88,7 +91,9 @@ def choose_rows(model: Any, X: Any, budget: int, random_state: Any = None) -> Ro
     if isinstance(budget, bool) or not isinstance(budget, int | np.integer) or budget < 1:
         raise ValueError(f"budget must be a whole number of at least 1, got {budget!r}.")
     numbers = check_array(X, accept_sparse="csr", dtype=np.float64)
-    order = row_order(numbers)[:MAX_ROWS]
+    order = row_order(numbers)
+    if len(order) > MAX_ROWS:
+        order = np.random.default_rng(seed_of(random_state)).permutation(order)[:MAX_ROWS]
     numbers = numbers[order]
     rows = _safe_indexing(X, order)
     P = np.asarray(model.predict_proba(rows), dtype=np.float64)
@@ -100,7 +105,7 @@ def choose_rows(model: Any, X: Any, budget: int, random_state: Any = None) -> Ro
     F = _features(model, rows, numbers)
     first, group = _different(F)
     total = np.asarray(np.bincount(group, weight), dtype=np.float64)
-    chosen = first[_spread(F[first], total, min(int(budget), len(first)), seed_of(random_state))]
+    chosen = first[_spread(F[first], total, min(int(budget), len(first)))]
     chosen = _with_all_classes(chosen, P.argmax(1), weight, first)
     chosen = chosen[np.argsort(-weight[chosen], kind="stable")]
     reasons = tuple(_reason(int(i), P, opinions, apart, model.classes_) for i in chosen)
@@ -168,7 +173,7 @@ def _as_told(model: SourceOnly, shift: Any, name: str, X: Any) -> Matrix:
     return np.exp(told.scores(tale.undo(X)))
 
 
-# Clusters -----------------------------------------------------------------------------------------
+# Rows that stand for others -----------------------------------------------------------------------
 
 
 def _features(model: Any, rows: Any, numbers: Any) -> Matrix:
@@ -203,16 +208,17 @@ def _different(F: Matrix) -> tuple[Index, Index]:
     return first, group.ravel()
 
 
-def _spread(F: Matrix, weight: Vector, n: int, seed: int) -> Index:
-    """Of each of n clusters, the row next to its middle."""
-    if n >= len(F):
-        return np.arange(len(F))
-    clusters = KMeans(n, n_init=5, random_state=seed).fit(F, sample_weight=weight)
-    distance = clusters.transform(F)
+def _spread(F: Matrix, weight: Vector, n: int) -> Index:
+    """One by one, the row that brings a chosen one nearest to all rows, by weight."""
+    D = pairwise_distances(F, metric="sqeuclidean")
+    K = np.exp(-2 * D / (float(np.median(D)) or float(D.mean()) or 1.0))
+    near = np.zeros(len(F))
     chosen: list[int] = []
-    for k in range(n):
-        distance[chosen, k] = np.inf
-        chosen.append(int(distance[:, k].argmin()))
+    for _ in range(n):
+        gain = weight @ np.maximum(K - near[:, None], 0)
+        gain[chosen] = -1
+        chosen.append(int(gain.argmax()))
+        near = np.maximum(near, K[:, chosen[-1]])
     return np.array(chosen)
 
 

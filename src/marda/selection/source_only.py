@@ -43,7 +43,17 @@ from marda.selection.ensemble import spread_of
 from marda.selection.forest import Forest, fit_forest
 from marda.selection.inputs import Inputs, robust_inputs, telling_columns
 
-__all__ = ["LEAST", "VOICES", "Linear", "Pool", "SourceOnly", "Voice", "Voices", "fit_source_only"]
+__all__ = [
+    "LEAST",
+    "VOICES",
+    "Linear",
+    "Pool",
+    "SourceOnly",
+    "Voice",
+    "Voices",
+    "fit_alike",
+    "fit_source_only",
+]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -186,11 +196,14 @@ class Voice:
         Log-probabilities of the rows of the fit, each by a model without it.
     losses : array of shape (n_rows,)
         −log P of each row's own class.
+    setting : tuple of int and float
+        Of a logistic regression, which of its views was chosen, and the penalty.
     """
 
     model: SourceOnly
     left_out: Matrix
     losses: Vector
+    setting: tuple[int, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -288,25 +301,66 @@ def fit_source_only(
     -------
     Voices
     """
-    weights = _class_weights(class_weight, codes, n_classes, classes)[codes]
-    if (weights == 0).all():
-        raise ValueError("class_weight leaves no row any weight.")
-    wide = X.shape[1] > WIDE
-    columns = None if wide else telling_columns(X)
-    rows = _Rows(X, codes, n_classes, weights / weights.mean(), seed, columns)
-    fits: dict[str, Callable[[_Rows], Voice]] = {
-        "linear": _fit_linear,
-        "kernel": _fit_kernel,
-        "forest": _fit_forest,
-    }
-    if wide:
-        fits = {"linear": _fit_wide}
+    rows = _labelled_rows(X, codes, n_classes, class_weight, classes, seed)
+    fits = _fits(rows)
     voices = [fits[kind](rows) for kind in VOICES if kind in kinds and kind in fits]
     if "pool" in kinds and len(voices) > 1:
         voices.append(_fit_pool(rows, voices))
     chosen = rows.simplest(voices)
     others = tuple(voice for voice in voices if voice is not chosen)
     return Voices(chosen, others, codes, rows.weights)
+
+
+def fit_alike(
+    voice: Voice,
+    X: Any,
+    codes: Index,
+    n_classes: int,
+    *,
+    class_weight: Any = None,
+    classes: Any = None,
+    seed: int,
+) -> Callable[[Any], Index]:
+    """A model of other rows, of the kind of a voice, with its choices.
+
+    Parameters
+    ----------
+    voice : Voice
+        Whose choices are kept.
+    X, codes, n_classes, class_weight, classes, seed
+        As in `fit_source_only`.
+
+    Returns
+    -------
+    callable
+        From rows to codes of their classes.
+    """
+    rows = _labelled_rows(X, codes, n_classes, class_weight, classes, seed)
+    if voice.setting is not None:
+        which, penalty = voice.setting
+        views = _wide_views(rows) if X.shape[1] > WIDE else _linear_views(rows)
+        view = views[which if which < len(views) else 0]  # few rows have no principal directions
+        found = view.linear(_logistic(rows, view.F, np.ones(len(codes), dtype=bool), penalty))
+        return lambda some: found.scores(view.inputs.apply(some)).argmax(1)
+    model = _fits(rows)[voice.model.kind](rows).model
+    return lambda some: model.scores(some).argmax(1)
+
+
+def _fits(rows: _Rows) -> dict[str, Callable[[_Rows], Voice]]:
+    """How models of every kind that suits the rows are fitted."""
+    if rows.X.shape[1] > WIDE:
+        return {"linear": _fit_wide}
+    return {"linear": _fit_linear, "kernel": _fit_kernel, "forest": _fit_forest}
+
+
+def _labelled_rows(
+    X: Any, codes: Index, n_classes: int, class_weight: Any, classes: Any, seed: int
+) -> _Rows:
+    weights = _class_weights(class_weight, codes, n_classes, classes)[codes]
+    if (weights == 0).all():
+        raise ValueError("class_weight leaves no row any weight.")
+    columns = None if X.shape[1] > WIDE else telling_columns(X)
+    return _Rows(X, codes, n_classes, weights / weights.mean(), seed, columns)
 
 
 def _class_weights(weight: Any, codes: Index, n_classes: int, classes: Any) -> Vector:
@@ -427,11 +481,16 @@ def _fit_pool(rows: _Rows, voices: Sequence[Voice]) -> Voice:
 
 def _fit_wide(rows: _Rows) -> Voice:
     """A linear model of unit rows."""
+    (view,) = views = _wide_views(rows)
+    if sp.issparse(view.F) or min(view.F.shape) > INVERTED:
+        return _fit_logistic(rows, views, WIDE_PENALTIES)
+    return _fit_inverted(rows, view.inputs, view.F)
+
+
+def _wide_views(rows: _Rows) -> list[_View]:
+    """Unit rows."""
     inputs = Inputs("unit")
-    F = inputs.apply(rows.X)
-    if sp.issparse(F) or min(F.shape) > INVERTED:
-        return _fit_logistic(rows, [_View(inputs, F)], WIDE_PENALTIES)
-    return _fit_inverted(rows, inputs, F)
+    return [_View(inputs, inputs.apply(rows.X))]
 
 
 def _fit_inverted(rows: _Rows, inputs: Inputs, F: Matrix) -> Voice:
@@ -503,12 +562,16 @@ class _View:
 
 def _fit_linear(rows: _Rows) -> Voice:
     """Logistic regression on columns, on their principal directions, or with tails drawn in."""
+    return _fit_logistic(rows, _linear_views(rows), PENALTIES)
+
+
+def _linear_views(rows: _Rows) -> list[_View]:
+    """Columns, columns with tails drawn in, and principal directions of the former."""
     views = []
     for knee in KNEES:
         inputs = robust_inputs(rows.X, knee, rows.columns)
         views.append(_View(inputs, inputs.apply(rows.X)))
-    views += [white for view in views[:1] if (white := view.whitened()) is not None]
-    return _fit_logistic(rows, views, PENALTIES)
+    return views + [white for view in views[:1] if (white := view.whitened()) is not None]
 
 
 def _fit_logistic(rows: _Rows, views: list[_View], penalties: tuple[float, ...]) -> Voice:
@@ -522,19 +585,24 @@ def _fit_logistic(rows: _Rows, views: list[_View], penalties: tuple[float, ...])
         drawn = np.random.default_rng(rows.seed).choice(n, COMPARED_ROWS, replace=False)
         some = np.sort(drawn)
     few = replace(rows, X=None, codes=rows.codes[some], weights=rows.weights[some])
-    tried: list[tuple[Voice, _View, float]] = []
-    for view in views:
+    tried: list[tuple[Voice, int, float, Matrix]] = []
+    for which, view in enumerate(views):
         F = view.F if len(some) == n else view.F[some]
         found = []
         for penalty in penalties:
             left_out = _left_out(few, F, penalty)
             no_model = Linear(left_out[:0], left_out[0])
-            found.append((few.voice(view.inputs, no_model, left_out), view, penalty))
+            voice = few.voice(view.inputs, no_model, left_out)
+            found.append((voice, which, penalty, left_out))
         tried.append(min(found, key=lambda one: few.loss(one[0])))
     chosen = few.simplest([one[0] for one in tried])
-    _, view, penalty = next(one for one in tried if one[0] is chosen)
+    _, which, penalty, left_out = next(one for one in tried if one[0] is chosen)
+    view = views[which]
     model = _logistic(rows, view.F, np.ones(n, dtype=bool), penalty)
-    return rows.voice(view.inputs, view.linear(model), _left_out(rows, view.F, penalty))
+    if len(some) < n:
+        left_out = _left_out(rows, view.F, penalty)
+    voice = rows.voice(view.inputs, view.linear(model), left_out)
+    return replace(voice, setting=(which, penalty))
 
 
 def _left_out(rows: _Rows, F: Any, penalty: float) -> Matrix:

@@ -109,6 +109,17 @@ def test_costs_beside_a_plain_fit():
     assert cases.joint(d=40)["ratio"] > 0
 
 
+def test_the_default_in_factorisations():
+    figures = cases.default(n=300, d=600)
+    assert figures["ratio"] == pytest.approx(figures["fit_s"] / figures["cholesky_s"])
+    assert [name.split(",")[0] for name in figures["members"]] == [
+        "adapted",
+        "adapted",
+        "source only",
+    ]
+    assert figures["peak_mb"] > 0
+
+
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_memory_beside_its_estimate(kind):
     figures = cases.memory("S1D", kind, n=40, d=150)

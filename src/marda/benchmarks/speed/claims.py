@@ -87,6 +87,13 @@ PLAN = [
         at_least=1 / 1.5,
         at_most=1.5,
     ),
+    Claim(
+        "the default's fit, 4,000 × 5,000 sparse",
+        cases.default,
+        {},
+        "one Cholesky factorisation of 4,000 rows",
+        at_most=45,
+    ),
     Claim("S1D fit, 1,000 × 2,048", cases.peers, {}, "skada's CORAL and SubspaceAlignment fits"),
     Claim("OC10 unsupervised table", cases.oc10, {}, "solver='primal'", at_least=3),
 ]
@@ -98,6 +105,12 @@ QUICK = [
     Claim("S1 fit, d=200", cases.floor, {"d": 200}, "the unavoidable products alone"),
     Claim("S1D by the dual", cases.dual, {"method": "S1D", "n": 60, "d": 240}, PRIMAL),
     Claim("noise path, d=150", cases.path, {"d": 150, "levels": 5, "columns": 3}, "one S1 fit"),
+    Claim(
+        "the default's fit, 300 × 600 sparse",
+        cases.default,
+        {"n": 300, "d": 600},
+        "one Cholesky factorisation of 300 rows",
+    ),
     Claim("search of 50 candidates, d=60", cases.search, {"n": 120, "d": 60}, ONE_FIT),
     Claim(
         "J12C, dense float32",

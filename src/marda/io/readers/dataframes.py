@@ -72,11 +72,12 @@ class Frame:
         known = [cell for cell in map(_cell, values.tolist()) if cell is not None]
         return bool(known) and {*map(type, known)} == {bool}
 
-    def rows(self, places: NDArray[np.int64]) -> Any:
-        """Some rows, with all their columns."""
+    def rows(self, places: NDArray[np.int64], more: Mapping[str, Any]) -> Any:
+        """Some rows with all their columns, and further ones; a name that is taken gets a mark."""
+        named = {f"{name}_" if name in self.names else name: more[name] for name in more}
         if self.library == "pandas":
-            return self.given.iloc[places]
-        return self.given[places.tolist()]
+            return self.given.iloc[places].assign(**named)
+        return self.given[places.tolist()].hstack(make_frame("polars", named))
 
     def table(self, label: str | None = None) -> Table:
         """The rows as every reader gives them.

@@ -13,7 +13,8 @@ from sklearn.linear_model import RidgeClassifier
 
 import marda
 from marda import datasets
-from marda.benchmarks import execute, peers
+from marda.benchmarks import execute
+from marda.benchmarks.peers import adapters as peers
 from marda.benchmarks.plan import PEERS, plan_leaderboard
 
 SPECS = plan_leaderboard(benchmarks=["oc10-surf"], tasks=["dslr-webcam"])

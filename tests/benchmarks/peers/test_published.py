@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from marda.benchmarks.peers import (
+from marda.benchmarks.peers.published import (
     SKADA,
     SKADA_COLUMNS,
     SOURCE_ONLY,

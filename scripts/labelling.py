@@ -1,0 +1,146 @@
+"""Do labels of the rows that `choose_rows` names bring more than labels of random rows?
+
+    MARDA_DATA=... python scripts/labelling.py [oc10 amt oc10-surf mushrooms] [--half report]
+        [--rows 300] [--draws 5] [--stand-in] [--out docs/labelling.csv] [--table]
+
+Of every task, the model is fitted without target labels, then with the labels of 20 target rows:
+drawn at random (five times), or named by `choose_rows` (once: it draws nothing). The gain is the
+accuracy of the second minus that of the first, both on the target rows without a label. With
+--rows, a drawn part of every domain, since the default is fitted seven times per task; --stand-in
+fits one of its adapted members alone, which is faster still. Tasks are stored as they are finished;
+a second run goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.preprocessing import normalize
+
+from _stored import Row, Stored
+from marda import MDAClassifier, MDAClassifierCV, pack
+from marda.benchmarks.execute import load_task
+from marda.benchmarks.plan import BENCHMARKS, TaskSpec
+from marda.selection.adapted_ensemble import member_parameters, noise_rule
+from marda.selection.labelling import choose_rows
+
+DATA = ("oc10", "amt", "oc10-surf", "mushrooms")
+BUDGET = 20
+FIELDS = ("data", "task", "half", "model", "rows", "without", "way", "draw", "gain")
+
+
+def tasks_of(data: str) -> list[TaskSpec]:
+    """All tasks of a data set, without target labels; of mushrooms, both directions."""
+    if data == "mushrooms":
+        names = [name for name in BENCHMARKS["skada-bench"].tasks if name.startswith(data)]
+        return [TaskSpec("skada-bench", name, "", "US") for name in names]
+    found = BENCHMARKS[data]
+    how = "log-tf" if data == "amt" else "paper"
+    pairs = [(s, t) for s in found.domains for t in found.domains if s != t]
+    return [TaskSpec(data, s, t, "US", preprocessing=how) for s, t in pairs]
+
+
+def rows_of(spec: TaskSpec, n: int | None) -> tuple[Any, Any, Any, Any]:
+    """Rows and classes of source and target; at most n of each, drawn."""
+    task = load_task(spec, Path(os.environ["MARDA_DATA"]))
+    rng = np.random.default_rng(0)
+    found = []
+    for X, y in ((task.X_source, task.y_source), (task.X_target, task.y_target)):
+        some = np.sort(rng.permutation(len(y))[:n])
+        found += [sp.csr_array(X)[some] if sp.issparse(X) else X[some], y[some]]
+    return tuple(found)
+
+
+def gains(spec: TaskSpec, n: int | None, stand_in: bool, draws: int) -> Iterator[Row]:
+    """What 20 labels bring, per way and draw."""
+    Xs, ys, Xt, yt = rows_of(spec, n)
+    if stand_in:
+        Xs, Xt = normalize(Xs), normalize(Xt)
+
+    def fitted(known: Any) -> Any:
+        seen = np.full(len(yt), -1)
+        seen[known] = yt[known]
+        X, y, domain = pack(Xs, ys, Xt, seen)
+        if not stand_in:
+            return MDAClassifierCV(random_state=0).fit(X, y, sample_domain=domain)
+        parameters = member_parameters(noise_rule(X))
+        model = MDAClassifier(**parameters, class_weight="balanced", random_state=0)
+        return model.fit(X, y, sample_domain=domain)
+
+    plain = fitted([])
+    right = plain.predict(Xt) == yt
+    ways = [("chosen", 0, choose_rows(plain, Xt, BUDGET).rows)]
+    for draw in range(draws):
+        rng = np.random.default_rng(draw)
+        ways.append(("random", draw, rng.choice(len(yt), min(BUDGET, len(yt)), replace=False)))
+    for way, draw, labelled in ways:
+        rest = np.setdiff1d(np.arange(len(yt)), labelled)
+        found = float(np.mean(fitted(labelled).predict(Xt[rest]) == yt[rest]))
+        yield {
+            "without": f"{100 * right.mean():.2f}",
+            "way": way,
+            "draw": draw,
+            "gain": f"{100 * (found - right[rest].mean()):.2f}",
+        }
+
+
+def table(stored: Stored) -> str:
+    """Mean gains per data set and half, and their ratio."""
+    groups: dict[tuple[str, ...], dict[str, dict[str, list[float]]]] = {}
+    for row in stored.rows:
+        for data in (row["data"], "all"):
+            key = (row["model"], row["rows"] or "all", row["half"], data)
+            ways = groups.setdefault(key, {}).setdefault(row["task"] + row["data"], {})
+            ways.setdefault(row["way"], []).append(float(row["gain"]))
+    lines = [
+        "| model | rows | half | data | tasks | 20 random rows | 20 chosen rows | ratio |",
+        "| --- " * 8 + "|",
+    ]
+    for key, tasks in sorted(groups.items()):
+        full = [ways for ways in tasks.values() if len(ways) == 2]
+        if full:
+            means = [np.mean([np.mean(w[way]) for w in full]) for way in ("random", "chosen")]
+            ratio = f"{means[1] / means[0]:.2f}" if means[0] > 0 else "–"
+            figures = [str(len(full)), *(f"{mean:+.2f}" for mean in means), ratio]
+            lines.append(f"| {' | '.join((*key, *figures))} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure, then print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", nargs="*", default=list(DATA), metavar="DATA")
+    parser.add_argument("--half", choices=("development", "report"))
+    parser.add_argument("--rows", type=int, metavar="N", help="rows per domain")
+    parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--tasks", type=int, help="the first so many of every data set")
+    parser.add_argument("--stand-in", action="store_true", help="one adapted member alone")
+    parser.add_argument("--out", type=Path, default=Path("docs/labelling.csv"))
+    parser.add_argument("--table", action="store_true", help="print what is stored")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    stored = Stored(options.out, FIELDS)
+    model = "stand-in" if options.stand_in else "default"
+    for data in () if options.table else options.data:
+        done = stored.values("data", "task", "model", "rows")
+        specs = [spec for spec in tasks_of(data) if options.half in (None, spec.half)]
+        for spec in specs[: options.tasks]:
+            key = (data, spec.pair, model, str(options.rows or ""))
+            if key in done:
+                continue
+            known = dict(zip(("data", "task", "model", "rows"), key, strict=True))
+            found = gains(spec, options.rows, options.stand_in, options.draws)
+            stored.add(*({**known, "half": spec.half, **row} for row in found))
+            print(spec.pair, "done", flush=True)
+    print(table(stored))
+
+
+if __name__ == "__main__":
+    main()

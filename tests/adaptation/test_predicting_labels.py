@@ -1,0 +1,103 @@
+"""Rows to label, and the way back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marda import MDAClassifier, load
+from marda.adaptation import ReadOptions, adapt, label
+from marda.io import InputError
+
+from .small import NAMES, XS, XT, YS, YT, write
+
+WORDS = np.array(["low", "mid", "top"], dtype=object)
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A model of four columns; the target has words, a gap and signs beside them."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "s.csv", XS, WORDS[YS])
+    rows = pd.DataFrame(XT, columns=NAMES)
+    rows["key"] = [f"k{k}" for k in range(len(XT))]
+    rows["note"] = [None, "=1+1", 'say "a, b"'] * 15
+    rows.to_csv("t.csv", index=False)
+    adapt("s.csv", "t.csv", ReadOptions("y", id="key", drop=("note",)), model="m", method="S1")
+    return tmp_path
+
+
+def test_rows_are_written_with_a_column_to_fill_in(files):
+    result = label("m", "t.csv", 6, out="r.csv")
+    told = pd.read_csv("r.csv")
+    names = ["key", *NAMES, "note", "prediction", "probability", "reason", "y"]
+    assert told.columns.tolist() == names
+    assert told["key"].tolist() == result.ids
+    assert told["y"].isna().all()
+    places = result.rows - 1
+    np.testing.assert_array_equal(told[NAMES].to_numpy(), XT[places])  # to the last digit
+    model = load("m")
+    assert told["prediction"].tolist() == model.predict(XT[places]).tolist()
+    np.testing.assert_allclose(
+        told["probability"], model.predict_proba(XT[places]).max(1), atol=1e-4
+    )
+    assert tuple(told["reason"]) == result.reasons
+    given = pd.read_csv("t.csv")["note"][places]
+    assert told["note"].fillna("").tolist() == given.fillna("").tolist()
+    assert result.to_json()["to_label"][0]["id"] == result.ids[0]
+
+
+def test_the_filled_file_is_a_target(files):
+    result = label("m", "t.csv", 6, out="all.csv", whole=True)
+    filled = pd.read_csv("all.csv", dtype=str)
+    assert len(filled) == len(XT)
+    assert filled["key"][:6].tolist() == result.ids
+    truth = dict(zip([f"k{k}" for k in range(len(XT))], WORDS[YT], strict=True))
+    filled.loc[:5, "y"] = [truth[key] for key in result.ids]
+    filled.to_csv("filled.csv", index=False)
+    done = adapt("s.csv", "filled.csv", ReadOptions("y", id="key", drop=("note",)), method="S1C",
+                 model="again")  # fmt: skip
+    assert done.n_labelled_target == 6
+    assert done.model.setting_ == "SS"
+    plain = MDAClassifier("S1C", unlabeled=None)
+    order = [int(key[1:]) for key in filled["key"]]
+    yt = np.full(len(XT), None, dtype=object)
+    yt[result.rows - 1] = WORDS[YT[result.rows - 1]]
+    domain = np.repeat([1, -2], [len(XS), len(XT)])
+    y = np.concatenate([WORDS[YS], yt[order]])
+    plain.fit(np.vstack([XS, XT[order]]), y, sample_domain=domain)
+    np.testing.assert_array_equal(done.predictions, plain.predict(XT[order]))
+    more = label("again", "filled.csv", 100)
+    assert more.n_labelled == 6
+    assert len(more.rows) == len(XT) - 6
+    assert not {*more.ids} & {*result.ids}
+
+
+def test_a_matrix_has_no_columns_to_write(files):
+    MDAClassifier("S1").fit(XS, YS).save("plain.marda")
+    np.savez("new.npz", X=XT)
+    result = label("plain.marda", "new.npz", 4, out="r.csv")
+    told = pd.read_csv("r.csv")
+    assert told.columns.tolist() == ["row", "prediction", "probability", "reason", "label"]
+    assert told["row"].tolist() == result.rows.tolist()
+    with pytest.raises(InputError, match="holds a matrix"):
+        label("plain.marda", "new.npz", 4, out="r.csv", whole=True)
+
+
+def test_features_that_are_called_as_our_columns_stay(files):
+    rows = {"reason": XS[:, 0], "row": XS[:, 1], "f2": XS[:, 2]}
+    pd.DataFrame(rows | {"y": WORDS[YS]}).to_csv("s2.csv", index=False)
+    pd.DataFrame({n: XT[:, k] for k, n in enumerate(rows)}).to_csv("t2.csv", index=False)
+    adapt("s2.csv", "t2.csv", ReadOptions("y"), model="m2", method="S1")
+    label("m2", "t2.csv", 3, out="r.csv", whole=True)
+    told = pd.read_csv("r.csv")
+    ours = ["prediction", "probability", "marda_reason", "y"]
+    assert told.columns.tolist() == ["marda_row", *rows, *ours]
+    np.testing.assert_array_equal(told["row"], XT[told["marda_row"] - 1, 1])
+
+
+def test_nothing_left_to_label(files):
+    write(files / "known.csv", XT, WORDS[YT])
+    with pytest.raises(InputError, match="every row has a label in column 'y' already"):
+        label("m", "known.csv")
