@@ -15,6 +15,8 @@ WRITING = {
     "adapt": (f"adapt {ROWS} --method S1", ("--out p.csv", "--model m.marda", "--report h.html")),
     "compare": (f"compare {ROWS} --methods BL S1", ("--report h.html",)),
     "predict": ("predict --model sample.marda --input sample:new", ("--out p.csv",)),
+    "evaluate": ("evaluate --model m.marda --input x.csv --label y", ("--out e.json",)),
+    "label": ("label --model m.marda --input sample:new", ("--out p.csv",)),
     "report": ("report results", ("--out h.html",)),
     "bench": ("bench --quick", ("--json f.json", "--page f.md")),
     "demo": ("demo", ("--out h.html",)),
@@ -26,6 +28,8 @@ WRITING = {
 READ = {
     *("--source", "--target", "--input", "--moments", "--data", "--checkpoint", "folder"),
     "predict --model",
+    "evaluate --model",
+    "label --model",
     "reproduce --out",  # a folder that resumes
 }
 
