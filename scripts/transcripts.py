@@ -51,6 +51,18 @@ CALLS = (
         "A wrong name",
     ),
     Call("marda predict --model m.marda --input customers-2024.csv --out new.csv", "New rows"),
+    Call(
+        "marda predict --model m.marda --input customers-2024.csv --out why.csv --explain 2",
+        "New rows, and what moved each score",
+    ),
+    Call(
+        "marda label --model m.marda --input customers-2024.csv --budget 5 --out rows.csv",
+        "Which rows to label next",
+    ),
+    Call(
+        "marda evaluate --model m.marda --input customers-2023.csv --label churned",
+        "How good is it on rows with labels?",
+    ),
     Call(f"marda compare {CUSTOMERS} --methods BL S1D logistic forest CORAL SA", "Which method?"),
     Call("marda data list", "Data sets, and where they are from"),
     Call("marda data path penguins", "Where one is"),

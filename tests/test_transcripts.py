@@ -14,7 +14,7 @@ from repository_scripts import script
 
 transcripts = script("transcripts.py")
 #: Longer than a page of transcripts should take.
-NOT_SHOWN = {"demo", "bench", "reproduce", "report", "evaluate", "label"}
+NOT_SHOWN = {"demo", "bench", "reproduce", "report"}
 
 
 def test_the_files_of_the_docs_are_those_that_the_script_makes(tmp_path):

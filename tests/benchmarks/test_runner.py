@@ -242,7 +242,7 @@ def test_plain_lines_come_every_few_seconds(monkeypatch):
     shown.stop()
     lines = stream.getvalue().splitlines()
     assert lines[0] == "2/5: starting …"
-    assert lines[1].startswith("3/5, about 0.0 min left: off31 amazon-dslr US")
+    assert lines[1].startswith("3/5, about 0:00 left: off31 amazon-dslr US")
     assert lines[2].startswith("4/5")
     assert "1 failed" in lines[2]
 

@@ -52,7 +52,7 @@ def test_dates_and_gaps():
     gaps = compared(Number("a"), np.arange(200.0), holes)
     assert gaps.differs
     assert gaps.distance == pytest.approx(0.5)
-    assert gaps.text == "empty in 0.0% → 50% of rows"
+    assert gaps.text == "empty in 0% → 50% of rows"
 
 
 def test_categories():
@@ -65,7 +65,7 @@ def test_categories():
     gone = compared(
         Category("a", ("x", "y")), source, words([None] * 150 + ["x"] * 25 + ["y"] * 25)
     )
-    assert gone.text == "empty in 0.0% → 75% of rows"
+    assert gone.text == "empty in 0% → 75% of rows"
 
 
 def test_text_and_features_of_a_matrix():

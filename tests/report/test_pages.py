@@ -100,7 +100,7 @@ def test_every_chart_has_a_drawing_a_name_and_figures(kind, read):
 
 
 WANTED = {
-    "adapt": ["Warnings", "How far apart", "two dimensions", "changed most", "Time and memory"],
+    "adapt": ["Warnings", "How far apart", "two dimensions", "differ most", "Time and memory"],
     "adapt-labelled": ["Confusion matrix", "Convergence", "McNemar", "had not seen its label"],
     "compare": ["Which methods differ", "by true class and method", "Confusion matrix"],
     "compare-unlabelled": ["Labels are needed to choose", "Convergence of J12M"],

@@ -63,7 +63,7 @@ class Parser(argparse.ArgumentParser):
         self.set_defaults(written=[], quiet=False, progress=False, force=False)
         if self.commands:
             return
-        written = [a for a in self.arguments if a.type is output_file]
+        written = [a for a in self.arguments if a.type in (output_file, output_folder)]
         self.set_defaults(written=[(a.dest, a.option_strings[-1], a.default) for a in written])
         known = {flag: a for a in self.arguments for flag in a.option_strings}
         if written and "--force" not in known:
@@ -82,19 +82,24 @@ def output_file(text: str) -> Path:
     return Path(text)
 
 
+def output_folder(text: str) -> Path:
+    """The same for a folder: what is in it is replaced by --force only."""
+    return Path(text)
+
+
 def refuse_existing(args: argparse.Namespace) -> None:
     """Refuse to replace files, unless --force is given or the command itself chose their names."""
     written = {dest: flag for dest, flag, _ in args.written}
     there = [
         (flag, path)
         for dest, flag, default in args.written
-        if (path := vars(args)[dest]) not in (None, default, Path("-")) and path.is_file()
+        if (path := vars(args)[dest]) not in (None, default, Path("-")) and _is_taken(path, dest)
     ]
     if not there:
         return
     from marda.io import InputError
 
-    read = [value for dest, value in vars(args).items() if dest not in written]
+    read = [value for dest, value in vars(args).items() if dest not in {*written, "words"}]
     lists = (value if isinstance(value, list) else [value] for value in read)
     inputs = {Path(v).resolve() for values in lists for v in values if isinstance(v, str | Path)}
     for flag, path in there:
@@ -104,6 +109,12 @@ def refuse_existing(args: argparse.Namespace) -> None:
         told = " and ".join(f"{flag} {path}" for flag, path in there)
         many = "exists: add --force to replace it" if len(there) == 1 else "exist: add --force"
         raise InputError(f"{told} {many}.")
+
+
+def _is_taken(path: Path, dest: str) -> bool:
+    if dest == "plots":
+        return path.is_dir() and any(path.iterdir())
+    return path.is_file()
 
 
 def progress_of(args: argparse.Namespace, **options: Any) -> Progress:

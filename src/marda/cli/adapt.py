@@ -13,6 +13,7 @@ from marda.cli._common import (
     add_model_options,
     joint,
     output_file,
+    output_folder,
     progress_of,
     read_options,
     reading_options,
@@ -42,7 +43,7 @@ def register(commands: Any) -> None:
     add = parser.add_argument
     joint(
         add("--method", metavar="M"),
-        add("--plots", type=Path, metavar="DIR"),
+        add("--plots", type=output_folder, metavar="DIR"),
         text="auto (default), BL, MCF, S1, S1D, J12D, …; charts as files",
     )
     add_model_options(parser)

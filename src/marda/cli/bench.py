@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from marda.cli._common import add_command, output_file
+from marda.cli._common import add_command
 
 
 def register(commands: Any) -> None:
@@ -24,8 +24,9 @@ def register(commands: Any) -> None:
     add("--only", nargs="+", metavar="CASE", help="these cases (default: all)")
     add("--tasks", type=int, default=12, metavar="N", help="tasks of the OC10 table (default: 12)")
     add("--timeout", type=float, default=3600.0, metavar="S", help="seconds for one case")
-    add("--json", type=output_file, default=Path("marda-bench.json"), metavar="F", help="figures")
-    add("--page", type=output_file, default=Path("marda-bench.md"), metavar="F", help="the table")
+    # Cases that are not run keep what these files say of them: they go on, and need no --force.
+    add("--json", type=Path, default=Path("marda-bench.json"), metavar="F", help="figures")
+    add("--page", type=Path, default=Path("marda-bench.md"), metavar="F", help="the table")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from marda.cli._common import Parser, add_command, output_file
+from marda.cli._common import Parser, add_command, output_file, output_folder
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -54,7 +54,7 @@ def _choices(action: argparse.Action) -> list[str]:
 def _is_file(action: argparse.Action) -> bool:
     """Whether a value names a file: marda's own types say so, or the word that stands for it."""
     named = action.metavar in ("FILE", "DATA", "RESULT.csv")
-    return action.type in (Path, output_file) or named
+    return action.type in (Path, output_file, output_folder) or named
 
 
 def _positional(parser: Parser) -> list[str]:

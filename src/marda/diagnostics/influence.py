@@ -157,7 +157,10 @@ def _coef(model: Any) -> Matrix | None:
 
 def _scores(model: Any, X: Any) -> Matrix:
     """One column per class."""
-    S = np.asarray(model.decision_function(X), dtype=np.float64)
+    if hasattr(model, "decision_function"):
+        S = np.asarray(model.decision_function(X), dtype=np.float64)
+    else:  # a classifier that knows probabilities alone
+        S = np.log(np.maximum(model.predict_proba(X), np.finfo(float).tiny))
     return S if S.ndim == 2 else np.column_stack([-S / 2, S / 2])
 
 
