@@ -85,7 +85,7 @@ lint: $(VENV)/.dev  ## ruff, strict types, layer order
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.test  ## speed ratios in one run; writes docs/performance.md
-	$(BIN)/marda bench --force --json docs/performance.json --page docs/performance.md
+	$(BIN)/marda bench --json docs/performance.json --page docs/performance.md
 
 torture: $(VENV)/.test  ## everything that was tried to break it, and what happened (minutes)
 	$(TEST_ENV) $(BIN)/python -m scripts.torture
