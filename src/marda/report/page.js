@@ -44,5 +44,10 @@ const show = (event) => {
   tip.style.top = `${below ? y + 16 : y - tip.offsetHeight - 12}px`;
 };
 for (const event of ["pointermove", "pointerdown", "focusin"]) document.addEventListener(event, show);
-for (const event of ["scroll", "focusout"]) document.addEventListener(event, () => { tip.hidden = true; });
+document.addEventListener("focusout", () => { tip.hidden = true; });
+// A page scrolls to what the keyboard reaches: what that says goes along.
+document.addEventListener("scroll", () => {
+  if (document.activeElement.dataset.tip) show({ target: document.activeElement });
+  else tip.hidden = true;
+});
 document.documentElement.dataset.ready = "yes";
