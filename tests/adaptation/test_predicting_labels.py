@@ -30,7 +30,7 @@ def files(tmp_path, monkeypatch):
 
 def test_rows_are_written_with_a_column_to_fill_in(files):
     result = label("m", "t.csv", 6, out="r.csv")
-    told = pd.read_csv("r.csv")
+    told = pd.read_csv("r.csv", float_precision="round_trip")
     names = ["key", *NAMES, "note", "prediction", "probability", "reason", "y"]
     assert told.columns.tolist() == names
     assert told["key"].tolist() == result.ids
@@ -78,7 +78,7 @@ def test_a_matrix_has_no_columns_to_write(files):
     MDAClassifier("S1").fit(XS, YS).save("plain.marda")
     np.savez("new.npz", X=XT)
     result = label("plain.marda", "new.npz", 4, out="r.csv")
-    told = pd.read_csv("r.csv")
+    told = pd.read_csv("r.csv", float_precision="round_trip")
     assert told.columns.tolist() == ["row", "prediction", "probability", "reason", "label"]
     assert told["row"].tolist() == result.rows.tolist()
     with pytest.raises(InputError, match="holds a matrix"):
@@ -91,7 +91,7 @@ def test_features_that_are_called_as_our_columns_stay(files):
     pd.DataFrame({n: XT[:, k] for k, n in enumerate(rows)}).to_csv("t2.csv", index=False)
     adapt("s2.csv", "t2.csv", ReadOptions("y"), model="m2", method="S1")
     label("m2", "t2.csv", 3, out="r.csv", whole=True)
-    told = pd.read_csv("r.csv")
+    told = pd.read_csv("r.csv", float_precision="round_trip")
     ours = ["prediction", "probability", "marda_reason", "y"]
     assert told.columns.tolist() == ["marda_row", *rows, *ours]
     np.testing.assert_array_equal(told["row"], XT[told["marda_row"] - 1, 1])

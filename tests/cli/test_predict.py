@@ -185,10 +185,10 @@ def test_a_linear_model_is_explained_exactly(files, tmp_path, capsys):
     adapt = f"adapt {source} {target} --label y --id id --method S1 --model s1.marda"
     assert cli.main(adapt.split()) == 0
     capsys.readouterr()
-    assert call("--model", "s1.marda", "--input", "good.csv", "--out", "p.parquet", "--explain",
+    assert call("--model", "s1.marda", "--input", "good.csv", "--out", "p.csv", "--explain",
                 "6", "--json") == 0  # fmt: skip
     assert json.loads(capsys.readouterr().out)["explained"] == "exact"
-    told = pd.read_parquet("p.parquet").iloc[0]
+    told = pd.read_csv("p.csv").iloc[0]
     model = load("s1.marda")
     x = np.arange(1.0, 7.0)
     step = (x - model.preprocessing_["means"]) * model.coef_[0]
