@@ -28,15 +28,20 @@ def files(tmp_path, monkeypatch):
     return tmp_path
 
 
+def numbers(path, names):
+    """Columns to the last digit, which pandas 2 does not read by itself."""
+    return pd.read_csv(path, dtype=str)[names].to_numpy().astype(np.float64)
+
+
 def test_rows_are_written_with_a_column_to_fill_in(files):
     result = label("m", "t.csv", 6, out="r.csv")
-    told = pd.read_csv("r.csv", float_precision="round_trip")
+    told = pd.read_csv("r.csv")
     names = ["key", *NAMES, "note", "prediction", "probability", "reason", "y"]
     assert told.columns.tolist() == names
     assert told["key"].tolist() == result.ids
     assert told["y"].isna().all()
     places = result.rows - 1
-    np.testing.assert_array_equal(told[NAMES].to_numpy(), XT[places])  # to the last digit
+    np.testing.assert_array_equal(numbers("r.csv", NAMES), XT[places])
     model = load("m")
     assert told["prediction"].tolist() == model.predict(XT[places]).tolist()
     np.testing.assert_allclose(
@@ -78,7 +83,7 @@ def test_a_matrix_has_no_columns_to_write(files):
     MDAClassifier("S1").fit(XS, YS).save("plain.marda")
     np.savez("new.npz", X=XT)
     result = label("plain.marda", "new.npz", 4, out="r.csv")
-    told = pd.read_csv("r.csv", float_precision="round_trip")
+    told = pd.read_csv("r.csv")
     assert told.columns.tolist() == ["row", "prediction", "probability", "reason", "label"]
     assert told["row"].tolist() == result.rows.tolist()
     with pytest.raises(InputError, match="holds a matrix"):
@@ -91,10 +96,10 @@ def test_features_that_are_called_as_our_columns_stay(files):
     pd.DataFrame({n: XT[:, k] for k, n in enumerate(rows)}).to_csv("t2.csv", index=False)
     adapt("s2.csv", "t2.csv", ReadOptions("y"), model="m2", method="S1")
     label("m2", "t2.csv", 3, out="r.csv", whole=True)
-    told = pd.read_csv("r.csv", float_precision="round_trip")
+    told = pd.read_csv("r.csv")
     ours = ["prediction", "probability", "marda_reason", "y"]
     assert told.columns.tolist() == ["marda_row", *rows, *ours]
-    np.testing.assert_array_equal(told["row"], XT[told["marda_row"] - 1, 1])
+    np.testing.assert_array_equal(numbers("r.csv", "row"), XT[told["marda_row"] - 1, 1])
 
 
 def test_nothing_left_to_label(files):
