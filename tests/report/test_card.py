@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -55,3 +56,19 @@ def test_names_are_no_markup(tmp_path):
     text = path.read_text(encoding="utf-8")
     assert "</script>" not in text
     assert "\\<b\\>dry" in text
+
+
+def test_folders_of_the_machine_stay_at_home(card):
+    """A card and a page travel: of files elsewhere they hold the names alone."""
+    _, result = card
+    told = replace(
+        result,
+        notes=(
+            "/home/me/x.csv is not UTF-8 and is read as Windows-1252: --encoding names another.",
+            "columns of C:\\data\\y.csv are named otherwise: 'a/b'.",
+        ),
+    )
+    text = model_card(told)
+    assert "**Note**: x.csv is not UTF-8" in text
+    assert "**Note**: columns of y.csv are named otherwise: 'a/b'." in text
+    assert "home" not in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,8 +32,10 @@ from marda.report.page import (
 )
 from marda.report.sections import before_and_after, confidence, confusion, convergence, times
 
-__all__ = ["adapted_head", "adapted_page", "adapted_sections", "answer_of"]
+__all__ = ["adapted_head", "adapted_page", "adapted_sections", "answer_of", "notes_of"]
 
+#: Of an absolute path, all but the name.
+FOLDERS = re.compile(r"(?<!\S)(?:/|[A-Za-z]:[\\/])\S*[\\/](?=[^\s\\/])")
 UNSURE = 0.6  # predictions of a lower probability deserve a look
 MOST_SHARES = 12
 MOST_CANDIDATES = 200
@@ -78,7 +81,7 @@ def adapted_sections(result: Adapted) -> list[Section]:
     return [
         *sections,
         times(result.times, result.seconds, peak_mb()),
-        _settings(result.model, result.notes),
+        _settings(result.model, notes_of(result)),
     ]
 
 
@@ -93,6 +96,11 @@ def answer_of(result: Adapted) -> Answer:
         unsure = int((result.probabilities.max(1) < UNSURE).sum()), UNSURE
     rows = [row.name for row in result.label_first]
     return can_use(facts, judged, to_label=rows, unsure=unsure, target=result.inputs[1])
+
+
+def notes_of(result: Adapted) -> list[str]:
+    """What was decided in reading; of files elsewhere only the name, since a page may travel."""
+    return [FOLDERS.sub("", note) for note in result.notes]
 
 
 def _to_label(result: Adapted) -> list[Section]:

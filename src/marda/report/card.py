@@ -14,7 +14,7 @@ from marda._machine import versions
 from marda.adaptation import Adapted
 from marda.adaptation.methods import classifier_of, explained, method_of
 from marda.diagnostics.intervals import counted, percent, share_text
-from marda.report.adapted import SETTINGS, answer_of
+from marda.report.adapted import SETTINGS, answer_of, notes_of
 
 __all__ = ["model_card"]
 
@@ -65,7 +65,7 @@ def _data(result: Adapted) -> str:
     if result.preprocessing.id is not None:
         facts.append(("Carried through, not used", result.preprocessing.id))
     # Which files were written is no property of the model.
-    notes = [note for note in result.notes if not note.startswith("nothing was written")]
+    notes = [note for note in notes_of(result) if not note.startswith("nothing was written")]
     return _listed("Data", [*facts, *(("Note", note) for note in notes)])
 
 
