@@ -36,8 +36,8 @@ $(VENV)/.dev: $(VENV)/.test
 demo: $(VENV)/.core  ## run the main job on embedded data
 	$(BIN)/marda demo
 
-test: $(VENV)/.test  ## the default test suite
-	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS)
+test: $(VENV)/.test  ## the default test suite (TESTS: a part of it)
+	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
 
 coverage: $(VENV)/.dev  ## the default suite and the lines of src that it leaves out
 	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term

@@ -102,6 +102,8 @@ def test_sorting_sorts(page):
     tables = page.browser.find_elements(By.TAG_NAME, "table")
     sorted_columns = 0
     for table in tables:
+        if sorted_columns >= 12:  # one script sorts them all
+            break
         for at, head in enumerate(table.find_elements(By.CSS_SELECTOR, "th[aria-sort]")):
             if at > 3:
                 break
