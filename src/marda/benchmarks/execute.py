@@ -340,7 +340,7 @@ def _fit_system(
     specs: Sequence[Spec], rows: adapters.TaskRows, narrow: list[adapters.TaskRows]
 ) -> Iterator[Fitted]:
     """Systems with a classifier of their own."""
-    from marda.benchmarks.peers.systems import system
+    from marda.benchmarks.peers import system
 
     if not narrow:
         narrow.append(adapters.narrow_rows(rows))

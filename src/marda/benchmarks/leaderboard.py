@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from marda.benchmarks import halves
-from marda.benchmarks.peers import adapters, systems
+from marda.benchmarks.peers import SYSTEM_NOTES, adapters
 from marda.benchmarks.plan import (
     BASELINE,
     BENCHMARKS,
@@ -338,7 +338,7 @@ def notes(specs: Sequence[Spec]) -> list[str]:
         "ensemble alone, task by task, in hindsight. guess off by: mean distance of auto's "
         "expected accuracy, guessed without target labels, from the true one.",
         *adapters.NOTES,
-        *systems.NOTES,
+        *SYSTEM_NOTES,
         *(halves.NOTES if any(EVALUATIONS[s.task.benchmark].by_halves for s in specs) else ()),
         f"Preprocessing: {', '.join(prepared)}.",
     ]

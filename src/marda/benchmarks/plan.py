@@ -387,7 +387,7 @@ Role = Literal["auto", "source", "fixed", "peer"]
 AUTO, SOURCE = "auto", "source-only"
 PEERS = ("CORAL", "SubspaceAlignment", "LinearOT", "OT")
 SYSTEMS = ("GFK", "TCA", "JDA", "EasyTL", "MEDA", "SPL", "CMMS", "auxiliary")
-"""Systems of `marda.benchmarks.peers.systems`; they bring their own classifier."""
+"""Systems of `marda.benchmarks.peers`; they bring their own classifier."""
 OWN = "own"
 BASELINE = "ridge"
 """Classifier of the source-only rows that auto is compared with."""

@@ -232,6 +232,13 @@ def add_file_options(
     )
 
 
+def add_model_and_rows(parser: argparse.ArgumentParser, rows: str) -> None:
+    """A saved model, and the rows it is used on."""
+    add = parser.add_argument
+    add("--model", type=Path, required=True, metavar="F", help="file of marda adapt or save")
+    add("--input", type=Path, action=Once, required=True, metavar="X", help=rows)
+
+
 def add_reading_options(parser: argparse.ArgumentParser, *, na: bool = False) -> None:
     """How files are read; a list names one value per file, sources first."""
     add = parser.add_argument

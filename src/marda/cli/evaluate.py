@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from marda.cli._common import (
-    Once,
     add_command,
+    add_model_and_rows,
     add_reading_options,
     output_file,
     reading_options,
@@ -29,15 +28,7 @@ def register(commands: Any) -> None:
         example=f"{EXAMPLE}\n  marda evaluate --model m.marda --input sample:labelled",
     )
     add = parser.add_argument
-    add("--model", type=Path, required=True, metavar="F", help="file of marda adapt or save")
-    add(
-        "--input",
-        type=Path,
-        action=Once,
-        required=True,
-        metavar="X",
-        help="rows of which some or all have a label",
-    )
+    add_model_and_rows(parser, "rows of which some or all have a label")
     add("--label", metavar="COL", help="column of labels (default: that of adapt)")
     add("--out", type=output_file, metavar="E", help="the figures (.json)")
     add_reading_options(parser)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from marda.cli._common import (
-    Once,
     add_command,
+    add_model_and_rows,
     add_reading_options,
     output_file,
     positive,
@@ -30,15 +29,7 @@ def register(commands: Any) -> None:
         example=f"{EXAMPLE}\n  marda label --model m.marda --input sample:target --out r.csv",
     )
     add = parser.add_argument
-    add("--model", type=Path, required=True, metavar="F", help="file of marda adapt or save")
-    add(
-        "--input",
-        type=Path,
-        action=Once,
-        required=True,
-        metavar="X",
-        help="rows; those with a label already are left out",
-    )
+    add_model_and_rows(parser, "rows; those with a label already are left out")
     add("--budget", type=positive, default=20, metavar="N", help="how many (default: 20)")
     add(
         "--out", type=output_file, metavar="R", help="rows with a column to fill in (.csv, .tsv, -)"

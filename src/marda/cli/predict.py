@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from marda.cli._common import (
-    Once,
     add_command,
+    add_model_and_rows,
     add_reading_options,
     output_file,
     positive,
@@ -31,15 +30,7 @@ def register(commands: Any) -> None:
         example=f"{EXAMPLE}\n  marda predict --model m.marda --input sample:new --out p.csv",
     )
     add = parser.add_argument
-    add("--model", type=Path, required=True, metavar="F", help="file of marda adapt or save")
-    add(
-        "--input",
-        type=Path,
-        action=Once,
-        required=True,
-        metavar="X",
-        help="rows; columns in any order",
-    )
+    add_model_and_rows(parser, "rows; columns in any order")
     add("--out", type=output_file, required=True, metavar="P", help=".csv, .tsv or .parquet, or -")
     add_reading_options(parser)
     add("--id", metavar="COL", help="column to carry through (default: that of adapt)")

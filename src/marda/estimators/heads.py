@@ -599,10 +599,13 @@ class Head(ABC):
         Label values.
     """
 
-    F: Matrix
-
     def __init__(self, F: Matrix, classes: Vector):
-        self.F, self.classes = F, classes
+        self._features, self.classes = F, classes
+
+    @property
+    def F(self) -> Matrix:
+        """Features of all rows."""
+        return self._features
 
     @abstractmethod
     def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
@@ -632,8 +635,8 @@ class RidgeHead(Head):
         self.solution: RidgeSolution
 
     @property
-    def F(self) -> Matrix:  # type: ignore[override]
-        """Features of all rows."""
+    def F(self) -> Matrix:
+        """Features of all rows; those of a kernel are made when they are asked for."""
         return self.on_rows.F
 
     def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:

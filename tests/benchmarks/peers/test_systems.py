@@ -10,6 +10,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from marda import datasets, pack
 from marda.benchmarks import execute
+from marda.benchmarks.peers import system
 from marda.benchmarks.peers.auxiliary import AuxiliaryClassifiers
 from marda.benchmarks.peers.cmms import CMMS, adaptive_graph
 from marda.benchmarks.peers.easytl import EasyTL, assign
@@ -18,7 +19,6 @@ from marda.benchmarks.peers.jda import JDA
 from marda.benchmarks.peers.meda import MEDA, adaptive_factor
 from marda.benchmarks.peers.projected import discrepancy, leading_directions, split_domains
 from marda.benchmarks.peers.spl import SPL, locality_directions, select_per_class
-from marda.benchmarks.peers.systems import system
 from marda.benchmarks.plan import SYSTEMS, plan_leaderboard
 
 RNG = np.random.default_rng(0)
