@@ -61,7 +61,7 @@ CALLS = (
     ),
     Call(
         "marda evaluate --model m.marda --input customers-2023.csv --label churned",
-        "How good is it on rows with labels?",
+        "How good is it on rows with labels? (Here on those it learned from, for want of others.)",
     ),
     Call(f"marda compare {CUSTOMERS} --methods BL S1D logistic forest CORAL SA", "Which method?"),
     Call("marda data list", "Data sets, and where they are from"),

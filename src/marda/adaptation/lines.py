@@ -266,6 +266,9 @@ def label_lines(result: ToLabel) -> list[str]:
     return lines
 
 
+LEARNED_FROM = "rows whose labels the model learned from make it look better than it is."
+
+
 def evaluated_lines(result: Evaluated) -> list[str]:
     """Whether reality is as expected, then the figures, and a line per class."""
 
@@ -300,7 +303,7 @@ def evaluated_lines(result: Evaluated) -> list[str]:
     if result.unknown:
         named = ", ".join(f"{name} ({n})" for name, n in [*result.unknown.items()][:5])
         lines.append(f"warning: labels that the model has no class for count as wrong: {named}.")
-    lines += [f"note: {note}" for note in result.notes]
+    lines += [f"note: {note}" for note in (*result.notes, LEARNED_FROM)]
     return lines if result.file is None else [*lines, f"written: {result.file}"]
 
 
