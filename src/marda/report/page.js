@@ -43,11 +43,22 @@ const show = (event) => {
   const below = y + 16 + tip.offsetHeight < window.innerHeight;
   tip.style.top = `${below ? y + 16 : y - tip.offsetHeight - 12}px`;
 };
-for (const event of ["pointermove", "pointerdown", "focusin"]) document.addEventListener(event, show);
+let pointer = null; // where it was last seen
+for (const event of ["pointermove", "pointerdown"]) {
+  document.addEventListener(event, (at) => {
+    pointer = { clientX: at.clientX, clientY: at.clientY };
+    show(at);
+  });
+}
+document.addEventListener("focusin", show);
 document.addEventListener("focusout", () => { tip.hidden = true; });
-// A page scrolls to what the keyboard reaches: what that says goes along.
+// A page that scrolls brings something else under the pointer; what the keyboard reached goes along.
 document.addEventListener("scroll", () => {
   if (document.activeElement.dataset.tip) show({ target: document.activeElement });
-  else tip.hidden = true;
+  else if (pointer === null) tip.hidden = true;
+  else {
+    const below = document.elementFromPoint(pointer.clientX, pointer.clientY);
+    show({ target: below ?? document.body, ...pointer });
+  }
 });
 document.documentElement.dataset.ready = "yes";
