@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marda._memory import format_bytes
+from marda._machine import format_bytes
 from marda._progress import listening
 from marda.adaptation.judgement import FEW_LABELS, Judgement, judge
 from marda.adaptation.methods import (

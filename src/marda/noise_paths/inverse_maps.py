@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 
 from marda._linalg import SingularError, add_gram, mirror_lower
 from marda.noise_paths.levels import Found, Point, Sample, Trial
-from marda.operators.cg import conjugate_gradients
-from marda.operators.linear import CholeskyFactor
+from marda.operators.linear import CholeskyFactor, conjugate_gradients
 
 __all__ = ["InverseMaps"]
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from marda._memory import available_memory, format_bytes
+from marda._machine import available_memory, format_bytes
 from marda.io.container import (
     MAX_HEADER,
     Arrays,

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from marda._memory import DEFLATE_RATIO, available_memory, format_bytes
+from marda._machine import DEFLATE_RATIO, available_memory, format_bytes
 from marda.io.readers.records import table_of_cells
 from marda.io.readers.text import MAX_COLUMNS, name_columns
 from marda.io.table import InputError, Request, Table

@@ -22,7 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
-from marda._memory import DEFLATE_RATIO, available_memory, format_bytes
+from marda._machine import DEFLATE_RATIO, available_memory, format_bytes
 from marda.io.table import InputError
 
 __all__ = ["PACKED_SUFFIXES", "archive_members", "head_of", "open_bytes", "packing", "reading"]

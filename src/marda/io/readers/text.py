@@ -16,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 import scipy.sparse as sp
 
-from marda._memory import available_memory, format_bytes
+from marda._machine import available_memory, format_bytes
 from marda.io.readers.packed import open_bytes, reading
 from marda.io.table import WHOLE, InputError, Request, Table, check_width
 
