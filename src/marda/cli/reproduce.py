@@ -48,7 +48,11 @@ def register(commands: Any) -> None:
         metavar="ROWS",
         help="target rows of amt that W sees: train (default), test or both",
     )
-    add("--preprocessing", metavar="P", help="paper (default; under auto log-tf for amt) or log-tf")
+    add(
+        "--preprocessing",
+        metavar="P",
+        help="paper (default; under auto log-tf for amt), log-tf; no-l2 for SURF",
+    )
     add(
         "--settings",
         default="paper",
