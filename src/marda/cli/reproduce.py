@@ -139,8 +139,7 @@ def _print_tables(results: Results) -> list[str]:
 
 def _print_leaderboards(results: Results) -> list[str]:
     """Print marda's own choice next to the alternatives; also why rows failed."""
-    from marda.benchmarks.halves import halves_grid
-    from marda.benchmarks.leaderboard import leaderboard_grid, summary_grid
+    from marda.benchmarks.leaderboard import halves_grid, leaderboard_grid, summary_grid
     from marda.benchmarks.render import align, print_section
     from marda.benchmarks.results import HALVES, failure_lines
 
