@@ -26,11 +26,11 @@ from marda.io import (
     read_table,
     stack_sources,
 )
-from marda.io.arrow import parquet_files, parquet_footer
 from marda.io.conventions import Wishes, settle
 from marda.io.formats import is_sample, refuse_address
 from marda.io.preprocessing import missing_values
 from marda.io.problems import Problem, refuse
+from marda.io.readers.binary import parquet_files, parquet_footer
 from marda.io.screening import notes_of, screen
 from marda.io.table import Table, is_missing, named
 
