@@ -227,7 +227,10 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_OTHERS = ("cp1250", "cp1251", "cp1253", "shift_jis", "gb18030", "big5", "euc_kr", "koi8_r")
+_OTHERS = (
+    *("cp1250", "cp1251", "cp1253", "shift_jis", "gb18030", "big5", "euc_kr", "koi8_r"),
+    *("mac_roman", "cp850"),
+)
 
 
 def _encoding(path: Path, wish: str | None) -> tuple[str, tuple[str, ...]]:
@@ -294,8 +297,15 @@ def _encoding(path: Path, wish: str | None) -> tuple[str, tuple[str, ...]]:
     )
 
 
+#: Two or three accents in a row beside a plain letter of the same case: ação, créée, pää, AÇÃO.
+_ACCENTS = re.compile(
+    r"(?<=[a-z])[à-öø-ÿœ]{2,3}(?![^\x00-\x7f])|(?<![^\x00-\x7f])[à-öø-ÿœ]{2,3}(?=[a-z])"
+    r"|(?<=[A-Z])[À-ÖØ-ÝŒ]{2,3}(?![^\x00-\x7f])|(?<![^\x00-\x7f])[À-ÖØ-ÝŒ]{2,3}(?=[A-Z])"
+)
+
+
 def _is_western(data: bytes) -> bool:
-    """Whether bytes above 127 stand alone within words, as accents do, and are letters there."""
+    """Whether bytes above 127 stand within words, as accents do, and are letters there."""
     try:
         text = data.decode("cp1252")
     except UnicodeDecodeError:
@@ -305,7 +315,9 @@ def _is_western(data: bytes) -> bool:
         return False  # UTF-8 with damage
     high = re.findall(r"[^\x00-\x7f]+", text)
     joined = sum(len(run) for run in high if len(run) > 1)
+    joined -= sum(map(len, _ACCENTS.findall(text)))
     inside = len(re.findall(r"[a-zA-Z][\xa1-\xbf\xd7\xf7‚-‰‹›•™](?=[a-z])", text))
+    inside += len(re.findall(r"[a-z][À-ÖØ-ÞŠŒŽŸ]+(?=[a-z])", text))
     total = sum(map(len, high))
     return joined <= total / 2 and inside <= total / 20
 
@@ -424,10 +436,38 @@ def _layout(head: Sequence[str]) -> tuple[str, int]:
         follows = head[at + 1].strip() if at + 1 < len(head) else "x"
         comment = line.startswith("#") and count != usual
         title = usual and not count and (usual > 1 or not follows)
-        if not (comment or title or not line.strip()):
+        padded = count == usual > 1 and _is_padded(line, head[at + 1 :], mark)
+        if not (comment or title or padded or not line.strip()):
             break
         above = at + 1
     return mark, above if above < len(head) else 0
+
+
+def _is_padded(line: str, below: Sequence[str], mark: str) -> bool:
+    """Whether a line is a title with separators behind it, as spreadsheets write one.
+
+    Most of its fields are empty, and a line of names stands below: no two alike, and no numbers.
+    """
+    fields = _fields(line, mark)
+    few = max(1, len(fields) // 3)
+    if sum(map(bool, fields)) > few:
+        return False
+    for names in (_fields(other, mark) for other in below):
+        if sum(map(bool, names)) > few:
+            # Of the first, row names have none.
+            return (
+                all(names[1:]) and len({*names}) == len(names) and not any(map(_is_number, names))
+            )
+    return False
+
+
+def _fields(line: str, mark: str) -> list[str]:
+    """Fields of one line, without their outer spaces."""
+    return [field.strip() for field in next(csv.reader([line], delimiter=mark), [])]
+
+
+def _is_number(field: str) -> bool:
+    return re.fullmatch(r"[-+\d.,%\s]+", field) is not None
 
 
 def _is_data(header: Sequence[str]) -> bool:
