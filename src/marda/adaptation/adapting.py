@@ -48,7 +48,7 @@ from marda.adaptation.stream import Cluster, adapt_streaming, quiet
 from marda.diagnostics import Diagnosis, Evidence, diagnose, gather
 from marda.diagnostics.influence import Influence, is_exact, overall_influence, parts_of
 from marda.io import InputError, PredictionWriter, Preprocessing
-from marda.io.atomic import replacing
+from marda.io.writing import replacing
 from marda.persist import save
 from marda.selection.labelling import choose_rows
 
