@@ -10,9 +10,9 @@ import numpy as np
 
 from marda._memory import peak_mb
 from marda.adaptation import Adapted
-from marda.adaptation.judgement import Judgement
 from marda.adaptation.methods import classifier_of, explained, method_of
 from marda.diagnostics.answer import Answer, can_use
+from marda.diagnostics.evaluation import Judgement
 from marda.diagnostics.influence import is_exact
 from marda.diagnostics.intervals import counted, percent, share_text
 from marda.diagnostics.verdict import Verdict, adapted_verdict
