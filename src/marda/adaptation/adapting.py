@@ -103,6 +103,8 @@ class Adapted:
         and has more than 500 features.
     label_first : tuple of RowToLabel
         For a report: rows to label, the most telling one first.
+    python : bool
+        Whether sentences name keywords and methods, not options and commands.
     """
 
     model: Any
@@ -122,6 +124,7 @@ class Adapted:
     judgement: Judgement | None = None
     influence: tuple[Influence, ...] = ()
     label_first: tuple[RowToLabel, ...] = ()
+    python: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
