@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from marda._order import row_order, seed_of
-from marda.shift.class_prior import ClassPrior, estimate_class_prior
-from marda.shift.distance import Comparison
-from marda.shift.sampling import Sample, draw_sample
-from marda.shift.source_model import SourceModel, fit_source_model
+from marda.shift.class_prior import ClassPrior, SourceModel, estimate_class_prior, fit_source_model
 from marda.shift.stories import STORIES, Alignment, Fit, Story, fit_story, judge_rivals, judge_story
+from marda.shift.two_sample import Comparison, Sample, draw_sample
 
 __all__ = ["KINDS", "Move", "Shift", "Tale", "explain_shift"]
 
