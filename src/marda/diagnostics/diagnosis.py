@@ -16,6 +16,7 @@ from marda.diagnostics.intervals import Interval
 from marda.diagnostics.verdict import Change, Facts, Outcome, diagnosis_text, outcome_of
 from marda.diagnostics.warnings import Finding, checks_of, data_findings, prediction_findings
 from marda.selection.source_only import SourceOnly
+from marda.selection.stacking import LEARNED
 
 __all__ = ["Diagnosis", "diagnose", "facts_of"]
 
@@ -189,6 +190,8 @@ def _action(estimator: Any) -> str:
     members = estimator.members_
     if any(not isinstance(member.model, SourceOnly) for member in members):
         return ""
+    if any(member.name.startswith(LEARNED) for member in members):
+        return "Models of the source and of labelled target rows are used, as far as labels agree."
     if len(members) > 1:
         return "A model for each is used, weighted by how far it is to be believed."
     done = []
