@@ -37,8 +37,7 @@ from marda.estimators.accuracy_estimation import (
     recall_above_chance,
 )
 from marda.selection.adapted_ensemble import AdaptedFit, MemberFits, fit_adapted
-from marda.selection.calibration import calibrate
-from marda.selection.ensemble import Ensemble, Member
+from marda.selection.ensemble import Ensemble, Member, calibrate
 from marda.selection.expectation import (
     LEAST,
     Expectation,
