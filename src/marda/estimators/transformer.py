@@ -38,7 +38,7 @@ from marda.estimators.streaming import (
     lazy_on_dask,
 )
 from marda.moments import Moments
-from marda.moments.batches import is_dask
+from marda.moments.accumulate import is_dask
 from marda.operators.maps import DenoisingMap
 from marda.terms import parse_method
 
