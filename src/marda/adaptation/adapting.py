@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import KFold
 
-from marda._memory import format_bytes
+from marda._machine import format_bytes
 from marda._order import row_order
 from marda._progress import listening
 from marda.adaptation.methods import (
