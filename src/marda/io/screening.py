@@ -263,11 +263,10 @@ def free_texts(source: Table, target: Table, names: Sequence[str]) -> list[str]:
         if len(columns) < 2 or any(values.dtype.kind != "O" for values in columns):
             continue
         parts = [values[~is_missing(values)].tolist() for values in columns]
-        known = [*parts[0], *parts[1]]
         if not _is_text([str(text) for part in parts for text in part[:1000]]):
             continue
-        different = len(set(known))
-        if different > min(MANY_TEXTS, max(ENOUGH_TEXTS, len(known) // 2)):
+        different = sum(len(set(part)) for part in parts)
+        if different > min(MANY_TEXTS, max(ENOUGH_TEXTS, sum(map(len, parts)) // 2)):
             found.append(name)
     return found
 
