@@ -119,6 +119,10 @@ def tables(source, target, name="x"):
         ([*OPINIONS, None, None], [None, *OPINIONS[5:]], True),
         (OPINIONS[:12], OPINIONS[12:22], True),
         (OPINIONS, ["nothing to say about this one"] * 20, True),
+        (["nothing to say about this one"] * 90, OPINIONS, True),
+        (OPINIONS, [str(k) for k in range(60)], False),  # numbers in the other file
+        (OPINIONS, OPINIONS[:1], True),
+        (OPINIONS[:24] * 9, OPINIONS[:1], False),
         (OPINIONS[:10], OPINIONS[10:18], False),  # too few to tell
         (OPINIONS[:5] * 20, OPINIONS[:5] * 20, False),  # categories, though of many words
         ([f"ab-{k}" for k in range(50)], [f"cd-{k}" for k in range(50)], False),
@@ -174,6 +178,15 @@ def test_words_that_give_the_label_away(leak, left):
     assert all("words that alone predict" in column.why for column in found)
     assert not screen(s, t, Y, names, ["x"], ["x"])
     assert not screen(s, t, np.arange(N) // (N // 2), names, (), ["x"])  # labels of something else
+
+
+def test_text_that_says_the_same_in_every_row_of_a_file():
+    same = "nothing to say about this one"
+    for source, target, path in ((OPINIONS, [same] * M, "t"), ([same] * N, OPINIONS, "s")):
+        held = tables(source, target)
+        (left,) = screen(*held, np.arange(len(source)) % 2, ["x"], (), ["x"])
+        assert left.why == f"is text, and the same in all rows of {path}"
+    assert not screen(*tables(OPINIONS, [same]), np.arange(len(OPINIONS)) % 2, ["x"], (), ["x"])
 
 
 def test_text_without_a_word_is_no_leak():
