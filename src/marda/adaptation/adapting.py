@@ -57,7 +57,7 @@ from marda.diagnostics.intervals import bootstrap_mean
 from marda.diagnostics.verdict import FEW_LABELS
 from marda.estimators import MDAClassifier
 from marda.io import InputError, PredictionWriter, Preprocessing
-from marda.io.atomic import replacing
+from marda.io.writing import replacing
 from marda.persist import save
 from marda.selection.labelling import choose_rows
 

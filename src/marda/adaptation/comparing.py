@@ -52,7 +52,7 @@ from marda.diagnostics.evaluation import Pair, pairs_of
 from marda.diagnostics.intervals import bootstrap_mean
 from marda.diagnostics.verdict import ComparisonFacts, compared_text
 from marda.io import InputError
-from marda.io.atomic import replacing
+from marda.io.writing import replacing
 
 __all__ = ["Compared", "Details", "MethodResult", "compare"]
 

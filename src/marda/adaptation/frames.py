@@ -44,7 +44,7 @@ from marda.io import InputError, Table, replacing
 from marda.io.conventions import Wishes
 from marda.io.problems import as_keywords, did_you_mean
 from marda.io.readers.dataframes import Frame, as_frame, make_frame
-from marda.io.writer import prediction_names
+from marda.io.writing import prediction_names
 from marda.selection.labelling import choose_rows
 
 __all__ = ["Adaptation", "Check", "adapt", "check"]

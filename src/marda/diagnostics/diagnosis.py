@@ -28,6 +28,7 @@ from marda.diagnostics.verdict import (
     outcome_of,
 )
 from marda.selection.source_only import SourceOnly
+from marda.selection.stacking import LEARNED
 
 __all__ = [
     "Diagnosis",
@@ -386,6 +387,8 @@ def _action(estimator: Any) -> str:
     members = estimator.members_
     if any(not isinstance(member.model, SourceOnly) for member in members):
         return ""
+    if any(member.name.startswith(LEARNED) for member in members):
+        return "Models of the source and of labelled target rows are used, as far as labels agree."
     if len(members) > 1:
         return "A model for each is used, weighted by how far it is to be believed."
     done = []

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from marda.benchmarks.halves import HalfLine, halves_grid
-from marda.benchmarks.leaderboard import Entry, Leaderboard, checks
+from marda.benchmarks.leaderboard import Entry, HalfLine, Leaderboard, checks, halves_grid
 from marda.benchmarks.plan import BENCHMARKS, MODELS, TABLE_CLASSIFIERS
 from marda.benchmarks.render import time_lines
 from marda.benchmarks.results import HALVES, Results
