@@ -65,7 +65,7 @@ def benchmarked_page(results: Results, command: str = "") -> str:
         kept = [reason for reason in verdict.reasons if reason[0] != "How sure"]
         verdict = replace(verdict, reasons=kept)
     return page(
-        kind="reproduce",
+        kind="marda reproduce",
         title="The paper's tables, ours and theirs" if results.tables else "marda on benchmarks",
         lead=lead,
         verdict=verdict,

@@ -38,8 +38,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 
 from marda.estimators.heads import GaussianRidge, signs
-from marda.selection.calibration import calibrate
-from marda.selection.ensemble import spread_of
+from marda.selection.ensemble import calibrate, spread_of
 from marda.selection.forest import Forest, fit_forest
 from marda.selection.inputs import Inputs, robust_inputs, telling_columns
 
@@ -277,6 +276,7 @@ def fit_source_only(
     classes: Any = None,
     seed: int,
     kinds: tuple[str, ...] = VOICES,
+    sample_weight: Any = None,
 ) -> Voices:
     """Fit source-only models of every kind that suits the rows, and choose one.
 
@@ -296,12 +296,14 @@ def fit_source_only(
         Draws landmarks, folds and trees.
     kinds : tuple of str, default=VOICES
         Which ones to fit.
+    sample_weight : array of shape (n_rows,), default=None
+        Weights of rows, in place of those of classes.
 
     Returns
     -------
     Voices
     """
-    rows = _labelled_rows(X, codes, n_classes, class_weight, classes, seed)
+    rows = _labelled_rows(X, codes, n_classes, class_weight, classes, seed, sample_weight)
     fits = _fits(rows)
     voices = [fits[kind](rows) for kind in VOICES if kind in kinds and kind in fits]
     if "pool" in kinds and len(voices) > 1:
@@ -354,9 +356,17 @@ def _fits(rows: _Rows) -> dict[str, Callable[[_Rows], Voice]]:
 
 
 def _labelled_rows(
-    X: Any, codes: Index, n_classes: int, class_weight: Any, classes: Any, seed: int
+    X: Any,
+    codes: Index,
+    n_classes: int,
+    class_weight: Any,
+    classes: Any,
+    seed: int,
+    sample_weight: Any = None,
 ) -> _Rows:
     weights = _class_weights(class_weight, codes, n_classes, classes)[codes]
+    if sample_weight is not None:
+        weights = np.asarray(sample_weight, dtype=np.float64)
     if (weights == 0).all():
         raise ValueError("class_weight leaves no row any weight.")
     columns = None if X.shape[1] > WIDE else telling_columns(X)
