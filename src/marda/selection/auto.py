@@ -40,8 +40,7 @@ from marda.estimators.accuracy_estimation import (
 )
 from marda.estimators.pseudo_labels import TARGET_WEIGHT, balanced_weights
 from marda.selection.adapted_ensemble import AdaptedFit, MemberFits, fit_adapted
-from marda.selection.calibration import calibrate, calibrate_ensemble
-from marda.selection.ensemble import Ensemble, Member
+from marda.selection.ensemble import Ensemble, Member, calibrate, calibrate_ensemble
 from marda.selection.expectation import (
     LEAST,
     Expectation,

@@ -38,8 +38,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 
 from marda.estimators.heads import GaussianRidge, signs
-from marda.selection.calibration import calibrate
-from marda.selection.ensemble import spread_of
+from marda.selection.ensemble import calibrate, spread_of
 from marda.selection.forest import Forest, fit_forest
 from marda.selection.inputs import Inputs, robust_inputs, telling_columns
 
