@@ -37,6 +37,7 @@ from marda.estimators.accuracy_estimation import (
     recall_above_chance,
 )
 from marda.selection.adapted_ensemble import AdaptedFit, MemberFits, fit_adapted
+from marda.selection.all_rows import AllRows, RestOfRows, fit_all_rows
 from marda.selection.calibration import calibrate
 from marda.selection.ensemble import Ensemble, Member
 from marda.selection.expectation import (
@@ -125,6 +126,8 @@ class AutoFit:
         What to expect rests on.
     calibration : dict
         Of source-only members, how well they are calibrated; empty for adapted ones.
+    all_rows : AllRows or None
+        Source-only models of all rows; None where all rows are here, or no such model speaks.
     """
 
     members: list[Member]
@@ -134,6 +137,7 @@ class AutoFit:
     shift: Shift | None = None
     evidence: Evidence | None = None
     calibration: dict[str, float] | None = None
+    all_rows: AllRows | None = None
 
 
 def fit_auto(
@@ -144,8 +148,12 @@ def fit_auto(
     seed: int,
     say: Any,
     columns: Any = None,
+    rest: RestOfRows | None = None,
 ) -> AutoFit:
-    """Explain the shift, fit the members, and weigh them."""
+    """Explain the shift, fit the members, and weigh them.
+
+    `rest` are labelled source rows that these are a sample of: source-only models learn from them.
+    """
     known, target = labels.codes != UNLABELED, domain < 0
     fits = MemberFits.of(X, labels, domain, class_weight, seed)
     if not target.any() or not known[~target].any() or (known & target).any():
@@ -154,10 +162,11 @@ def fit_auto(
     action = _Action.of(fits, columns)
     say(action.shift.sentence())
     if action.shift.kind in ("none", "too few rows"):
-        return action.source_only()
+        return action.learned(rest).source_only()
     if set(action.shift.stories) - FLEXIBLE:
-        return action.stories()
+        return action.learned(rest).stories()
     if action.leaves_help():
+        action = action.learned(rest)
         cost = LEAVES_COST * max(action.size, 0.5) + _judged(action.size)
         tell(action.seconds * cost, "adapting leaves of a forest")
         return action.leaves(say)
@@ -250,6 +259,9 @@ class _Action:
 
     fits: MemberFits
     shift: Shift
+    #: Models of these rows, and the same where all rows made better ones: the first are compared,
+    #: the second predict.
+    sampled: Voices
     voices: Voices
     #: Samples of the labelled source rows and of target rows, with their places among these.
     source: _Sample
@@ -257,6 +269,7 @@ class _Action:
     #: What the models of the source took, and thousands of rows per domain.
     seconds: float
     size: float
+    all_rows: AllRows | None = None
 
     @classmethod
     def of(cls, fits: MemberFits, columns: Any) -> _Action:
@@ -276,11 +289,11 @@ class _Action:
             random_state=seed,
         )
         size = (len(ours) + len(theirs)) / 2000
-        rest = _rest(shift, size)
+        left = _left(shift, size)
         factor = SOURCE_COST * max(1.0, size) ** 0.5 * (20 / fits.X.shape[1]) ** 0.25
         if shift.stories or shift.kind == "none":  # stories that are told took longer to ask for
             factor /= 2
-        tell((time.perf_counter() - began) * factor * (1 + rest), "learning the source")
+        tell((time.perf_counter() - began) * factor * (1 + left), "learning the source")
         began = time.perf_counter()
         voices = fit_source_only(
             fits.X[ours],
@@ -291,12 +304,28 @@ class _Action:
             seed=seed,
         )
         seconds = time.perf_counter() - began
-        tell(seconds * rest, "adapting")
+        tell(seconds * left, "adapting")
         among = _some(np.arange(len(theirs)), EXPECTED_ROWS, seed)
         target = _Target(fits.X[theirs[among]], among)
         places = _some(np.arange(len(ours)), EXPECTED_ROWS, seed)
         source = _Sample(fits.X[ours[places]], labels.codes[ours[places]], places)
-        return cls(fits, shift, voices, source, target, seconds, size)
+        return cls(fits, shift, voices, voices, source, target, seconds, size)
+
+    def learned(self, rest: RestOfRows | None) -> _Action:
+        """The same, with source-only models of the rows outside of this sample, too."""
+        if rest is None:
+            return self
+        fits = self.fits
+        ours = (fits.labels.codes != UNLABELED) & (fits.domain >= 0)
+        tell(self.seconds * _left(self.shift, self.size), "learning from all rows")
+        found = fit_all_rows(
+            self.sampled,
+            fits.X[np.flatnonzero(ours)],
+            rest,
+            class_weight=fits.class_weight,
+            classes=fits.labels.classes,
+        )
+        return replace(self, voices=found.voices, all_rows=found)
 
     # What is done ---------------------------------------------------------------------------------
 
@@ -369,7 +398,7 @@ class _Action:
             float(member.adapted.source_skill_),
             float(member.adapted.target_skill_),
         )
-        return self.judged(fit)
+        return replace(self.judged(fit), all_rows=self.all_rows)
 
     def judged(self, fit: AdaptedFit) -> AutoFit:
         """An adapted fit, with what it can be judged by."""
@@ -380,8 +409,8 @@ class _Action:
 
     @property
     def _single(self) -> tuple[Voice, ...]:
-        """Models of one kind each."""
-        voices = (self.voices.chosen, *self.voices.others)
+        """Models of one kind each, of these rows."""
+        voices = (self.sampled.chosen, *self.sampled.others)
         return tuple(voice for voice in voices if voice.model.kind != "pool")
 
     @property
@@ -422,7 +451,8 @@ class _Action:
         chosen, codes = self.voices.chosen, self.voices.codes
         found = calibrate(chosen.left_out, codes, self.voices.weights)
         skill = recall_above_chance(codes, chosen.left_out.argmax(1))
-        return AutoFit(members, [], skill, skill, self.shift, self._evidence(), found)
+        evidence = self._evidence()
+        return AutoFit(members, [], skill, skill, self.shift, evidence, found, self.all_rows)
 
     def _evidence(self) -> Evidence | None:
         """What source-only models say of the target, under the class prior of the source.
@@ -474,7 +504,7 @@ class _Action:
         )
 
 
-def _rest(shift: Shift, size: float) -> float:
+def _left(shift: Shift, size: float) -> float:
     """How long what is left takes, in units of learning the source."""
     if set(shift.stories) - FLEXIBLE:
         return 0.1
