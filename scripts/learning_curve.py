@@ -149,7 +149,10 @@ def main() -> None:
     if args.child:
         print(json.dumps({"adapted": adapted, "logistic": logistic}[args.child](args.folder)))
         return
-    print("| rows per domain | logistic regression | marda | expected | seconds | predicting | ", end="")
+    print(
+        "| rows per domain | logistic regression | marda | expected | seconds | predicting | ",
+        end="",
+    )
     print("processor s | peak MB |")
     print("| --- " * 8 + "|")
     for n in args.rows:

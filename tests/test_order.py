@@ -20,10 +20,10 @@ from marda.criteria import (
     neighbour_agreement,
     soft_neighbourhood_density,
 )
-from marda.diagnostics.distances import mmd
+from marda.diagnostics import mmd
 from marda.estimators import heads, self_training
 from marda.estimators.pseudo_labels import RefinementWarning
-from marda.selection import adapted_ensemble, auto, calibration, source_only
+from marda.selection import adapted_ensemble, auto, ensemble, source_only
 from marda.selection.scorers import CRITERIA
 from problems import always_adapted
 
@@ -220,8 +220,8 @@ def test_samples_of_many_rows(kind, default, monkeypatch):
     monkeypatch.setattr(source_only, "LANDMARKS", 40)
     monkeypatch.setattr(auto, "EXPLAINED_ROWS", 60)
     monkeypatch.setattr(auto, "EXPECTED_ROWS", 50)
-    monkeypatch.setattr(calibration, "MAX_ROWS", 40)
-    monkeypatch.setattr(calibration, "MAX_DIMENSIONS", 5)
+    monkeypatch.setattr(ensemble, "COMPARED_ROWS", 40)
+    monkeypatch.setattr(ensemble, "COMPARED_DIRECTIONS", 5)
     given = rows(kind)
     first = figures(fit(MDAClassifierCV(max_rows=100), *given), given[0])
     again = figures(fit(MDAClassifierCV(max_rows=100), *shuffled(*given)), given[0])

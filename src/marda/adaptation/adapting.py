@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.metrics import confusion_matrix
+from sklearn.model_selection import KFold
 
 from marda._memory import format_bytes
+from marda._order import row_order
 from marda._progress import listening
-from marda.adaptation.judgement import FEW_LABELS, Judgement, judge
 from marda.adaptation.methods import (
     AUTO,
     classes_and_probabilities,
@@ -57,9 +61,13 @@ from marda.adaptation.stream import (
     refuse_other_formats,
 )
 from marda.diagnostics import Diagnosis, Evidence, diagnose, gather
+from marda.diagnostics.evaluation import Judgement, mcnemar
 from marda.diagnostics.influence import Influence, is_exact, overall_influence, parts_of
+from marda.diagnostics.intervals import bootstrap_mean
+from marda.diagnostics.verdict import FEW_LABELS
+from marda.estimators import MDAClassifier
 from marda.io import InputError, PredictionWriter, Preprocessing
-from marda.io.atomic import replacing
+from marda.io.writing import replacing
 from marda.persist import save
 from marda.selection.all_rows import RestOfRows
 from marda.selection.labelling import choose_rows
@@ -67,6 +75,11 @@ from marda.selection.labelling import choose_rows
 __all__ = ["Adapted", "RowToLabel", "adapt", "adapt_rows", "why_in_batches"]
 
 TO_LABEL = 20
+#: Up to so many features, the influence of columns on a model that is not linear is sampled.
+WIDE = 500
+FOLDS = 5
+#: Operations of one fit from which on a fifth of the labels judges alone.
+EXPENSIVE_FIT = 1e10
 #: Rows per file that everything is chosen on where rows are read in batches.
 SAMPLE_ROWS = 10_000
 
@@ -79,10 +92,6 @@ class RowToLabel:
     predicted: str
     probability: float
     reason: str
-
-
-#: Up to so many features, the influence of columns on a model that is not linear is sampled.
-WIDE = 500
 
 
 @dataclass(frozen=True)
@@ -108,6 +117,8 @@ class Adapted:
         and has more than 500 features.
     label_first : tuple of RowToLabel
         For a report: rows to label, the most telling one first.
+    python : bool
+        Whether sentences name keywords and methods, not options and commands.
     predicted : dict or None
         Rows per predicted class where rows were read in batches: `predictions` and all above but
         the numbers of rows are then of a sample.
@@ -130,6 +141,7 @@ class Adapted:
     judgement: Judgement | None = None
     influence: tuple[Influence, ...] = ()
     label_first: tuple[RowToLabel, ...] = ()
+    python: bool = False
     predicted: dict[Any, int] | None = None
 
     @property
@@ -463,7 +475,7 @@ def adapt_rows(
         if judged:
             watch(fit_end + 0.04, "judging")
             evidence = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
-            judgement = judge(data, fitted, progress=watch.between(fit_end + 0.04, 0.95))
+            judgement = _judge(data, fitted, progress=watch.between(fit_end + 0.04, 0.95))
             label_first = _to_label(data, fitted, predictions, P)
             if is_exact(fitted) or chosen.n_features <= WIDE:
                 parts = parts_of(chosen.parts, chosen.n_features)
@@ -489,6 +501,51 @@ def adapt_rows(
         judgement,
         tuple(influence),
         label_first,
+    )
+
+
+def _judge(data: Data, model: Any, progress: Progress = silent) -> Judgement | None:
+    """Cross-validate on the labelled target rows; None where they are too few.
+
+    Where a fit is expensive, one fifth of the labels is held out and judges alone.
+
+    Parameters
+    ----------
+    data : Data
+        Rows and labels.
+    model : classifier
+        Whose parameters are judged; it is cloned and fitted once per fold.
+    progress : callable
+        Told the share of the folds that are done.
+    """
+    places = np.flatnonzero(data.known)
+    if len(places) < FEW_LABELS:
+        return None
+    places = places[row_order(data.Xt[places])]  # folds do not depend on how rows came
+    X, y, domain, mark = data.packed()
+    unlabelled = data.packed(target_labels=False)[1]
+    plain = MDAClassifier("BL", unlabeled=mark)
+    folds = KFold(FOLDS, shuffle=True, random_state=0).split(places)
+    cost = float(X.shape[0]) * X.shape[1] * min(X.shape)
+    judges, guesses = [], []
+    n_folds = FOLDS if cost < EXPENSIVE_FIT else 1
+    for k, (_, held) in enumerate(islice(folds, n_folds)):
+        progress(k / n_folds, f"judging, {k + 1} of {n_folds}")
+        hidden = len(data.ys) + places[held]
+        shown = y.copy()
+        shown[hidden] = unlabelled[hidden]
+        fitted = [clone(m).fit(X, shown, sample_domain=domain) for m in (model, plain)]
+        guesses.append([m.predict(data.Xt[places[held]]) for m in fitted])
+        judges.append(places[held])
+    truth = data.yt[np.concatenate(judges)]
+    adapted, unadapted = (np.concatenate(part) for part in zip(*guesses, strict=True))
+    right = [np.asarray(guess == truth) for guess in (adapted, unadapted)]
+    return Judgement(
+        confusion_matrix(truth, adapted, labels=model.classes_),
+        bootstrap_mean(right[0]),
+        bootstrap_mean(right[1]),
+        bootstrap_mean(right[0].astype(float) - right[1]),
+        mcnemar(*right),
     )
 
 

@@ -13,7 +13,6 @@ from sklearn.metrics import confusion_matrix
 
 from marda._progress import listening
 from marda.adaptation.baselines import ALIGNED, ALIGNED_ROWS, BASELINES
-from marda.adaptation.judgement import Pair, pairs_of
 from marda.adaptation.methods import compared_classifier, sample_notes
 from marda.adaptation.reading import (
     Data,
@@ -46,10 +45,11 @@ from marda.diagnostics import (
     mmd,
     prediction_findings,
 )
+from marda.diagnostics.evaluation import Pair, pairs_of
 from marda.diagnostics.intervals import bootstrap_mean
 from marda.diagnostics.verdict import ComparisonFacts, compared_text
 from marda.io import InputError
-from marda.io.atomic import replacing
+from marda.io.writing import replacing
 
 __all__ = ["Compared", "Details", "MethodResult", "compare"]
 

@@ -27,10 +27,10 @@ from marda.diagnostics.evaluation import Evaluated, evaluation, label_codes
 from marda.diagnostics.influence import explain_rows, is_exact, parts_of
 from marda.estimators import MDAClassifier
 from marda.io import InputError, PredictionWriter, Preprocessing, detect_format, read_batches
-from marda.io.arrow import parquet_footer
-from marda.io.atomic import replacing
 from marda.io.columns import Matrix, Number
+from marda.io.readers.binary import parquet_footer
 from marda.io.table import Table, as_texts, is_missing, named
+from marda.io.writing import replacing
 from marda.persist import load
 from marda.selection import MDAClassifierCV
 from marda.selection.labelling import choose_rows

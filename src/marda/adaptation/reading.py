@@ -26,12 +26,12 @@ from marda.io import (
     read_table,
     stack_sources,
 )
-from marda.io.arrow import parquet_files, parquet_footer
 from marda.io.conventions import Wishes, settle
 from marda.io.formats import is_sample, refuse_address
 from marda.io.preprocessing import missing_values
 from marda.io.problems import Problem, refuse
-from marda.io.screening import notes_of, screen
+from marda.io.readers.binary import parquet_files, parquet_footer
+from marda.io.screening import free_texts, notes_of, screen, unique_dates, used_notes
 from marda.io.table import Table, is_missing, named
 
 __all__ = [
@@ -287,15 +287,18 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
         ys, yt = _labels(whole, last, options.label)
     except InputError as error:
         refuse([*problems, Problem(str(error).removesuffix("."))])
-    screened = screen(whole, last, ys, features, {*options.keep, *asked})
+    texts = free_texts(whole, last, [name for name in features if name not in asked])
+    screened = screen(whole, last, ys, features, {*options.keep, *asked}, texts)
     notes += notes_of(screened)
     unfit = {column.name for column in screened} | asked
+    texts = [name for name in texts if name not in unfit]
+    notes += used_notes(texts, unique_dates(whole, last, [n for n in features if n not in unfit]))
     chosen = fit_preprocessing(
         whole,
         last,
         label=options.label,
         id=options.id,
-        text=options.text,
+        text=[*options.text, *texts],
         drop=[*options.drop, *unfit],
         missing=options.missing,
         scale=options.scale,

@@ -30,9 +30,9 @@ from marda.adaptation.reading import (
 )
 from marda.adaptation.statistics import AdaptedFromStatistics, fit_statistics, model_for
 from marda.io import InputError, Table, read_batches, read_labels
-from marda.io.arrow import is_number
-from marda.io.atomic import remove_stale
+from marda.io.readers.binary import is_number
 from marda.io.table import as_numbers, as_texts, is_missing
+from marda.io.writing import remove_stale
 from marda.moments import Moments
 from marda.moments.parquet import ROLES, ParquetRows, Part, column_types, moments_of_parts
 from marda.terms import parse_method

@@ -77,9 +77,10 @@ def load_task(spec: TaskSpec, data_dir: Path | None) -> Task:
     if BENCHMARKS[spec.benchmark].tasks:
         return datasets.named_task(spec.benchmark, spec.source, spec.draw, data_dir)
     dataset = _load(BENCHMARKS[spec.benchmark].loader, data_dir)
+    surf_l2 = spec.preprocessing != "no-l2"
     if spec.protocol == "sampled":
         return datasets.sampled_task(
-            dataset, spec.source, spec.target, spec.setting, seed=spec.draw
+            dataset, spec.source, spec.target, spec.setting, seed=spec.draw, surf_l2=surf_l2
         )
     return datasets.make_task(
         dataset,
@@ -88,6 +89,7 @@ def load_task(spec: TaskSpec, data_dir: Path | None) -> Task:
         spec.setting,
         seed=spec.draw,
         log_tf=spec.preprocessing == "log-tf",
+        surf_l2=surf_l2,
         unlabelled=_SEEN.get(spec.protocol, "train"),
     )
 

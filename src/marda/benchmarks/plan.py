@@ -169,8 +169,9 @@ MODELS_LABELLED = ("BL", "MCF", "S1", "S1M", "S1D", "S1C", "J12", "J12M", "J12D"
 MODELS = MODELS_LABELLED
 TABLES: tuple[TableName, ...] = get_args(TableName)
 DRAWS = 20
-# "paper" is the protocol of the data set; "log-tf" damps the counts of text and leaves images.
-PREPROCESSING = ("paper", "log-tf")
+# "paper" is the protocol of the data set; "log-tf" damps the counts of text and leaves images;
+# "no-l2" leaves z-scored SURF counts at their lengths and all else as it is.
+PREPROCESSING = ("paper", "log-tf", "no-l2")
 # Which target rows of an official split W sees without their labels.
 UNLABELLED: dict[str, Protocol] = {"train": "full", "test": "full-test", "both": "full-both"}
 TABLE_CLASSIFIERS = (*CLASSIFIERS, "ridge1", "ridge3", "ridge10")

@@ -13,8 +13,7 @@ from typing import TypedDict, Unpack
 
 from marda.benchmarks import leaderboard as boards
 from marda.benchmarks import render
-from marda.benchmarks.halves import HalfLine, half_lines, halves_grid
-from marda.benchmarks.leaderboard import Leaderboard
+from marda.benchmarks.leaderboard import HalfLine, Leaderboard, half_lines, halves_grid
 from marda.benchmarks.plan import (
     BENCHMARKS,
     MODELS,

@@ -27,7 +27,7 @@ from marda.estimators.model import (
 )
 from marda.estimators.streaming import check_mark, dask_moments, lazy_on_dask, why_rows
 from marda.moments import Moments
-from marda.moments.batches import is_dask
+from marda.moments.accumulate import is_dask
 
 __all__ = ["MDAClassifier", "fit_rows", "fit_scored_rows", "labelled_accuracy", "training_rows"]
 

@@ -12,7 +12,7 @@ from marda.estimators.fitting import fit_model, fit_moments
 from marda.estimators.model import TrainingRows, settings_of
 from marda.estimators.streaming import check_mark, dask_moments
 from marda.moments import Moments
-from marda.moments.batches import is_dask
+from marda.moments.accumulate import is_dask
 from marda.terms import parse_method
 
 __all__ = ["MDA"]

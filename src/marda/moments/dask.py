@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from marda._machine import available_cores
-from marda.moments.batches import Collector, holds_mark, is_dask
+from marda.moments.accumulate import Collector, holds_mark, is_dask
 from marda.moments.parquet import ROLES, ParquetRows, Part
 from marda.moments.stats import Moments
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from marda.io.problems import did_you_mean
 from marda.io.table import InputError
-from marda.moments.batches import Collector
+from marda.moments.accumulate import Collector
 from marda.moments.files import load, write
 from marda.moments.parquet import ROLES
 from marda.moments.stats import Moments

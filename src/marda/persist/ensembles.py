@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from marda.estimators import MDAClassifier
 from marda.estimators.heads import GaussianRidge
-from marda.persist.model_file import ModelFileError
+from marda.persist.model_file import ModelFileError, Reader, Writer, count, indices, number, one_of
 from marda.persist.models import (
     SETTINGS,
     decode_kernel,
@@ -24,7 +24,6 @@ from marda.persist.models import (
     encode_shell,
     make_shell,
 )
-from marda.persist.values import Reader, Writer, count, indices, number, one_of
 from marda.selection import MDAClassifierCV
 from marda.selection.ensemble import BATCH, Compact, Ensemble, Member, is_compact
 from marda.selection.forest import Forest

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from marda.benchmarks.halves import HalfLine, halves_grid
-from marda.benchmarks.leaderboard import Entry, Leaderboard, checks
+from marda.benchmarks.leaderboard import Entry, HalfLine, Leaderboard, checks, halves_grid
 from marda.benchmarks.plan import BENCHMARKS, MODELS, TABLE_CLASSIFIERS
 from marda.benchmarks.render import time_lines
 from marda.benchmarks.results import HALVES, Results
@@ -66,7 +65,7 @@ def benchmarked_page(results: Results, command: str = "") -> str:
         kept = [reason for reason in verdict.reasons if reason[0] != "How sure"]
         verdict = replace(verdict, reasons=kept)
     return page(
-        kind="reproduce",
+        kind="marda reproduce",
         title="The paper's tables, ours and theirs" if results.tables else "marda on benchmarks",
         lead=lead,
         verdict=verdict,

@@ -62,7 +62,7 @@ def compared_page(result: Compared, command: str = "") -> str:
     # One class for all rows would be as good: no method is to be praised.
     praised = verdict.kind == "good" and result.facts.no_better is not None
     return page(
-        kind="compare",
+        kind="marda compare",
         about=f"{source} → {target}",
         title="Which method should I use?",
         lead=lead,

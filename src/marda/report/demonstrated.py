@@ -67,7 +67,7 @@ def demonstrated_page(result: DemoResult, command: str = "") -> str:
         times(result.times, result.seconds, peak_mb()),
     ]
     return page(
-        kind="demo",
+        kind="marda demo",
         title="Does adaptation help?",
         lead=DIGITS_INTRO,
         verdict=_verdict(result),

@@ -77,8 +77,8 @@ class RowSums:
 
     def __add__(self, other: RowSums) -> RowSums:
         """Sums over the rows of both."""
-        pairs = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
-        return RowSums(**{k: None if a is None else a + b for k, (a, b) in pairs.items()})
+        names = [field.name for field in fields(self) if getattr(self, field.name) is not None]
+        return RowSums(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
     @property
     def n_rows(self) -> int:
@@ -89,8 +89,9 @@ class RowSums:
 class RestOfRows(Protocol):
     """The labelled source rows outside of a sample."""
 
-    #: Rows per class.
-    counts: Index
+    @property
+    def counts(self) -> Index:
+        """Rows per class."""
 
     def sums(self, features: FixedFeatures) -> RowSums:
         """Sums over all of them."""

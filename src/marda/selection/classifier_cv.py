@@ -20,8 +20,13 @@ from marda.estimators.classifier import labelled_accuracy
 from marda.estimators.model import TrainingRows
 from marda.selection.all_rows import HeldRows, RestOfRows
 from marda.selection.auto import AutoFit, fit_auto
-from marda.selection.calibration import calibrate_ensemble
-from marda.selection.ensemble import Ensemble, Member, compress_ensemble, is_compact
+from marda.selection.ensemble import (
+    Ensemble,
+    Member,
+    calibrate_ensemble,
+    compress_ensemble,
+    is_compact,
+)
 from marda.selection.inputs import draw_rows
 from marda.selection.scorers import get_criterion
 from marda.selection.search import TARGET_CRITERIA, Candidate, expand, search

@@ -38,8 +38,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 
 from marda.estimators.heads import GaussianRidge, signs
-from marda.selection.calibration import calibrate
-from marda.selection.ensemble import spread_of
+from marda.selection.ensemble import calibrate, spread_of
 from marda.selection.forest import Forest, fit_forest
 from marda.selection.inputs import Inputs, robust_inputs, telling_columns
 
@@ -281,6 +280,7 @@ def fit_source_only(
     classes: Any = None,
     seed: int,
     kinds: tuple[str, ...] = VOICES,
+    sample_weight: Any = None,
 ) -> Voices:
     """Fit source-only models of every kind that suits the rows, and choose one.
 
@@ -300,12 +300,14 @@ def fit_source_only(
         Draws landmarks, folds and trees.
     kinds : tuple of str, default=VOICES
         Which ones to fit.
+    sample_weight : array of shape (n_rows,), default=None
+        Weights of rows, in place of those of classes.
 
     Returns
     -------
     Voices
     """
-    rows = _labelled_rows(X, codes, n_classes, class_weight, classes, seed)
+    rows = _labelled_rows(X, codes, n_classes, class_weight, classes, seed, sample_weight)
     fits = _fits(rows)
     voices = [fits[kind](rows) for kind in VOICES if kind in kinds and kind in fits]
     if "pool" in kinds and len(voices) > 1:
@@ -334,7 +336,7 @@ def with_models(voices: Voices, found: Sequence[tuple[Inputs, Any, Matrix]]) -> 
         voice = rows.voice(inputs, model, left_out)
         old = by_kind.get(voice.model.kind)
         if old is None or rows.loss(voice) < rows.loss(old):
-            by_kind[voice.model.kind] = replace(voice, setting=old and old.setting)
+            by_kind[voice.model.kind] = replace(voice, setting=None if old is None else old.setting)
     models = [by_kind[kind] for kind in VOICES if kind in by_kind]
     if pooled and len(models) > 1:
         models.append(_fit_pool(rows, models))
@@ -386,10 +388,18 @@ def _fits(rows: _Rows) -> dict[str, Callable[[_Rows], Voice]]:
 
 
 def _labelled_rows(
-    X: Any, codes: Index, n_classes: int, class_weight: Any, classes: Any, seed: int
+    X: Any,
+    codes: Index,
+    n_classes: int,
+    class_weight: Any,
+    classes: Any,
+    seed: int,
+    sample_weight: Any = None,
 ) -> _Rows:
     sizes = np.bincount(codes, minlength=n_classes)
     weights = class_weights(class_weight, sizes, classes)[codes]
+    if sample_weight is not None:
+        weights = np.asarray(sample_weight, dtype=np.float64)
     if (weights == 0).all():
         raise ValueError("class_weight leaves no row any weight.")
     columns = None if X.shape[1] > WIDE else telling_columns(X)
@@ -402,7 +412,9 @@ def class_weights(weight: Any, sizes: Index, classes: Any = None) -> Vector:
     if weight is None:
         return np.ones(n_classes)
     if isinstance(weight, str):
-        return np.divide(sizes.sum(), n_classes * sizes, out=np.zeros(n_classes), where=sizes > 0)
+        share = np.zeros(n_classes)
+        np.divide(sizes.sum(), n_classes * sizes, out=share, where=sizes > 0)
+        return share
     if isinstance(weight, Mapping):
         names = list(range(n_classes)) if classes is None else np.asarray(classes).tolist()
         return np.array([float(weight.get(name, 1.0)) for name in names])

@@ -11,14 +11,27 @@ from sklearn.neighbors import KNeighborsClassifier
 from marda import datasets, pack
 from marda.benchmarks import execute
 from marda.benchmarks.peers import system
-from marda.benchmarks.peers.auxiliary import AuxiliaryClassifiers
-from marda.benchmarks.peers.cmms import CMMS, adaptive_graph
-from marda.benchmarks.peers.easytl import EasyTL, assign
-from marda.benchmarks.peers.gfk import GFK, flow_factor, principal_directions
-from marda.benchmarks.peers.jda import JDA
-from marda.benchmarks.peers.meda import MEDA, adaptive_factor
-from marda.benchmarks.peers.projected import discrepancy, leading_directions, split_domains
-from marda.benchmarks.peers.spl import SPL, locality_directions, select_per_class
+from marda.benchmarks.peers.projections import (
+    GFK,
+    JDA,
+    discrepancy,
+    flow_factor,
+    leading_directions,
+    principal_directions,
+    split_domains,
+)
+from marda.benchmarks.peers.pseudo_labelling import (
+    CMMS,
+    MEDA,
+    SPL,
+    EasyTL,
+    adaptive_factor,
+    adaptive_graph,
+    assign,
+    locality_directions,
+    select_per_class,
+)
+from marda.benchmarks.peers.support_vectors import AuxiliaryClassifiers
 from marda.benchmarks.plan import SYSTEMS, plan_leaderboard
 
 RNG = np.random.default_rng(0)

@@ -1,15 +1,19 @@
 """What marda is compared with: systems that run here, and figures that others published.
 
-====================  ==================================================================
-``adapters``          skada's adapters, and classifiers that know no domains
-``published``         accuracies of SKADA-Bench
-``gfk``, ``jda``      geodesic flow kernel; joint distribution adaptation
-``easytl``            aligned covariances, then a linear program
-``meda``              manifold embedded distribution alignment
-``spl``, ``cmms``     selective pseudo-labelling; class centroid matching
-``auxiliary``         a target classifier that agrees with source classifiers
-``projected``         what they share
-====================  ==================================================================
+================  ===========================  ====================================================
+system            module                       paper
+================  ===========================  ====================================================
+GFK               ``projections``              Gong, Shi, Sha, Grauman: CVPR 2012
+TCA               ``projections`` (``JDA``)    Pan, Tsang, Kwok, Yang: TNN 2011
+JDA               ``projections``              Long, Wang, Ding, Sun, Yu: ICCV 2013
+EasyTL            ``pseudo_labelling``         Wang, Chen, Yu, Huang, Yang: ICME 2019
+MEDA              ``pseudo_labelling``         Wang, Feng, Chen, Yu, Huang, Yu: ACM MM 2018
+SPL               ``pseudo_labelling``         Wang, Breckon: AAAI 2020
+CMMS              ``pseudo_labelling``         Tian, Tang, Hu, Ren, Zhang: TIP 2020
+auxiliary         ``support_vectors``          Duan, Tsang, Xu, Chua: ICML 2009
+CORAL, SA, OT     ``adapters`` (skada)         as skada names them
+SKADA-Bench       ``published``                accuracies of its methods
+================  ===========================  ====================================================
 
 The systems are written from their papers, as scikit-learn estimators with ``sample_domain``;
 `system` makes them by name, each with one setting for all data: the authors' where they name one.
@@ -30,15 +34,17 @@ SYSTEM_NOTES = (
 
 def system(name: str) -> Any:
     """A new estimator; ``fit`` takes ``sample_domain``."""
-    from marda.benchmarks.peers.auxiliary import AuxiliaryClassifiers
-    from marda.benchmarks.peers.cmms import CMMS
-    from marda.benchmarks.peers.easytl import EasyTL
-    from marda.benchmarks.peers.gfk import GFK
-    from marda.benchmarks.peers.jda import JDA
-    from marda.benchmarks.peers.meda import MEDA
-    from marda.benchmarks.peers.spl import SPL
+    from marda.benchmarks.peers import projections, pseudo_labelling, support_vectors
 
     if name == "TCA":
-        return JDA(n_iter=1)
-    known = {"GFK": GFK, "JDA": JDA, "EasyTL": EasyTL, "MEDA": MEDA, "SPL": SPL, "CMMS": CMMS}
-    return AuxiliaryClassifiers() if name == "auxiliary" else known[name]()
+        return projections.JDA(n_iter=1)
+    known = {
+        "GFK": projections.GFK,
+        "JDA": projections.JDA,
+        "EasyTL": pseudo_labelling.EasyTL,
+        "MEDA": pseudo_labelling.MEDA,
+        "SPL": pseudo_labelling.SPL,
+        "CMMS": pseudo_labelling.CMMS,
+        "auxiliary": support_vectors.AuxiliaryClassifiers,
+    }
+    return known[name]()

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.svm import SVR, LinearSVC
 from sklearn.utils.validation import check_is_fitted
 
-from marda.benchmarks.peers.projected import split_domains
+from marda.benchmarks.peers.projections import split_domains
 
 __all__ = ["AuxiliaryClassifiers"]
 
