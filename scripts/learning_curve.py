@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from marda._memory import peak_mb
+from numpy.typing import NDArray
 
 COLUMNS, GROUP = 100, 50_000
 ROWS = (10_000, 30_000, 100_000, 300_000, 1_000_000)
@@ -79,9 +78,9 @@ def write(folder: Path, n: int) -> None:
 
 def adapted(folder: Path) -> dict[str, Any]:
     """The default, in batches."""
-    from marda.adaptation import ReadOptions, adapt
-
     import pyarrow.parquet as pq
+
+    from marda.adaptation import ReadOptions, adapt
 
     began = time.perf_counter(), time.process_time()
     out = folder / "predictions.parquet"
