@@ -23,7 +23,7 @@ from typing import IO, Any
 import numpy as np
 import scipy.sparse as sp
 
-from marda._memory import DEFLATE_RATIO, available_memory, format_bytes
+from marda._machine import DEFLATE_RATIO, available_memory, format_bytes
 from marda.io.table import WHOLE, InputError, Request, Table, check_width
 
 __all__ = [
