@@ -134,8 +134,11 @@ class Denoiser(ABC):
     def map_adjoint(self, B: Matrix) -> Matrix:
         """W₀ᵀB."""
 
-    def denoised_rows(self, dtype: Any) -> NDArray[Any] | None:
-        """X W₀ of the centred rows themselves, where that is cheaper than to apply W₀; or None."""
+    def denoised_rows(self, order: NDArray[np.int64], level: Vector, dtype: Any) -> Any:
+        """X W₀ + level of the centred rows themselves, where that is cheaper than to apply W₀.
+
+        Row i of the system is row order[i] of the answer; None: it is not cheaper.
+        """
         return None
 
     @abstractmethod
@@ -288,11 +291,13 @@ class ExplicitMap(Denoiser):
 
     def map(self, V: Matrix) -> Matrix:
         """W₀V."""
-        return self.with_bias(self.W0 @ V)
+        product = self.W0 @ V.astype(self.W0.dtype, copy=False)
+        return self.with_bias(np.asarray(product, dtype=np.float64))
 
     def map_adjoint(self, B: Matrix) -> Matrix:
         """W₀ᵀB."""
-        return self.W0.T @ B[: self.n_features]
+        product = self.W0.T @ B[: self.n_features].astype(self.W0.dtype, copy=False)
+        return np.asarray(product, dtype=np.float64)
 
     def freeze(self) -> Map:
         """W₀ as a map of rows."""

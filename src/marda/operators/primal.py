@@ -13,7 +13,13 @@ from scipy.linalg import solve_triangular
 
 from marda._linalg import symmetric_eigen
 from marda.operators.denoiser import ExplicitMap
-from marda.operators.linear import CholeskyFactor, UpdatedFactor
+from marda.operators.linear import (
+    SINGLE_LIMIT,
+    CholeskyFactor,
+    DiagonalPlusGram,
+    SingularError,
+    UpdatedFactor,
+)
 
 __all__ = ["PrimalDenoiser"]
 
@@ -21,14 +27,25 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
 
-class PrimalDenoiser(ExplicitMap):
-    """d×d matrices: many rows, or moments alone."""
+#: From so many columns on, float32 factors are worth it.
+LEAST_SINGLE = 1000
 
-    def __init__(self, *args: Any, **kwargs: Any):
+
+class PrimalDenoiser(ExplicitMap):
+    """d×d matrices: many rows, or moments alone.
+
+    With `single` G and W₀ are float32, where that is right to four digits and there is no E.
+    """
+
+    def __init__(self, *args: Any, single: bool = False, **kwargs: Any):
         super().__init__(*args, **kwargs)
         system = self.system
         without = replace(system, extra=system.extra[:0])
-        self.plain = CholeskyFactor(without.dense(), ridge=float(system.diagonal.min()))
+        large = self.n_features >= LEAST_SINGLE
+        found = _single_factor(without) if single and large and not len(system.extra) else None
+        if found is None:
+            found = CholeskyFactor(without.dense(), ridge=float(system.diagonal.min()))
+        self.plain = found
         self.factor: UpdatedFactor = UpdatedFactor(self.plain, system.extra)
         self._shifts: dict[tuple[float, float], CholeskyFactor] = {}
 
@@ -115,3 +132,14 @@ class PrimalDenoiser(ExplicitMap):
         if self.bias:
             B[d:] /= np.sqrt(self.count)
         return B, np.maximum(values, 0)
+
+
+def _single_factor(system: DiagonalPlusGram) -> CholeskyFactor | None:
+    """A factor in float32; None where it would lose too many digits."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        G = system.dense().astype(np.float32, order="F")
+    try:
+        found = CholeskyFactor(G, overwrite=True)
+    except SingularError:
+        return None
+    return found if found.condition * np.finfo(np.float32).eps < SINGLE_LIMIT else None
