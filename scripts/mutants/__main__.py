@@ -31,7 +31,7 @@ TESTS = (
     "tests/test_reference.py",
     "tests/estimators/test_routes.py",
     "tests/estimators/test_right_or_refused.py",
-    "tests/moments/test_batches.py",
+    "tests/moments/test_accumulate_batches.py",
     "tests/moments/test_files.py",
 )
 #: Seconds each, and what they see others see too.

@@ -25,7 +25,7 @@ from marda.benchmarks import store as stores
 from marda.benchmarks.plan import plan_table
 from marda.benchmarks.store import ResultRow, failed
 from marda.datasets import DataError
-from marda.datasets.readers import csv_domain, mat_domain, npz_domain
+from marda.datasets.storage import csv_domain, mat_domain, npz_domain
 from marda.io import InputError, read_table
 from marda.moments.files import MomentsFileError
 from marda.moments.parquet import ParquetError, ParquetRows

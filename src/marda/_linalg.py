@@ -30,7 +30,7 @@ class InaccurateError(ValueError):
 
 
 def add_gram(lower: NDArray[Any], A: NDArray[Any]) -> NDArray[Any]:
-    """A Aᵀ added to the lower triangle of a symmetric matrix of its dtype; use what it returns.
+    """A Aᵀ added to the lower triangle of a symmetric matrix; use what it returns.
 
     The sum is made in the memory of `lower` where BLAS can (Fortran order); what lies above the
     diagonal has no meaning.
@@ -40,7 +40,7 @@ def add_gram(lower: NDArray[Any], A: NDArray[Any]) -> NDArray[Any]:
     # BLAS reads either order, but not through a copy.
     turned = not A.flags.f_contiguous
     A = A.T if turned else A
-    syrk = ssyrk if A.dtype == np.float32 else dsyrk
+    syrk = ssyrk if lower.dtype == np.float32 else dsyrk
     return np.asarray(syrk(1.0, A, beta=1.0, c=lower, lower=1, trans=turned, overwrite_c=1))
 
 

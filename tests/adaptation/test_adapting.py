@@ -7,7 +7,7 @@ import csv
 import numpy as np
 import pytest
 
-from adaptation.small import XS, XT, YS, YT, from_python, write
+from adaptation.small import XS, XT, YS, YT, D, from_python, write
 from marda.adaptation import ReadOptions, adapt, adapting, load_model, predict
 from marda.io import InputError, read_table
 
@@ -188,3 +188,26 @@ def test_a_cut_alternation_is_a_note(tmp_path):
     source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT)
     done = adapt(source, target, ReadOptions("y"), method="J12D", max_iter=1, tol=0.0)
     assert any("max_iter=1" in note for note in done.notes)
+
+
+def test_labelled_target_rows_judge_without_having_been_seen(tmp_path, monkeypatch):
+    source = write(tmp_path / "s.csv", XS, YS)
+    target = write(tmp_path / "t.csv", XT, list(YT))
+    page = tmp_path / "r.html"
+    judged = adapt(source, target, ReadOptions("y"), report=(page, lambda r: "")).judgement
+    assert judged.n_rows == len(XT)
+    assert judged.adapted.value == judged.confusion.trace() / len(XT)
+    assert judged.gain.value == pytest.approx(judged.adapted.value - judged.plain.value)
+    # Where a fit is expensive, a fifth of the labels judges alone.
+    monkeypatch.setattr("marda.adaptation.adapting.EXPENSIVE_FIT", 0)
+    few = adapt(source, target, ReadOptions("y"), report=(page, lambda r: "")).judgement
+    assert few.n_rows == len(XT) // 5
+    monkeypatch.undo()
+    # Labels without meaning: a model that had seen them would be right above chance.
+    noise = np.random.default_rng(0).permutation(np.repeat(YT, 8))
+    rows = np.random.default_rng(1).normal(size=(len(noise), D))
+    target = write(tmp_path / "u.csv", rows, list(noise))
+    judged = adapt(
+        source, target, ReadOptions("y"), report=(page, lambda r: ""), classifier="nn", method="BL"
+    ).judgement
+    assert abs(judged.adapted.value - 1 / 3) < 0.1

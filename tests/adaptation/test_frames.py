@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,7 +13,8 @@ import pytest
 import marda
 from marda import cli
 from marda.adaptation import frames
-from marda.io import InputError
+from marda.diagnostics import answer, diagnosis, table_shift, verdict
+from marda.io import InputError, screening
 from marda.io.readers import dataframes
 
 pytest.importorskip("pyarrow")  # polars and pandas exchange tables through it
@@ -111,6 +114,44 @@ def test_verdict_warnings_and_three_lines(result):
     assert lines[1] == result.verdict
     assert isinstance(result.warnings, tuple)
     assert not [said for said in (*result.notes, *result.warnings, *lines) if "--" in said]
+
+
+#: Words of the command line: options, but for the style of a page, and commands.
+COMMANDS = "|".join(command.__name__.rpartition(".")[2] for command in cli.COMMANDS)
+OF_THE_COMMAND_LINE = re.compile(rf"(?<!var\()(?<!-)--[a-z]|marda (?:{COMMANDS})\b")
+
+
+@pytest.fixture(scope="module")
+def judged_result():
+    """Twenty rows have labels, and judge; columns have wild scales."""
+    given = TARGET.assign(churn=TRUTH.to_numpy(), income=TARGET["income"] * 1e6)
+    given.loc[given.index[20:], "churn"] = None
+    return marda.adapt(SOURCE.assign(income=SOURCE["income"] * 1e6), given, **HOW)
+
+
+@pytest.mark.parametrize("which", ["result", "judged_result"])
+def test_results_speak_the_words_of_python(which, request, tmp_path):
+    found = request.getfixturevalue(which)
+    page = found.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    page = re.sub("<style>.*?</style>|<script.*?</script>", "", page, flags=re.S)
+    head = re.sub("<style>.*?</style>", "", found._repr_html_(), flags=re.S)
+    reasons = " ".join(found.to_label(5)["reason"])
+    said = [repr(found), found.verdict, *found.warnings, *found.notes, page, head, reasons]
+    for text in said:
+        assert not OF_THE_COMMAND_LINE.findall(text)
+
+
+def test_every_sentence_has_words_of_python():
+    """Options and commands in sentences of the layers below, each as it is said in Python."""
+    for module in (answer, diagnosis, table_shift, verdict, screening):
+        texts = [
+            node.value
+            for node in ast.walk(ast.parse(Path(module.__file__).read_text(encoding="utf-8")))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+        said = [text for text in texts if OF_THE_COMMAND_LINE.search(text)]
+        left = [text for text in said if OF_THE_COMMAND_LINE.search(frames.as_keywords(text))]
+        assert not left
 
 
 def test_the_head_of_the_report_for_notebooks(result):

@@ -190,3 +190,25 @@ def test_settings_that_change_rows_are_obeyed():
         alone = marda.MDAClassifier("BL", classifier=fitted.spec.classifier, **settings)
         alone.fit(X, y, sample_domain=domain)
         np.testing.assert_array_equal(fitted.predicted, alone.predict(task.X_test))
+
+
+@pytest.mark.parametrize("table", ["us", "surf"])
+def test_surf_rows_may_keep_their_lengths(monkeypatch, table):
+    rng = np.random.default_rng(0)
+    domains = {
+        name: datasets.Domain(rng.poisson(2.0, (100, 6)).astype(float), np.arange(100) % 4)
+        for name in ("amazon", "webcam")
+    }
+    made = datasets.Dataset(
+        "oc10-surf", domains, tuple("abcd"), "", "", "", "surf", identity="made"
+    )
+    monkeypatch.setattr(execute, "_load", lambda loader, data_dir: made)
+    lengths = {}
+    for prepared in ("paper", "no-l2"):
+        spec = plan_table(
+            table, benchmarks=["oc10-surf"], tasks=["amazon-webcam"], preprocessing=prepared
+        )[0]
+        task = execute.load_task(spec.task, None)
+        lengths[prepared] = np.linalg.norm(task.X_source, axis=1)
+    np.testing.assert_allclose(lengths["paper"], 1.0)
+    assert np.ptp(lengths["no-l2"]) > 0.1

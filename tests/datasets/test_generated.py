@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from marda.datasets import DataError, generated, make_case, make_task
-from marda.datasets.generated import CASES, N_TEST, SEPARATION
+from marda.datasets import DataError, changed_digits, generated, make_case, make_task
+from marda.datasets.generated import CASES, CHANGES, N_TEST, SEPARATION
 
 
 def rows(name, seed=0):
@@ -109,3 +109,22 @@ def test_wrong_requests():
     with pytest.raises(DataError, match="seed=-1"):
         make_case("moved", -1)
     assert generated.SEPARATION == SEPARATION == 2.7
+
+
+def test_halves_of_the_digits():
+    task = make_task(changed_digits("dim"), "source", "target")
+    assert task.X_source.shape == (900, 64)
+    assert task.X_test is not None
+    assert len(task.y_test) == 897
+    assert task.X_target.max() == pytest.approx(0.3 * 16)
+    same = make_task(changed_digits("same"), "source", "target")
+    assert np.unique(same.X_target).tolist() == list(range(17))
+
+
+def test_every_change_changes_the_images():
+    for change in [*CHANGES][1:]:
+        data = changed_digits(change)
+        source, target = data["source"].X.mean(0), data["target"].X.mean(0)
+        assert np.abs(source - target).max() > 1
+    with pytest.raises(DataError, match="no change 'x' of digits"):
+        changed_digits("x")

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from marda import MDAClassifier, MDAClassifierCV, pack
 from marda.diagnostics import a_distance, data_findings, diagnose, domain_accuracy, mmd
-from marda.diagnostics.warnings import prediction_findings
+from marda.diagnostics.diagnosis import prediction_findings
 
 
 def rows(n=150, shift=0.0, d=4, seed=0):

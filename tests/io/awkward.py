@@ -278,6 +278,25 @@ def _(folder):
     return both(folder, *coloured(GERMAN), encoding="cp1252")
 
 
+FRENCH = {"green": "agréée", "red": "créée"}
+PORTUGUESE = {"green": "maturação", "red": "coloração"}
+
+
+@case("cp1252-french", "Windows-1252 with two accents in a row")
+def _(folder):
+    return texts(folder, *pair(*coloured(FRENCH)), encoding="cp1252")
+
+
+@case("cp1252-portuguese", "the same, as -ção has them")
+def _(folder):
+    return texts(folder, *pair(*coloured(PORTUGUESE)), encoding="cp1252")
+
+
+@case("mac-roman", "accents of an old Mac", "--encoding", "mac_roman")
+def _(folder):
+    return texts(folder, *pair(*coloured(GERMAN)), encoding="mac_roman")
+
+
 @case("cp1252-utf8", "Windows-1252 beside UTF-8")
 def _(folder):
     return both(folder, *coloured(GERMAN), encoding=("utf-8", "cp1252"))
@@ -358,6 +377,16 @@ def _(folder):
     paths = both(folder)
     for path in paths:
         path.write_text("Fruit of 2024\n\n" + path.read_text())
+    return paths
+
+
+@case("title-padded", "a title with separators behind it, a line of separators")
+def _(folder):
+    paths = both(folder, sep=";")
+    for path in paths:
+        header = path.read_text()
+        gap = ";" * header.splitlines()[0].count(";")
+        path.write_text(f"Fruit of 2024{gap}\n{gap}\n{header}")
     return paths
 
 
@@ -541,6 +570,28 @@ def _(folder):
     return both(folder, {"picked": s}, {"picked": t})
 
 
+def at(day: date, k: int) -> datetime:
+    """A moment of that day, another in every row."""
+    return datetime(day.year, day.month, day.day) + timedelta(seconds=8 * 3600 + 37 * k)
+
+
+for name, form, what in (
+    ("iso", "%Y-%m-%d %H:%M:%S", "2023-12-31 08:30:00"),
+    ("printed", "%a %b %d %H:%M:%S UTC %Y", "Sun Dec 31 08:30:00 UTC 2023"),
+    ("mail", "%a, %d %b %Y %H:%M:%S +0000", "Sun, 31 Dec 2023 08:30:00 +0000"),
+):
+    case(
+        f"time-{name}",
+        f"times, another in every row: {what}",
+        like=None if name == "iso" else "time-iso",
+    )(
+        lambda folder, form=form: both(
+            folder,
+            *({"at": [f"{at(d, k):{form}}" for k, d in enumerate(days_)]} for days_ in DAYS),
+        )
+    )
+
+
 # Booleans and categories -------------------------------------------------------------------------
 
 
@@ -715,7 +766,7 @@ def _(folder):
     return paths
 
 
-@case("names-comma", "a name that holds a comma", "--text", '"remark, free"', like=None)
+@case("names-comma", "a name that holds a comma", like=None)
 def _(folder):
     return both(folder, *remarks(ENGLISH, "remark, free"))
 
@@ -736,6 +787,7 @@ ENGLISH = (["sweet round crunchy", "firm red skin"], ["soft juicy neck", "grainy
 CYRILLIC = (["сладкое круглое хрустящее", "твёрдая кожица"], ["мягкая сочная", "жёлтая мякоть"])
 GREEK = (["γλυκό στρογγυλό τραγανό", "σφιχτή φλούδα"], ["μαλακό ζουμερό", "κίτρινη σάρκα"])
 ARABIC = (["حلو مستدير مقرمش", "قشرة حمراء صلبة"], ["طري كثير العصير", "لب أصفر حبيبي"])
+HINDI = (["मीठा गोल कुरकुरा", "लाल कड़ा छिलका"], ["नरम रसीला पतला", "पीला दानेदार गूदा"])
 CHINESE = (["又甜又圆很脆", "果皮坚硬发红"], ["柔软多汁细长", "果肉发黄有颗粒"])
 
 
@@ -759,16 +811,47 @@ for script, phrases in (
     ("greek", GREEK),
     ("arabic", ARABIC),
     ("chinese", CHINESE),
+    ("devanagari", HINDI),
 ):
-    case(f"text-{script}", f"remarks in {script.title()} script", "--text", "remark", like=None)(
+    case(f"text-{script}", f"remarks in {script.title()} script", like=None)(
         lambda folder, phrases=phrases: both(folder, *remarks(phrases))
     )
+
+
+@case("text-gaps", "remarks that some rows lack", "--missing", "impute", like=None)
+def _(folder):
+    s, t = remarks(ENGLISH)
+    for columns in (s, t):
+        columns["remark"] = [None if k % 7 == 3 else v for k, v in enumerate(columns["remark"])]
+    return both(folder, s, t)
+
+
+@case("text-leak", "remarks that name the kind in every row of the source")
+def _(folder):
+    s, t = remarks(ENGLISH)
+    told = [
+        f"{text}, filed under {kind}" for text, kind in zip(s["remark"], SOURCE_KINDS, strict=True)
+    ]
+    return both(folder, {"remark": told}, t)
+
+
+@case("text-same", "remarks that are all the same in the target")
+def _(folder):
+    s, _t = remarks(ENGLISH)
+    return both(folder, s, {"remark": ["nothing to remark on this one"] * N_TARGET})
+
+
+@case("text-few", "answers of several words, of which there are five", like=None)
+def _(folder):
+    words = [f"answer of many words, {word}" for word in ("one", "two", "three", "four", "five")]
+    s, t = ({"remark": [words[k % 5] for k in range(n)]} for n in (N_SOURCE, N_TARGET))
+    return both(folder, s, t)
 
 
 @case(
     "several",
     "four things at once",
-    *("--text", "remark", "--missing", "impute"),
+    *("--missing", "impute"),
     *("--dates", "month-first", "--drop", "price"),
     like=None,
 )

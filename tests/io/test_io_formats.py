@@ -422,7 +422,7 @@ def test_every_truncated_parquet_file_names_itself(parquet):
 
 
 def test_parquet_row_counts_must_agree(parquet):
-    from marda.io.arrow import check_groups
+    from marda.io.readers.binary import check_groups
 
     path = parquet()
     with pytest.raises(InputError, match="declares 500 rows and its row groups 250"):

@@ -23,6 +23,9 @@ from marda.io.problems import Problem, Problems, as_keywords
         ("use --scale standard.", "use scale='standard'."),
         ("--method auto chooses --noise by itself", "method='auto' chooses noise by itself"),
         ("name it with --encoding (cp1251).", "name it with encoding (cp1251)."),
+        ("label some rows and run marda compare.", "label some rows and compare methods."),
+        ("Run marda compare on the same rows", "Compare methods on the same rows"),
+        ("(marda label names more of them)", "(to_label names more of them)"),
         ("nothing to say here", "nothing to say here"),
     ],
 )

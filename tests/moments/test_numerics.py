@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from marda import Moments
-from marda.moments.batches import Collector
+from marda.moments.accumulate import Collector
 from problems import relative
 
 D = 4

@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from marda.noise import Dropout
-from marda.operators import iterative, primal
+from marda.operators import denoiser as denoisers
+from marda.operators import iterative
 from marda.operators.denoiser import Coupling
 from marda.operators.iterative import PivotDenoiser
 from marda.operators.linear import RowGram
@@ -99,7 +100,7 @@ def test_W0_its_adjoint_and_trace(route, variant, bias, reference):
 
 @pytest.mark.parametrize("route", ["primal", "dual"])
 def test_float32_factors_give_the_same_map_to_four_digits(route, variant, bias, monkeypatch):
-    monkeypatch.setattr(primal, "LEAST_SINGLE", 1)
+    monkeypatch.setattr(denoisers, "LEAST_SINGLE", 1)
     double, single = (denoiser(route, **variant, bias=bias, single=s) for s in (False, True))
     rng = np.random.default_rng(2)
     V = rng.standard_normal((double.n_outputs, 3))

@@ -10,9 +10,9 @@ import pytest
 
 from marda import MDAClassifierCV
 from marda.adaptation import ReadOptions, adapt
-from marda.adaptation.judgement import Judgement
 from marda.adaptation.reading import read_data
 from marda.diagnostics import Interval, gather
+from marda.diagnostics.evaluation import Judgement
 from report_pages import SAMPLE
 
 

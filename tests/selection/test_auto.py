@@ -368,10 +368,68 @@ def test_labelled_target_rows_are_learned_from():
     few = np.where(np.arange(len(yt)) < 12, yt, -1)
     model = fitted(Xs, ys, Xt, few)
     assert model.setting_ == "SS"
-    assert model.shift_ is None
-    assert model.members_[0].name.startswith("adapted, ")
-    assert model.members_[-1].name == "source only"
-    assert "expected_interval" not in model.calibration_
+    assert model.shift_.kind == "moved columns"
+    names = [member.name for member in model.members_]
+    assert names[0] == "source only, linear, moved columns"
+    assert "source and labels, linear, moved columns" in names
+    assert "expected_interval" in model.calibration_
+
+
+@pytest.mark.parametrize(("name", "after"), [("none", 0.5), ("class shares", 0.9)])
+def test_labels_do_not_undo_what_is_known_without_them(name, after):
+    """The adapted ensemble, which labels once led to, costs ten points here."""
+    rng = np.random.default_rng(5)
+    (Xs, ys), (Xt, yt) = classes(200, 4, 0.5, rng), classes(1200, 4, after, rng)
+    plain = fitted(Xs, ys, Xt[:200])
+    without = plain.score(Xt[200:], yt[200:])
+    for n in (5, 200):
+        few = np.where(np.arange(200) < n, yt[:200], -1)
+        model = fitted(Xs, ys, Xt[:200], few)
+        assert model.shift_.kind == plain.shift_.kind
+        assert model.score(Xt[200:], yt[200:]) > without - 0.015
+        low, high = model.calibration_["expected_interval"]
+        assert low <= model.score(Xt[200:], yt[200:]) <= high
+
+
+def test_labels_decide_between_stories_that_fit(default):
+    """Shares or moved columns: only labels can tell, and do."""
+    Xs, ys, Xt = PROBLEMS["several"]()
+    plain = default("several")
+    assert plain.shift_.kind == "several"
+    told = {member.name.split(", ")[-1]: member for member in plain.members_}
+    for name in plain.shift_.stories:  # as if it were true
+        yt = told[name].scores(Xt).argmax(1)
+        model = fitted(Xs, ys, Xt, np.where(np.arange(len(yt)) % 2 == 0, yt, -1))
+        weights = dict(zip(model.shift_.stories, model.shift_.weights, strict=True))
+        before = dict(zip(plain.shift_.stories, plain.shift_.weights, strict=True))
+        assert weights[name] > before[name]
+        assert np.mean(model.predict(Xt) == yt) > np.mean(plain.predict(Xt) == yt)
+
+
+def test_many_labels_are_believed_more_than_any_story():
+    """Classes that changed places: no story without labels can know."""
+    rng = np.random.default_rng(0)
+    (Xs, ys), (Xt, yt) = (classes(200, 4, 0.5, rng) for _ in range(2))
+    yt = 1 - yt
+    few = np.where(np.arange(200) < 100, yt, -1)
+    model = fitted(Xs, ys, Xt, few)
+    assert model.shift_.stories
+    assert model.score(Xt[100:], yt[100:]) > 0.85
+    low, high = model.calibration_["expected_interval"]
+    assert low <= model.score(Xt[100:], yt[100:]) <= high
+
+
+@pytest.mark.parametrize("name", ["too few rows", "one target row", "constant target", "mixed"])
+@pytest.mark.parametrize("n", [1, 1000])
+def test_odd_targets_with_labels(name, n, default):
+    Xs, ys, Xt = PROBLEMS[name]()
+    yt = default(name).predict(Xt)
+    model = fitted(Xs, ys, Xt, np.where(np.arange(len(yt)) < n, yt, -1))
+    P = model.predict_proba(Xt)
+    assert np.isfinite(P).all()
+    assert np.mean(model.predict(Xt) == yt) > 0.85
+    low, high = model.calibration_["expected_interval"]
+    assert 0 <= low <= model.calibration_["expected_accuracy"] <= high <= 1
 
 
 def test_nothing_is_explained_without_a_target():

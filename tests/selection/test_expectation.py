@@ -16,6 +16,7 @@ from marda.selection.expectation import (
     TELLING,
     Expectation,
     expect,
+    expect_by_labels,
     outside_support,
     stories_to_judge,
 )
@@ -340,3 +341,63 @@ def test_support_of_rows_that_repeat():
     assert outside_support(Xs, 1 - np.eye(3)).all()
     with pytest.raises(ValueError, match="at least 3 rows to tell its support, got 2"):
         outside_support(Xs[:2], Xs)
+
+
+# Labels -------------------------------------------------------------------------------------------
+
+
+def told(accuracy, half):
+    """What was expected without labels."""
+    interval = max(0.0, accuracy - half), min(1.0, accuracy + half)
+    return Expectation(accuracy, interval, True, {"confidence": accuracy}, "a story fits")
+
+
+@pytest.mark.parametrize("n", [5, 20, 100])
+@pytest.mark.parametrize("too_sure", [1.0, 2.5])
+def test_intervals_by_labels_hold(n, too_sure):
+    """Of models that know how sure they may be, and of those that do not."""
+    held, widths = [], []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        P, codes = drawn(rng, 500 + n, 1.0)
+        true = float(np.mean(P[:500].argmax(1) == codes[:500]))
+        Q = P**too_sure / (P**too_sure).sum(1, keepdims=True)
+        before = told(float(np.clip(true + 0.06 * rng.standard_normal(), 0, 1)), 0.11)
+        found = expect_by_labels(before, Q[:500], codes[500:], Q[500:])
+        held.append(found.interval[0] <= true <= found.interval[1])
+        widths.append(found.interval[1] - found.interval[0])
+    assert np.mean(held) > 0.87
+    assert np.median(widths) < 0.23
+
+
+def test_labels_that_contradict_are_believed():
+    codes = np.zeros(40, dtype=int)
+    wrong = sure(40, 0.05)  # sure, and never right
+    found = expect_by_labels(told(0.95, 0.05), sure(300, 0.95), codes, wrong)
+    assert found.accuracy < 0.1
+    assert found.parts["labels"] < 0.1
+    assert "40 labels" in found.reason
+    assert found.can_tell
+
+
+def test_a_single_label_says_little():
+    before = told(0.9, 0.05)
+    for p in (0.9, 0.1):
+        found = expect_by_labels(before, sure(300, 0.9), np.zeros(1, dtype=int), sure(1, p))
+        assert found.accuracy == pytest.approx(0.9, abs=0.3)
+        low, high = found.interval
+        assert 0 <= low <= 0.86
+        assert high > 0.85
+    assert "1 label" in found.reason
+
+
+def test_hard_rows_do_not_bend_what_labels_tell():
+    """The least certain rows are labelled: half of them are wrong, and that was to be expected."""
+    rng = np.random.default_rng(0)
+    P, codes = drawn(rng, 2000)
+    hard = np.argsort(P.max(1))[:100]
+    rest = np.setdiff1d(np.arange(2000), hard)
+    true = float(np.mean(P[rest].argmax(1) == codes[rest]))
+    assert np.mean(P[hard].argmax(1) == codes[hard]) < true - 0.2
+    found = expect_by_labels(told(0.8, 0.2), P[rest], codes[hard], P[hard])
+    assert found.accuracy == pytest.approx(true, abs=0.08)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from marda.shift.sampling import draw_sample
 from marda.shift.stories import STORIES, fit_story, judge_rivals, judge_story
+from marda.shift.two_sample import draw_sample
 from shift.drawn import pair
 from shift.test_class_prior import bayes
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from marda._memory import format_bytes
+from marda._machine import format_bytes
 from marda.adaptation.adapting import Adapted, adapt_rows
 from marda.adaptation.checking import CheckedTables, check_tables
 from marda.adaptation.lines import (
@@ -44,7 +44,7 @@ from marda.io import InputError, Table, replacing
 from marda.io.conventions import Wishes
 from marda.io.problems import as_keywords, did_you_mean
 from marda.io.readers.dataframes import Frame, as_frame, make_frame
-from marda.io.writer import prediction_names
+from marda.io.writing import prediction_names
 from marda.selection.labelling import choose_rows
 
 __all__ = ["Adaptation", "Check", "adapt", "check"]
@@ -83,7 +83,7 @@ class Adaptation:
     def __init__(self, adapted: Adapted, data: Data, inputs: _Inputs) -> None:
         self._adapted, self._data, self._inputs = adapted, data, inputs
         self.model = adapted.model
-        self.verdict = adapted_lines(adapted)[0]
+        self.verdict = as_keywords(adapted_lines(adapted)[0])
         self.warnings = tuple(finding.text for finding in adapted.diagnosis.findings)
         self.notes = adapted.notes
 
@@ -266,7 +266,7 @@ class Check:
         return self._result.to_json()
 
     def __repr__(self) -> str:
-        lines = [line for line in checked_lines(self._result)[1:] if line]
+        lines = [as_keywords(line) for line in checked_lines(self._result)[1:] if line]
         lines = [line for line in lines if not line.startswith(("time ", "note:", "warning:"))]
         more = [*(f"warning: {w}" for w in self.warnings), *(f"note: {n}" for n in self.notes)]
         return "\n".join([self.verdict, "", *lines, *more])
@@ -569,7 +569,7 @@ def _in_python(adapted: Adapted) -> Adapted:
     findings = tuple(replace(f, text=as_keywords(f.text)) for f in diagnosis.findings)
     diagnosis = replace(diagnosis, findings=findings, verdict=as_keywords(diagnosis.verdict))
     notes = tuple(as_keywords(note) for note in adapted.notes)
-    return replace(adapted, diagnosis=diagnosis, notes=notes)
+    return replace(adapted, diagnosis=diagnosis, notes=notes, python=True)
 
 
 def _expected(adapted: Adapted) -> str:

@@ -22,8 +22,8 @@ from marda.adaptation.reading import (
     input_errors,
     silent,
 )
-from marda.diagnostics.verdict import Facts, next_step, statistics_text
-from marda.diagnostics.warnings import FEW_ROWS, Finding, share_findings
+from marda.diagnostics.diagnosis import Finding, share_findings
+from marda.diagnostics.verdict import FEW_ROWS, Facts, next_step, statistics_text
 from marda.estimators import MDAClassifier
 from marda.estimators.streaming import why_rows
 from marda.io import InputError, Preprocessing, replacing

@@ -205,7 +205,7 @@ def run_demo(
     digits: list[DigitsResult] = []
     sources: dict[str, None] = {}
     for change in changes:
-        dataset = changed_digits.load(change)
+        dataset = changed_digits(change)
         digits.append(_run_digits(dataset, DIGITS[change], clock, closely=not digits))
         sources[f"Digits: {dataset.citation} {dataset.licence}."] = None
         tell([digits_line(digits[-1])])

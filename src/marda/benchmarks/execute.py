@@ -20,12 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda import datasets
-from marda._memory import peak_mb, reset_peak
+from marda._machine import peak_mb, reset_peak
 from marda.benchmarks.peers import adapters
 from marda.benchmarks.plan import (
     AUTO,
     BENCHMARKS,
     EVALUATIONS,
+    LABELLED_SYSTEMS,
     SOURCE,
     SYSTEMS,
     Spec,
@@ -77,9 +78,10 @@ def load_task(spec: TaskSpec, data_dir: Path | None) -> Task:
     if BENCHMARKS[spec.benchmark].tasks:
         return datasets.named_task(spec.benchmark, spec.source, spec.draw, data_dir)
     dataset = _load(BENCHMARKS[spec.benchmark].loader, data_dir)
+    surf_l2 = spec.preprocessing != "no-l2"
     if spec.protocol == "sampled":
         return datasets.sampled_task(
-            dataset, spec.source, spec.target, spec.setting, seed=spec.draw
+            dataset, spec.source, spec.target, spec.setting, seed=spec.draw, surf_l2=surf_l2
         )
     return datasets.make_task(
         dataset,
@@ -88,6 +90,7 @@ def load_task(spec: TaskSpec, data_dir: Path | None) -> Task:
         spec.setting,
         seed=spec.draw,
         log_tf=spec.preprocessing == "log-tf",
+        surf_l2=surf_l2,
         unlabelled=_SEEN.get(spec.protocol, "train"),
     )
 
@@ -287,7 +290,7 @@ def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
             fits = _fit_auto(group, rows, task.y_test)
         elif method == SOURCE:
             fits = _fit_source(group, rows)
-        elif method in SYSTEMS:
+        elif method in (*SYSTEMS, *LABELLED_SYSTEMS):
             fits = _fit_system(group, rows, narrow)
         else:
             fits = _fit_adapter(method, group, rows, narrow)

@@ -26,8 +26,7 @@ from marda.benchmarks.tables import (
     PaperTable,
 )
 from marda.diagnostics.intervals import seconds_text
-from marda.io.atomic import replacing
-from marda.io.writer import harmless
+from marda.io.writing import harmless, replacing
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -34,7 +34,7 @@ from typing import Any, Literal
 
 from marda._machine import git_commit, machine, versions
 from marda.benchmarks.plan import Spec
-from marda.io.atomic import process_exists
+from marda.io.writing import process_exists
 
 Status = Literal["done", "failed"]
 FORMAT = 2

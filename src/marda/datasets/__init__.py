@@ -15,9 +15,13 @@ from marda.datasets.base import (
     MissingData,
     Task,
 )
-from marda.datasets.download import download
-from marda.datasets.generated import ExplainedDataset, ShiftedDataset, make_case, make_shift
-from marda.datasets.readers import Location
+from marda.datasets.generated import (
+    ExplainedDataset,
+    ShiftedDataset,
+    changed_digits,
+    make_case,
+    make_shift,
+)
 from marda.datasets.registry import (
     COLLECTIONS,
     Collection,
@@ -29,6 +33,7 @@ from marda.datasets.registry import (
     named_task,
     names,
 )
+from marda.datasets.storage import Location, download
 from marda.datasets.tasks import (
     draw_per_class,
     l2_rows,
@@ -54,6 +59,7 @@ __all__ = [
     "MissingData",
     "ShiftedDataset",
     "Task",
+    "changed_digits",
     "check",
     "download",
     "draw_per_class",

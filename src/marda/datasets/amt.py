@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.datasets import load_svmlight_files
 
 from marda.datasets.base import Dataset, Domain, FormatError, LazyDomains, Rows
-from marda.datasets.readers import Layout, Location, array_of, find, finite, open_npz
+from marda.datasets.storage import Layout, Location, array_of, find, finite, open_npz
 
 NAME = "amt"
 _Files: TypeAlias = tuple[tuple[str, str, int], ...]  # part, file, time: the key of a cache

@@ -2,19 +2,21 @@
 
 `make_shift` has one knob: how far the target moved. `make_case` draws one of `CASES`, each a whole
 situation: other class shares, five target rows, an index saved as a column. Its ``story`` is the
-true account of what differs, for an explanation of the shift to be scored by.
+true account of what differs, for an explanation of the shift to be scored by. `changed_digits` are
+scikit-learn's digits, half of them as they are, the other half blurred, dimmed, turned, ….
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal, get_args
 from zlib import crc32
 
 import numpy as np
+import scipy.ndimage as nd
 from numpy.typing import NDArray
 from scipy import integrate, sparse, stats
 
@@ -463,3 +465,66 @@ def _moons(rows: int, angle: float, rng: np.random.Generator) -> tuple[Array, Ar
     X = X - (0.5, 0.25)
     turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
     return X @ turn, y
+
+
+# Changed digits -----------------------------------------------------------------------------------
+
+
+def _noise(images: Array, rng: np.random.Generator) -> Array:
+    return np.clip(images + rng.normal(0, 6, images.shape), 0, 16)
+
+
+def _background(images: Array, rng: np.random.Generator) -> Array:
+    return np.maximum(images, rng.uniform(0, 10, (len(images), 1, 1)))
+
+
+CHANGES: dict[str, Callable[[Array, np.random.Generator], Array]] = {
+    "same": lambda x, _: x,
+    "blur": lambda x, _: nd.gaussian_filter(x, (0, 1, 1)),
+    "dim": lambda x, _: 0.3 * x,
+    "move": lambda x, _: np.roll(x, 1, 2),
+    "turn": lambda x, _: nd.rotate(x, 20, axes=(1, 2), reshape=False),
+    "noise": _noise,
+    "gamma": lambda x, _: x**2 / 16,
+    "cover": lambda x, _: np.where(np.arange(8) < 3, 0, x),
+    "background": _background,
+}
+"""What is done to the digits of the target; one stream of random numbers runs through all."""
+
+
+def changed_digits(change: str) -> Dataset:
+    """900 digits as they are, and the 897 others changed."""
+    if change not in CHANGES:
+        raise DataError(f"no change {change!r} of digits: choose from {', '.join(CHANGES)}.")
+    sides = ("source", "target")
+    return Dataset(
+        name=f"digits {change}",
+        domains=LazyDomains({side: partial(_digits, change, side) for side in sides}),
+        names=tuple("0123456789"),
+        licence="CC BY 4.0 (UCI machine learning repository), part of scikit-learn",
+        citation="Alpaydin, Kaynak: Optical recognition of handwritten digits, UCI 1998.",
+        kind="table",
+        identity=json.dumps({"digits": change}),
+    )
+
+
+def _digits(change: str, side: str) -> Domain:
+    return _both_digits(change)[side == "target"]
+
+
+@lru_cache(maxsize=2)
+def _both_digits(change: str) -> tuple[Domain, Domain]:
+    """One stream of random numbers runs through all changes, in their order."""
+    from sklearn.datasets import load_digits
+
+    rng = np.random.default_rng(0)
+    data = load_digits()
+    for name, changed in CHANGES.items():
+        order = rng.permutation(len(data.images))
+        first, second = order[:900], order[900:]
+        images = changed(data.images[second], rng)
+        if name == change:
+            break
+    y = data.target.astype(np.int64)
+    target = images.reshape(len(second), -1).astype(float)
+    return Domain(data.data[first], y[first]), Domain(target, y[second])

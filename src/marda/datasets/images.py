@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from marda.datasets.base import Dataset, Domain, LazyDomains
-from marda.datasets.readers import (
+from marda.datasets.storage import (
     Layout,
     Location,
     csv_domain,

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda.datasets.base import DataError, Dataset, Domain, LazyDomains, MissingData
-from marda.datasets.readers import Layout, Location
+from marda.datasets.storage import Layout, Location
 
 MAX_ROWS = 1000
 MIN_CLASS = 10

@@ -11,16 +11,14 @@ from typing import NamedTuple, TypeAlias
 
 from marda.datasets import (
     amt,
-    changed_digits,
     generated,
     public_tables,
     sentiment_snippets,
     skada_bench,
 )
 from marda.datasets.base import DataError, Dataset, Task, known_sha256
-from marda.datasets.download import Progress, download
 from marda.datasets.images import OC10, OFF31
-from marda.datasets.readers import ENVIRONMENT, Location
+from marda.datasets.storage import ENVIRONMENT, Location, Progress, download
 from marda.datasets.tasks import make_task
 
 Folder: TypeAlias = str | os.PathLike[str] | None
@@ -282,10 +280,10 @@ COLLECTIONS = {
         ),
         Collection(
             "digits",
-            changed_digits.TASKS,
+            tuple(generated.CHANGES),
             1,
-            lambda path: changed_digits.TASKS,
-            lambda task, draw, path: (changed_digits.load(task), _ENDS),
+            lambda path: tuple(generated.CHANGES),
+            lambda task, draw, path: (generated.changed_digits(task), _ENDS),
         ),
         Collection(
             "tables",

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from marda.datasets.base import Dataset, Domain, LazyDomains, Rows
-from marda.datasets.readers import Layout, Location, array_of, open_npz
+from marda.datasets.storage import Layout, Location, array_of, open_npz
 
 NAME = "sentiment-snippets"
 FILE = Path(__file__).parent / "data" / "sentiment-snippets.npz"

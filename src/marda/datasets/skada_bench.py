@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda.datasets.base import Dataset, Domain, FormatError, LazyDomains
-from marda.datasets.readers import (
+from marda.datasets.storage import (
     Layout,
     Location,
     array_of,

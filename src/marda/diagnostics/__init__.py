@@ -3,12 +3,21 @@
 No target label is needed: all evidence comes from rows and predictions.
 """
 
-from marda.diagnostics.diagnosis import Diagnosis, diagnose, facts_of
-from marda.diagnostics.distances import a_distance, domain_accuracy, mmd
+from marda.diagnostics.diagnosis import (
+    Diagnosis,
+    Finding,
+    a_distance,
+    checks_of,
+    data_findings,
+    diagnose,
+    domain_accuracy,
+    facts_of,
+    mmd,
+    prediction_findings,
+)
 from marda.diagnostics.evidence import Evidence, Gap, Picture, denoise, gather
 from marda.diagnostics.intervals import Interval
 from marda.diagnostics.verdict import Change, Facts
-from marda.diagnostics.warnings import Finding, checks_of, data_findings, prediction_findings
 
 __all__ = [
     "Change",

@@ -120,7 +120,7 @@ def _measured(facts: Facts, judged: Judged, unsure: tuple[int, float] | None) ->
     steps = (
         first,
         "Look at which classes are taken for which, under Right and wrong.",
-        "Run marda compare on the same files: the labels judge other methods too.",
+        "Run marda compare on the same rows: their labels judge other methods too.",
     )
     basis = (
         f"Labels of {counted(judged.n_rows, 'row')} of the target, each predicted by models that "

@@ -7,19 +7,217 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marda.criteria import sample_places
-from marda.diagnostics.distances import a_distance, domain_accuracy, mmd
+from marda.criteria import domain_hits, sample_places, sample_rows, stack_rows
 from marda.diagnostics.evidence import denoise
-from marda.diagnostics.intervals import Interval
-from marda.diagnostics.verdict import Change, Facts, Outcome, diagnosis_text, outcome_of
-from marda.diagnostics.warnings import Finding, checks_of, data_findings, prediction_findings
+from marda.diagnostics.intervals import (
+    Interval,
+    bootstrap_mean,
+    percentile_interval,
+    row_counts,
+)
+from marda.diagnostics.verdict import (
+    FEW_ROWS,
+    Change,
+    Facts,
+    Outcome,
+    diagnosis_text,
+    next_step,
+    outcome_of,
+)
 from marda.selection.source_only import SourceOnly
+from marda.selection.stacking import LEARNED
 
-__all__ = ["Diagnosis", "diagnose", "facts_of"]
+__all__ = [
+    "Diagnosis",
+    "Finding",
+    "a_distance",
+    "checks_of",
+    "data_findings",
+    "diagnose",
+    "domain_accuracy",
+    "facts_of",
+    "mmd",
+    "prediction_findings",
+    "share_findings",
+]
 
 ROWS = 1000  # per domain, for distances
+DRAWS = 200
+
+
+# Distances ----------------------------------------------------------------------------------------
+
+
+def domain_accuracy(Xs: Any, Xt: Any, *, seed: int = 0) -> Interval:
+    """Share of rows whose domain a cross-validated linear classifier names right (0.5: none).
+
+    Both domains have the same number of rows here; the proxy A-distance is 4 · accuracy − 2.
+    """
+    return bootstrap_mean(domain_hits(Xs, Xt, seed=seed), seed=seed)
+
+
+def a_distance(accuracy: Interval) -> Interval:
+    """2(1 − 2ε), cut to [0, 2]."""
+    return Interval(*(float(np.clip(4 * v - 2, 0, 2)) for v in (*_values(accuracy),)))
+
+
+def mmd(Xs: Any, Xt: Any, *, seed: int = 0, max_rows: int = 500) -> Interval:
+    """√ of the unbiased MMD² (0 where it is negative), with a bootstrap interval.
+
+    The kernel is exp(−‖x − y‖² / width), width the median squared distance of all pairs of these
+    rows, at most `max_rows` per domain: features before and after have a width each.
+    """
+    from sklearn.metrics.pairwise import euclidean_distances
+
+    rng = np.random.default_rng(seed)
+    Xs, Xt = sample_rows(Xs, max_rows, rng), sample_rows(Xt, max_rows, rng)
+    n, m = Xs.shape[0], Xt.shape[0]
+    squares = euclidean_distances(stack_rows(Xs, Xt), squared=True)
+    width = float(np.median(squares[np.triu_indices(n + m, 1)])) or 1.0
+    K = np.exp(-squares / width)
+    np.fill_diagonal(K, 0.0)
+
+    def estimate(ws: NDArray[Any], wt: NDArray[Any]) -> float:
+        # A row drawn twice is not a pair with itself: the diagonal is out.
+        # One row alone has no pair, and a kernel sum of zero: any count but zero will do.
+        pairs = [max(1.0, w.sum() ** 2 - (w**2).sum()) for w in (ws, wt)]
+        within = ws @ K[:n, :n] @ ws / pairs[0] + wt @ K[n:, n:] @ wt / pairs[1]
+        return float(within - 2 * (ws @ K[:n, n:] @ wt) / (ws.sum() * wt.sum()))
+
+    value = estimate(np.ones(n), np.ones(m))
+    counts = [row_counts(k, DRAWS, rng).astype(float) for k in (n, m)]
+    drawn = np.array([estimate(a, b) for a, b in zip(*counts, strict=True)])
+    # Centred on the estimate: a bootstrap of a U-statistic is shifted upwards.
+    drawn += value - drawn.mean()
+    return percentile_interval(np.sqrt(max(0.0, value)), np.sqrt(np.maximum(0.0, drawn)))
+
+
+def _values(interval: Interval) -> tuple[float, float, float]:
+    return interval.value, interval.low, interval.high
+
+
+# Warnings -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that a user should know: a code for machines and a sentence."""
+
+    code: str
+    text: str
+
+
+def data_findings(Xs: Any, Xt: Any, names: Sequence[str], *, scales: bool = True) -> list[Finding]:
+    """What the rows alone tell: few rows, wild scales, features that give the domain away.
+
+    Without `scales` these are not told: a model that has compared scales needs no advice.
+    `checks_of` says which of these were looked for.
+    """
+    found = []
+    checked = checks_of(Xs, Xt, scales=scales)
+    for name, X in (("source", Xs), ("target", Xt)):
+        if X.shape[0] < FEW_ROWS:
+            found.append(
+                Finding(
+                    "few-rows",
+                    f"the {name} has {X.shape[0]} rows, fewer than {FEW_ROWS}: results are a "
+                    "matter of luck; add rows.",
+                )
+            )
+    low, high, spread = zip(*(_ranges(X) for X in (Xs, Xt)), strict=True)
+    pooled = np.maximum(*spread)
+    some = pooled[pooled > 0]
+    if "scales" in checked and some.size and some.max() > 1000 * some.min():
+        large, small = (
+            names[int(pooled.argmax())],
+            names[int(np.flatnonzero(pooled == some.min())[0])],
+        )
+        found.append(
+            Finding(
+                "scales",
+                f"features have wildly different scales ({large!r} varies "
+                f"{some.max() / some.min():.0e} times as much as {small!r}): use --scale standard.",
+            )
+        )
+    apart = (low[0] > high[1]) | (low[1] > high[0])
+    if "leakage" in checked and apart.any():
+        shown = ", ".join(repr(names[k]) for k in np.flatnonzero(apart)[:3])
+        more = f" and {int(apart.sum()) - 3} more" if apart.sum() > 3 else ""
+        found.append(
+            Finding(
+                "leakage",
+                f"{shown}{more} alone tells source from target in every row, as an id or a date "
+                "does: leave it out with --drop if it is one.",
+            )
+        )
+    return found
+
+
+def checks_of(Xs: Any, Xt: Any, *, scales: bool = True) -> tuple[str, ...]:
+    """Codes of what `data_findings` and `prediction_findings` look for in these rows."""
+    made = ["few-rows", "single-class", "proportions"]
+    if scales and not sp.issparse(Xs):
+        made.append("scales")
+    if min(Xs.shape[0], Xt.shape[0]) >= FEW_ROWS:
+        made.append("leakage")
+    return tuple(made)
+
+
+def _ranges(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Smallest, largest and standard deviation per feature."""
+    if sp.issparse(X):
+        low, high = X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
+        return low, high, high - low
+    return X.min(0), X.max(0), X.std(0)
+
+
+def prediction_findings(
+    classes: NDArray[Any], source: NDArray[Any], predicted: NDArray[Any], n_labelled: int = 0
+) -> list[Finding]:
+    """What the predictions tell: one class only, or proportions far from the source's.
+
+    Advice depends on how many target rows have labels.
+    """
+    shares = [np.array([(y == c).mean() for c in classes]) for y in (source, predicted)]
+    rows = Facts(len(source), len(predicted), n_labelled)
+    return share_findings(classes, shares[0], shares[1], next_step(rows))
+
+
+def share_findings(
+    classes: NDArray[Any],
+    source: NDArray[np.float64],
+    predicted: NDArray[np.float64],
+    advice: str,
+) -> list[Finding]:
+    """The same from the share of every class."""
+    shares = [source, predicted]
+    top = int(shares[1].argmax())
+    name = classes[top].item() if hasattr(classes[top], "item") else classes[top]
+    if shares[1][top] >= 0.98 and shares[0][top] < 0.9:
+        return [
+            Finding(
+                "single-class",
+                f"{shares[1][top]:.0%} of the target is predicted as {name!r} "
+                f"({shares[0][top]:.0%} of the source is): either the target has one class, or "
+                f"adaptation failed; {advice}.",
+            )
+        ]
+    if np.abs(shares[0] - shares[1]).sum() / 2 > 0.3:
+        return [
+            Finding(
+                "proportions",
+                f"class proportions are very different: {name!r} is {shares[0][top]:.0%} of the "
+                f"source and {shares[1][top]:.0%} of the predictions; adaptation assumes that they "
+                "are similar.",
+            )
+        ]
+    return []
+
+
+# The diagnosis ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -189,6 +387,8 @@ def _action(estimator: Any) -> str:
     members = estimator.members_
     if any(not isinstance(member.model, SourceOnly) for member in members):
         return ""
+    if any(member.name.startswith(LEARNED) for member in members):
+        return "Models of the source and of labelled target rows are used, as far as labels agree."
     if len(members) > 1:
         return "A model for each is used, weighted by how far it is to be believed."
     done = []

@@ -1,22 +1,44 @@
-"""How good predictions are by labels that have arrived, next to what had been expected."""
+"""How good predictions are by labels of the target: next to what was expected, and to others."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binomtest
 
 from marda.criteria import confidence_bins
-from marda.diagnostics.intervals import Interval, counted, percentile_interval, wilson
+from marda.diagnostics.intervals import (
+    Interval,
+    bootstrap_mean,
+    counted,
+    percentile_interval,
+    wilson,
+)
+from marda.diagnostics.verdict import Judged, Verdict, judged_verdict
 from marda.io import InputError
 from marda.io.table import as_numbers, as_texts, is_missing
 
-__all__ = ["Bin", "Evaluated", "OfClass", "evaluation", "label_codes"]
+__all__ = [
+    "Bin",
+    "Evaluated",
+    "Judgement",
+    "OfClass",
+    "Pair",
+    "evaluation",
+    "label_codes",
+    "mcnemar",
+    "pairs_of",
+]
 
 N_BINS = 10
 DRAWS = 2000
+#: Of differences between methods.
+LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -285,3 +307,84 @@ def _bounds(value: Interval) -> list[float]:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
+
+
+# With adaptation and without, method against method -----------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two methods on the same rows: accuracy of a − b, exact McNemar p, after Holm's correction."""
+
+    a: str
+    b: str
+    difference: Interval
+    p_value: float
+    significant: bool
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Labelled target rows, each predicted by models that had not seen its label.
+
+    Attributes
+    ----------
+    confusion : array of shape (n_classes, n_classes)
+        Counts by true and predicted class, of the adapted classifier.
+    adapted, plain : Interval
+        Share of rows that are right, with adaptation and without it (BL).
+    gain : Interval
+        Their difference, on the same rows.
+    p_value : float
+        Exact McNemar test of no difference.
+    """
+
+    confusion: NDArray[np.int64]
+    adapted: Interval
+    plain: Interval
+    gain: Interval
+    p_value: float
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that judged."""
+        return int(self.confusion.sum())
+
+    def judged(self, *, every: bool = False) -> Judged:
+        """The figures that verdicts follow from; `every`: all target rows have labels."""
+        commonest = float(self.confusion.sum(1).max() / self.n_rows)
+        shares = self.adapted, self.plain, self.gain
+        return Judged(*shares, self.p_value, self.n_rows, commonest, every)
+
+    def verdict(self, *, every: bool = False) -> Verdict:
+        """What these rows say of adaptation."""
+        return judged_verdict(self.judged(every=every))
+
+
+def mcnemar(a: NDArray[np.bool_], b: NDArray[np.bool_]) -> float:
+    """Exact two-sided p-value: rows that only one gets right are split evenly by chance."""
+    only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
+    if only_a + only_b == 0:
+        return 1.0
+    return float(binomtest(only_a, only_a + only_b).pvalue)
+
+
+def pairs_of(methods: Sequence[str], right: list[NDArray[np.bool_]]) -> tuple[Pair, ...]:
+    """All pairs; Holm's correction, since many pairs find a difference by chance."""
+    places = list(combinations(range(len(methods)), 2))
+    p_values = [mcnemar(right[i], right[j]) for i, j in places]
+    adjusted = np.zeros(len(places))
+    largest = 0.0
+    for rank, k in enumerate(np.argsort(p_values, kind="stable")):
+        largest = max(largest, min(1.0, (len(places) - rank) * p_values[k]))
+        adjusted[k] = largest
+    return tuple(
+        Pair(
+            methods[i],
+            methods[j],
+            bootstrap_mean(right[i].astype(float) - right[j]),
+            float(p),
+            bool(p < LEVEL),
+        )
+        for (i, j), p in zip(places, adjusted, strict=True)
+    )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest, chi2_contingency, ks_2samp
 
 from marda.criteria import domain_hits, sample_places
-from marda.diagnostics.distances import a_distance, domain_accuracy
+from marda.diagnostics.diagnosis import Finding, a_distance, data_findings, domain_accuracy
 from marda.diagnostics.intervals import (
     Interval,
     bootstrap_mean,
@@ -26,7 +26,6 @@ from marda.diagnostics.intervals import (
     signed,
 )
 from marda.diagnostics.verdict import FEW_ROWS
-from marda.diagnostics.warnings import Finding, data_findings
 from marda.io.columns import Category, Date, Matrix, Number, Step, Words
 from marda.io.conventions import days_of
 from marda.io.table import Table, as_numbers, as_texts, is_missing

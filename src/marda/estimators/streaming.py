@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from marda._validation import UNLABELED, check_domains, is_class, is_marked
 from marda.moments import Moments
-from marda.moments.batches import Collector, is_dask
+from marda.moments.accumulate import Collector, is_dask
 from marda.noise import Poisson, as_noise
 from marda.terms import parse_method
 

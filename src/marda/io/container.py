@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.io.atomic import replacing
+from marda.io.writing import replacing
 
 __all__ = [
     "MAX_HEADER",

@@ -158,10 +158,16 @@ _LOCAL = re.compile(
     r"(?P<one>\d{1,2})(?P<sep>[-/.])\s?(?P<two>\d{1,2})(?P=sep)\s?"
     r"(?P<year>\d{4}|(?<=[/.])\d{2}|(?<=[/.]\s)\d{2})" + _TIME
 )
+_WEEKDAY = r"(?:(?:[Mm]on|[Tt]ue|[Ww]ed|[Tt]hu|[Ff]ri|[Ss]at|[Ss]un)[a-z]{0,6},?\s+)?"
 _NAMED = re.compile(
-    r"(?:(?P<day>\d{1,2})(?:st|nd|rd|th)?[-\s.]+(?P<month>[A-Za-z]{3,9})\.?[-\s,]+"
+    _WEEKDAY + r"(?:(?P<day>\d{1,2})(?:st|nd|rd|th)?[-\s.]+(?P<month>[A-Za-z]{3,9})\.?[-\s,]+"
     r"|(?P<month2>[A-Za-z]{3,9})\.?\s+(?P<day2>\d{1,2})(?:st|nd|rd|th)?,?\s+)(?P<year>\d{4})"
     + _TIME
+)
+#: As programs print it: Mon Nov 16 10:40:51 UTC 2026.
+_PRINTED = re.compile(
+    _WEEKDAY + r"(?P<month>[A-Za-z]{3})\s+(?P<day>\d{1,2})\s+(?P<hour>\d{1,2}):(?P<minute>\d{2}):"
+    r"(?P<second>\d{2})(?P<half>)\s+(?:(?P<zone>UTC|GMT|[-+]\d{4})\s+)?(?P<year>\d{4})"
 )
 _EPOCH = date(1970, 1, 1).toordinal()
 
@@ -178,11 +184,12 @@ def _day(text: str, day_first: bool) -> float | None:
         # Dots are written by people who write the day first.
         order = day_first or found["sep"] == "."
         parts = (year, two, one) if order else (year, one, two)
-    elif found := _NAMED.fullmatch(text):
-        month = _MONTHS.get((found["month"] or found["month2"]).lower())
+    elif found := _NAMED.fullmatch(text) or _PRINTED.fullmatch(text):
+        named = {key: value for key, value in found.groupdict().items() if value}
+        month = _MONTHS.get((named.get("month") or named["month2"]).lower())
         if month is None:
             return None
-        parts = (int(found["year"]), month, int(found["day"] or found["day2"]))
+        parts = (int(named["year"]), month, int(named.get("day") or named["day2"]))
     else:
         return None
     try:

@@ -10,12 +10,23 @@ from pathlib import Path
 
 import numpy as np
 
-from marda.io.arrow import arrow_batches, parquet_batches, parquet_files
-from marda.io.readers.arrays import mat_batches, npz_batches
-from marda.io.readers.excel import excel_batches
-from marda.io.readers.packed import PACKED_SUFFIXES, archive_members, head_of, packing
-from marda.io.readers.records import json_batches
-from marda.io.readers.text import csv_batches, first_line, svmlight_batches
+from marda.io.readers.binary import (
+    arrow_batches,
+    mat_batches,
+    npz_batches,
+    parquet_batches,
+    parquet_files,
+)
+from marda.io.readers.cells import excel_batches, json_batches
+from marda.io.readers.text import (
+    PACKED_SUFFIXES,
+    archive_members,
+    csv_batches,
+    first_line,
+    head_of,
+    packing,
+    svmlight_batches,
+)
 from marda.io.table import WHOLE, InputError, Request, Table, join
 
 __all__ = ["FORMATS", "detect_format", "is_sample", "read_batches", "read_table", "refuse_address"]

@@ -154,9 +154,23 @@ _GIVEN = re.compile(
 )
 
 
+#: Commands, and what a person does in Python in their place.
+_COMMANDS = {
+    "run marda compare": "compare methods",
+    "Run marda compare": "Compare methods",
+    "marda label names": "to_label names",
+    "with --json": "in .columns",
+}
+
+
 def as_keywords(text: str) -> str:
-    """A message with its options as the keywords of a function: ``drop=['a']`` for ``--drop a``."""
+    """A message with its options as the keywords of a function: ``drop=['a']`` for ``--drop a``.
+
+    Commands that it names become what a person does in Python.
+    """
     text, mark, together = text.partition(" In one go: ")
+    for command, done in _COMMANDS.items():
+        text = text.replace(command, done)
     text = _GIVEN.sub(_keyword, text)
     # Several in a row are separated as arguments are.
     text = re.sub(r"(\w+=(?:'[^']*'|\[[^]]*\])) (?=\w+=)", r"\1, ", text)

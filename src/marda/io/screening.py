@@ -1,8 +1,8 @@
-"""Columns that no model should see: empty, nameless, constant, ids, and leaks of label or domain.
+"""Columns that no model should see (empty, nameless, constant, ids, leaks), and those of text.
 
 A shifted feature is what adaptation is for, so a column tells the domain only where it could not
 carry anything from one to the other: it has few values, and none of them is in both files. Numbers
-must moreover be the same in all rows of each file.
+must moreover be the same in all rows of each file. Dates are no ids, however many there are.
 """
 
 from __future__ import annotations
@@ -15,11 +15,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marda.io.columns import tfidf
 from marda.io.conventions import days_of
 from marda.io.problems import joined_names
 from marda.io.table import Table, as_numbers, as_texts, is_missing
 
-__all__ = ["LeftOut", "is_prose", "is_unspaced", "notes_of", "screen"]
+__all__ = [
+    "LeftOut",
+    "free_texts",
+    "is_prose",
+    "is_unspaced",
+    "notes_of",
+    "screen",
+    "unique_dates",
+    "used_notes",
+]
 
 #: Fewer rows tell nothing of ids; of leaks, fewer source rows.
 ENOUGH_FOR_IDS, ENOUGH_FOR_LEAKS = 20, 40
@@ -30,11 +40,20 @@ GIVEN_AWAY = 0.995
 #: Rows, and rows times columns, that are sorted in the search for leaks; columns then tried.
 MOST_ROWS, MOST_SORTED, MOST_TRIED = 5000, 5_000_000, 200
 LOOK = 2000
+#: A column is text from so many different values on, of so many words (or characters) each.
+ENOUGH_TEXTS, ENOUGH_WORDS, ENOUGH_CHARACTERS = 20, 3, 6
+#: So many different values are text, however often each is there.
+MANY_TEXTS = 1000
+#: Words, and the most telling of them, that are looked at in the search for leaks.
+MOST_WORDS, TELLING = 5000, 50
 ID_NAME = re.compile(
     r"(^|[\W_])(id|ids|key|uuid|guid|nr|no|num|number|index|idx|row|rowid|rownum|serial)$|[a-z]I[dD]$",
 )
 #: Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Chinese, Japanese.
-UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+UNSPACED = re.compile(f"[{_UNSPACED}]")
+#: These, and scripts of India, whose vowel signs would cut words in pieces.
+UNCUT = re.compile(f"[\u0900-\u0dff{_UNSPACED}]")
 
 
 @dataclass(frozen=True)
@@ -46,7 +65,12 @@ class LeftOut:
 
 
 def screen(
-    source: Table, target: Table, ys: NDArray[Any], names: Sequence[str], keep: Collection[str]
+    source: Table,
+    target: Table,
+    ys: NDArray[Any],
+    names: Sequence[str],
+    keep: Collection[str],
+    texts: Collection[str] = (),
 ) -> list[LeftOut]:
     """Columns to leave out.
 
@@ -60,16 +84,20 @@ def screen(
         Columns that would be features; others are not looked at.
     keep : collection of str
         Columns that stay whatever they are.
+    texts : collection of str
+        Those of them that are read word by word.
     """
     found: dict[str, str] = {}
     looked = [n for n in names if n not in keep and n in source.columns and n in target.columns]
     for name in looked:
         why = _plain_reason(source, target, name)
+        if why is None and name in texts:
+            why = _repeated_text(source, target, name)
         if why is not None:
             found[name] = why
     rest = [name for name in looked if name not in found]
     kept = [name for name in names if name not in found]
-    leaks = _label_leaks(source, ys, rest)
+    leaks = _label_leaks(source, ys, rest, texts)
     # Where many columns tell the label, the problem is easy, and they are no leaks. A copy is one.
     strong = [name for name, copy in leaks.items() if not copy]
     if len(strong) > max(1, len(kept) // 4):
@@ -80,6 +108,8 @@ def screen(
                 "is the label in other words"
                 if copy
                 else "alone predicts the label of left-out source rows"
+                if name not in texts
+                else "has words that alone predict the label of left-out source rows"
             )
     return [LeftOut(name, found[name]) for name in looked if name in found]
 
@@ -91,10 +121,26 @@ def notes_of(left_out: Sequence[LeftOut]) -> list[str]:
         reasons.setdefault(column.why, []).append(column.name)
     notes = []
     for why, names in reasons.items():
-        shown = ", ".join(map(repr, names[:5]))
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        notes.append(f"left out: {shown}{more}, which {why} (--keep '{joined_names(names[:5])}').")
+        shown = ", ".join(map(repr, names[:5])) + _more(names)
+        notes.append(f"left out: {shown}, which {why} (--keep '{joined_names(names[:5])}').")
     return notes
+
+
+def used_notes(texts: Sequence[str], dates: Sequence[str]) -> list[str]:
+    """What is told of columns that are used in a way that a person may not expect."""
+    return [
+        f"{how}: {', '.join(map(repr, names[:5]))}{_more(names)} "
+        f"(--drop '{joined_names(names[:5])}' leaves {'it' if len(names) == 1 else 'them'} out)."
+        for how, names in (
+            ("read as text, word by word", texts),
+            ("read as dates, though nearly every row has its own", dates),
+        )
+        if names
+    ]
+
+
+def _more(names: Sequence[str]) -> str:
+    return f" and {len(names) - 5} more" if len(names) > 5 else ""
 
 
 def _plain_reason(source: Table, target: Table, name: str) -> str | None:
@@ -115,8 +161,18 @@ def _plain_reason(source: Table, target: Table, name: str) -> str | None:
             return "is the same in all rows"
     if _tells_domain(values, different):
         return "tells the files apart and nothing else: no value is in both"
-    if _is_id(name, values):
+    if not _are_dates(columns) and _is_id(name, values):
         return "looks like an id or a row number"
+    return None
+
+
+def _repeated_text(source: Table, target: Table, name: str) -> str | None:
+    """What one file says in every row can neither be learnt from nor told apart."""
+    for table in (source, target):
+        values = table[name]
+        known = values[~is_missing(values)].tolist()
+        if len(known) >= ENOUGH_FOR_IDS and len(set(known)) == 1:
+            return f"is text, and the same in all rows of {table.path}"
     return None
 
 
@@ -147,13 +203,37 @@ def _is_id(name: str, values: Sequence[NDArray[Any]]) -> bool:
     numbers = all(held.dtype.kind == "f" for held in values)
     if numbers and not all((np.abs(v) < 2**53).all() and (v % 1 == 0).all() for v in values):
         return False
-    for parts in ([held[:LOOK] for held in values], values):  # a quick look, and then all rows
-        if any(len(set(held.tolist())) < UNIQUE * len(held) for held in parts):
-            return False
+    if not _are_unique(values):
+        return False
     if numbers:
         return _is_id_name(name) or _is_numbering(values)
     texts = [str(value) for held in values for value in held[:1000].tolist()]
     return not is_prose(texts) and not any(held.dtype.kind == "f" for held in values)
+
+
+def _are_unique(values: Sequence[NDArray[Any]]) -> bool:
+    """Whether values are unique in each file, or nearly so."""
+    return not any(
+        len(set(held.tolist())) < UNIQUE * len(held)
+        for parts in ([held[:LOOK] for held in values], values)  # a quick look, and then all rows
+        for held in parts
+    )
+
+
+def _are_dates(columns: Sequence[NDArray[Any]]) -> bool:
+    return all(values.dtype.kind == "M" for values in columns)
+
+
+def unique_dates(source: Table, target: Table, names: Sequence[str]) -> list[str]:
+    """Columns of dates of which nearly every row has its own, as times of events are."""
+    found = []
+    for name in names:
+        columns = [table.columns[name] for table in (source, target) if name in table.columns]
+        if len(columns) == 2 and _are_dates(columns):
+            known = [values[~np.isnat(values)].astype(np.int64) for values in columns]
+            if min(map(len, known)) >= ENOUGH_FOR_IDS and _are_unique(known):
+                found.append(name)
+    return found
 
 
 def _is_id_name(name: str) -> bool:
@@ -178,15 +258,53 @@ def is_prose(texts: Sequence[str]) -> bool:
 
 
 def is_unspaced(texts: Sequence[str]) -> bool:
-    """Whether most letters are of scripts that write words without spaces."""
+    """Whether most letters are of scripts that spaces and signs do not cut into words."""
     whole = "".join(texts)
-    return len(UNSPACED.findall(whole)) > 0.5 * sum(map(str.isalpha, whole))
+    return len(UNCUT.findall(whole)) > 0.5 * sum(map(str.isalpha, whole))
+
+
+def free_texts(source: Table, target: Table, names: Sequence[str]) -> list[str]:
+    """Columns that are text to read: in a file mostly different values, of several words each.
+
+    Fewer different values, though each of several words, are categories. Numbers and codes are no
+    words, so that dates which nothing else can read are not taken for text.
+    """
+    found = []
+    for name in names:
+        columns = [table.columns[name] for table in (source, target) if name in table.columns]
+        if len(columns) < 2 or any(values.dtype.kind != "O" for values in columns):
+            continue
+        parts = [values[~is_missing(values)].tolist() for values in columns]
+        # A file of few rows says nothing of how often values are there again.
+        counted = [part for part in parts if len(part) >= ENOUGH_TEXTS] or [[*parts[0], *parts[1]]]
+        mostly = any(len(set(part)) > min(MANY_TEXTS, len(part) // 2) for part in counted)
+        many = sum(len(set(part)) for part in parts) > ENOUGH_TEXTS
+        if mostly and many and _is_text([part for part in parts if part]):
+            found.append(name)
+    return found
+
+
+def _is_text(parts: Sequence[Sequence[str]]) -> bool:
+    """Whether texts have enough words on average, and some in every file."""
+    looks = [[str(text) for text in part[:1000]] for part in parts]
+    words = [np.mean([sum(map(_is_word, text.split())) for text in look]) for look in looks]
+    signs = [np.mean([len(UNSPACED.findall(text)) for text in look]) for look in looks]
+    return any(
+        min(means) >= enough / 2 and np.mean(means) >= enough
+        for means, enough in ((words, ENOUGH_WORDS), (signs, ENOUGH_CHARACTERS))
+    )
+
+
+def _is_word(word: str) -> bool:
+    return len(word) > 1 and any(map(str.isalpha, word))
 
 
 # Leaks of the label ------------------------------------------------------------------------------
 
 
-def _label_leaks(source: Table, ys: NDArray[Any], names: Sequence[str]) -> dict[str, bool]:
+def _label_leaks(
+    source: Table, ys: NDArray[Any], names: Sequence[str], texts: Collection[str]
+) -> dict[str, bool]:
     """Columns that give the label away, and whether each is a copy of it (one value per class)."""
     n = len(ys)
     classes, codes = np.unique(ys.astype(str) if ys.dtype.kind == "O" else ys, return_inverse=True)
@@ -201,6 +319,11 @@ def _label_leaks(source: Table, ys: NDArray[Any], names: Sequence[str]) -> dict[
     leaks: dict[str, bool] = {}
     tried = 0
     for name in names:
+        if name in texts:
+            words = _telling_words(source[name][rows], codes)
+            if words.size and _recall(words, codes, len(classes)) >= GIVEN_AWAY:
+                leaks[name] = False
+            continue
         values = _ranks(source[name][rows])
         order = np.lexsort((codes, values))
         changes = np.count_nonzero(np.diff(codes[order]))
@@ -213,7 +336,8 @@ def _label_leaks(source: Table, ys: NDArray[Any], names: Sequence[str]) -> dict[
         if tried > MOST_TRIED:
             break
         copy = different == len(classes)
-        if _recall(values, codes, copy or different <= FEW_VALUES) >= GIVEN_AWAY:
+        leaves = None if copy or different <= FEW_VALUES else 3 * len(classes)
+        if _recall(values[:, None], codes, leaves) >= GIVEN_AWAY:
             leaks[name] = copy
     return leaks
 
@@ -232,8 +356,23 @@ def _ranks(values: NDArray[Any]) -> NDArray[np.float64]:
     return np.where(np.isnan(numbers), 0.0, places)
 
 
-def _recall(values: NDArray[np.float64], codes: NDArray[Any], by_value: bool) -> float:
-    """Mean recall of the classes on each half, learnt from the other."""
+def _telling_words(values: NDArray[Any], codes: NDArray[Any]) -> NDArray[np.float64]:
+    """Whether each of the words that differ most between the classes is there, per row."""
+    texts = [text or "" for text in as_texts(values).tolist()]
+    counter = tfidf(is_unspaced(texts[:1000]), binary=True, use_idf=False, norm=None, min_df=2)
+    counter.set_params(max_features=MOST_WORDS)
+    try:
+        there = counter.fit_transform(texts)
+    except ValueError:  # no word is there twice
+        return np.empty((len(texts), 0))
+    shares = np.array([there[codes == code].mean(axis=0) for code in np.unique(codes)])
+    gap = np.ptp(shares.reshape(len(shares), -1), axis=0)
+    telling = np.argsort(-gap, kind="stable")[:TELLING]
+    return np.asarray(there[:, telling].toarray(), dtype=np.float64)
+
+
+def _recall(values: NDArray[np.float64], codes: NDArray[Any], leaves: int | None) -> float:
+    """Mean recall of the classes on each half, learnt from the other by a tree of some leaves."""
     from sklearn.metrics import balanced_accuracy_score
     from sklearn.tree import DecisionTreeClassifier
 
@@ -244,11 +383,7 @@ def _recall(values: NDArray[np.float64], codes: NDArray[Any], by_value: bool) ->
         half[here] = np.arange(len(here)) % 2
     scores = []
     for k in (0, 1):
-        tree = DecisionTreeClassifier(
-            max_leaf_nodes=None if by_value else 3 * (int(codes.max()) + 1), random_state=0
-        )
-        tree.fit(values[half != k, None], codes[half != k])
-        scores.append(
-            balanced_accuracy_score(codes[half == k], tree.predict(values[half == k, None]))
-        )
+        tree = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=0)
+        tree.fit(values[half != k], codes[half != k])
+        scores.append(balanced_accuracy_score(codes[half == k], tree.predict(values[half == k])))
     return float(np.mean(scores))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.io.arrow import (
+from marda.io.readers.binary import (
     Unreadable,
     is_number,
     open_parquet,
@@ -23,8 +23,7 @@ from marda.io.arrow import (
     record_batches,
 )
 from marda.io.table import InputError
-from marda.moments.accumulate import BATCH_BYTES
-from marda.moments.batches import Collector
+from marda.moments.accumulate import BATCH_BYTES, Collector
 from marda.moments.files import MomentsFileError, read, write
 from marda.moments.stats import Moments
 

@@ -1,4 +1,4 @@
-"""Moments of Spark data frames, on the executors; the only module that meets Spark.
+"""Moments of Spark data frames, on the executors.
 
 `mapInPandas` hands every partition to a function that adds its batches up and gives one row: a
 moments file as bytes, or a sentence that says what is wrong with the rows. The driver adds the
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from marda.io.problems import did_you_mean
 from marda.io.table import InputError
-from marda.moments.batches import Collector
+from marda.moments.accumulate import Collector
 from marda.moments.files import load, write
 from marda.moments.parquet import ROLES
 from marda.moments.stats import Moments

@@ -127,7 +127,7 @@ class Moments:
         Moments
             Equal to `from_arrays` on all rows at once.
         """
-        from marda.moments.batches import from_batches
+        from marda.moments.accumulate import from_batches
 
         return from_batches(batches, unlabeled=unlabeled, class_grams=class_grams)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from marda.estimators import MDAClassifier
 from marda.estimators.heads import GaussianRidge
-from marda.persist.model_file import ModelFileError
+from marda.persist.model_file import ModelFileError, Reader, Writer, count, indices, number, one_of
 from marda.persist.models import (
     SETTINGS,
     decode_kernel,
@@ -24,7 +24,6 @@ from marda.persist.models import (
     encode_shell,
     make_shell,
 )
-from marda.persist.values import Reader, Writer, count, indices, number, one_of
 from marda.selection import MDAClassifierCV
 from marda.selection.ensemble import BATCH, Compact, Ensemble, Member, is_compact
 from marda.selection.forest import Forest
@@ -38,7 +37,7 @@ __all__ = ["decode_search", "encode_search"]
 #: Fitted attributes of plain values: the record of the choice, which predictions do not read.
 RECORD = (
     *("best_params_", "best_index_", "candidates_", "calibration_", "fit_seconds_"),
-    *("source_skill_", "target_skill_", "residual_", "compression_"),
+    *("source_skill_", "target_skill_", "residual_", "compression_", "n_rows_used_"),
 )
 INPUT_ARRAYS = ("columns", "middle", "spread", "factor", "offset")
 #: Arrays of a forest, and their kinds.

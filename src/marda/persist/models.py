@@ -25,8 +25,7 @@ from marda.estimators.model import (
 from marda.estimators.pseudo_labels import Round
 from marda.operators.maps import DenoisingMap, DenseMap, IdentityMap, Map, RowMap
 from marda.operators.rows import Rows
-from marda.persist.model_file import ModelFileError
-from marda.persist.values import Reader, Writer, count, indices, number, one_of
+from marda.persist.model_file import ModelFileError, Reader, Writer, count, indices, number, one_of
 
 __all__ = [
     "SETTINGS",

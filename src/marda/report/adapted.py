@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from marda._memory import peak_mb
+from marda._machine import peak_mb
 from marda.adaptation import Adapted
-from marda.adaptation.judgement import Judgement
 from marda.adaptation.methods import classifier_of, explained, method_of
 from marda.diagnostics.answer import Answer, can_use
+from marda.diagnostics.evaluation import Judgement
 from marda.diagnostics.influence import is_exact
 from marda.diagnostics.intervals import counted, percent, share_text
 from marda.diagnostics.verdict import Verdict, adapted_verdict
+from marda.io.problems import as_keywords
 from marda.report import charts
 from marda.report.page import (
     Cells,
@@ -51,7 +53,7 @@ def adapted_page(result: Adapted, command: str = "") -> str:
     """One page about one adaptation: can its predictions be used? `command` made it."""
     source, target = result.inputs
     return page(
-        kind="adapt",
+        kind="marda.adapt" if result.python else "marda adapt",
         about=f"{source} → {target}",
         title="Can I use these predictions?",
         lead=_lead(result),
@@ -95,12 +97,19 @@ def answer_of(result: Adapted) -> Answer:
     if facts.calibrated:
         unsure = int((result.probabilities.max(1) < UNSURE).sum()), UNSURE
     rows = [row.name for row in result.label_first]
-    return can_use(facts, judged, to_label=rows, unsure=unsure, target=result.inputs[1])
+    answer = can_use(facts, judged, to_label=rows, unsure=unsure, target=result.inputs[1])
+    steps = tuple(_said(result, step) for step in answer.steps)
+    return replace(answer, basis=_said(result, answer.basis), steps=steps)
 
 
 def notes_of(result: Adapted) -> list[str]:
     """What was decided in reading; of files elsewhere only the name, since a page may travel."""
     return [FOLDERS.sub("", note) for note in result.notes]
+
+
+def _said(result: Adapted, text: str) -> str:
+    """A sentence in the words of who asked: options and commands, or keywords and methods."""
+    return as_keywords(text) if result.python else text
 
 
 def _to_label(result: Adapted) -> list[Section]:
@@ -122,7 +131,7 @@ def _to_label(result: Adapted) -> list[Section]:
     ]
     caption = f"Rows of {result.inputs[1]}, the most telling one first."
     shown = table(caption, ("row", "predicted", "probability", "why"), rows)
-    return [Section("Rows to label first", (paragraph(text), shown))]
+    return [Section("Rows to label first", (paragraph(_said(result, text)), shown))]
 
 
 def _helps(result: Adapted) -> Section:
@@ -138,7 +147,7 @@ def _influence(result: Adapted) -> list[Section]:
     told = (
         "How far a column or word moves the lead of the predicted class over the runner-up, on "
         f"average over rows of the target ({how}). It is what the model uses, not what causes the "
-        "class; marda predict --explain tells it row by row."
+        f"class{'' if result.python else '; marda predict --explain tells it row by row'}."
     )
     rows: list[Cells] = [
         [one.name, NumberCell(f"{one.moved:.3g}", one.moved)] for one in result.influence
@@ -185,10 +194,13 @@ def _verdict(result: Adapted) -> Verdict:
     """Labels decide where there are enough; else distances, which prove nothing."""
     if result.judgement is not None:
         every = result.n_labelled_target == result.n_target
-        return result.judgement.verdict(every=every)
-    diagnosis = result.diagnosis
-    single = next((f.text for f in diagnosis.findings if f.code == "single-class"), None)
-    return adapted_verdict(diagnosis.facts, single)
+        verdict = result.judgement.verdict(every=every)
+    else:
+        diagnosis = result.diagnosis
+        single = next((f.text for f in diagnosis.findings if f.code == "single-class"), None)
+        verdict = adapted_verdict(diagnosis.facts, single)
+    reasons = tuple((name, _said(result, text)) for name, text in verdict.reasons)
+    return replace(verdict, text=_said(result, verdict.text), reasons=reasons)
 
 
 def _predictions(result: Adapted) -> Section:

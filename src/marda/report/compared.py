@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from marda._memory import peak_mb
+from marda._machine import peak_mb
 from marda.adaptation import Compared
 from marda.adaptation.methods import explained
 from marda.diagnostics.intervals import counted, percent, scaled, signed
@@ -62,7 +62,7 @@ def compared_page(result: Compared, command: str = "") -> str:
     # One class for all rows would be as good: no method is to be praised.
     praised = verdict.kind == "good" and result.facts.no_better is not None
     return page(
-        kind="compare",
+        kind="marda compare",
         about=f"{source} → {target}",
         title="Which method should I use?",
         lead=lead,

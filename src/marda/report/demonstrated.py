@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from marda._memory import peak_mb
+from marda._machine import peak_mb
 from marda.benchmarks.demonstration import (
     DIGIT_METHODS,
     DIGITS_INTRO,
@@ -67,7 +67,7 @@ def demonstrated_page(result: DemoResult, command: str = "") -> str:
         times(result.times, result.seconds, peak_mb()),
     ]
     return page(
-        kind="demo",
+        kind="marda demo",
         title="Does adaptation help?",
         lead=DIGITS_INTRO,
         verdict=_verdict(result),

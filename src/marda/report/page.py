@@ -207,7 +207,7 @@ def page(
     Parameters
     ----------
     kind : str
-        Which command it is of.
+        Which command or function it is of.
     title : str
         The heading: the question that the page answers.
     lead : str

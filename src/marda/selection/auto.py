@@ -12,14 +12,15 @@
   the target itself. In all other rows, images and words above all, the adapted models of
   adapted_ensemble.py.
 
-Target rows with a label say more than any story: the adapted models learn from them.
+Target rows with a label weigh these explanations, and models that learn from them (stacking.py).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -34,20 +35,25 @@ from marda.criteria import stack_rows
 from marda.estimators.accuracy_estimation import (
     accuracy_by_agreement,
     agreement,
+    expected_accuracy,
     recall_above_chance,
 )
+from marda.estimators.pseudo_labels import TARGET_WEIGHT, balanced_weights
 from marda.selection.adapted_ensemble import AdaptedFit, MemberFits, fit_adapted
-from marda.selection.ensemble import Ensemble, Member, calibrate
+from marda.selection.all_rows import AllRows, RestOfRows, fit_all_rows
+from marda.selection.ensemble import Ensemble, Member, calibrate, calibrate_ensemble
 from marda.selection.expectation import (
     LEAST,
     Expectation,
     expect,
+    expect_by_labels,
     outside_support,
     stories_to_judge,
 )
 from marda.selection.forest import fit_forest
-from marda.selection.inputs import Inputs, align, draw_rows, leaf_inputs
+from marda.selection.inputs import Inputs, align, draw_rows, leaf_inputs, sample
 from marda.selection.source_only import SourceOnly, Voice, Voices, fit_alike, fit_source_only
+from marda.selection.stacking import LEARNED, Explanation, left_out_scores, stack
 from marda.shift import Shift, Tale, explain_shift
 
 __all__ = ["AutoFit", "Evidence", "PlainModel", "fit_auto", "fit_plain"]
@@ -73,6 +79,11 @@ FLEXIBLE = {"class shares and moved columns", "linear map"}
 #: How long steps take, in units of the one before (of a table of 20 columns and 1,000 rows per
 #: domain; measured): learning the source after explaining, adapting and judging after learning.
 SOURCE_COST, ADAPTED_COST, LEAVES_COST, JUDGED_COST = 1.5, 1.8, 4.0, 0.9
+#: Adapted models are fitted without some of the labels on at most this many rows per domain.
+COMPARED_ROWS = 1000
+#: Labels of every class that a model of the labelled target rows alone needs; classes that fewer
+#: target rows than this share seem to have are none.
+LEAST_LABELS, RARELY = 3, 0.02
 #: Stories that change class shares for sure have classes with fewer rows than this left out.
 RARE = 3
 
@@ -90,11 +101,14 @@ class Evidence:
     voices: tuple[Matrix, ...] = ()
     agreement: float | None = None
     outside: NDArray[np.bool_] | None = None
+    #: Classes of labelled target rows, and what models without their labels give them.
+    labelled: tuple[Index, Matrix] | None = None
 
     def expectation(self, members: Sequence[Member], sharpness: float) -> Expectation:
         """What to expect of the predictions of an ensemble."""
-        return expect(
-            Ensemble(tuple(members), sharpness).probabilities(self.rows, self.places),
+        P = Ensemble(tuple(members), sharpness).probabilities(self.rows, self.places)
+        found = expect(
+            P,
             self.left_out,
             self.source_only,
             shift=self.shift,
@@ -103,6 +117,7 @@ class Evidence:
             agreement=self.agreement,
             outside=self.outside,
         )
+        return found if self.labelled is None else expect_by_labels(found, P, *self.labelled)
 
 
 @dataclass(frozen=True)
@@ -119,11 +134,13 @@ class AutoFit:
     source_skill, target_skill : float
         How well models know the domains: κ, from 0 (chance) to 1.
     shift : Shift or None
-        What differs; None where nothing was asked, since there is no target or it has labels.
+        What differs; None where nothing was asked, since there is no target.
     evidence : Evidence or None
         What to expect rests on.
     calibration : dict
         Of source-only members, how well they are calibrated; empty for adapted ones.
+    all_rows : AllRows or None
+        Source-only models of all rows; None where all rows are here, or no such model speaks.
     """
 
     members: list[Member]
@@ -133,6 +150,7 @@ class AutoFit:
     shift: Shift | None = None
     evidence: Evidence | None = None
     calibration: dict[str, float] | None = None
+    all_rows: AllRows | None = None
 
 
 def fit_auto(
@@ -143,25 +161,25 @@ def fit_auto(
     seed: int,
     say: Any,
     columns: Any = None,
+    rest: RestOfRows | None = None,
 ) -> AutoFit:
-    """Explain the shift, fit the members, and weigh them."""
+    """Explain the shift, fit the members, and weigh them.
+
+    `rest` are labelled source rows that these are a sample of: source-only models learn from them.
+    """
     known, target = labels.codes != UNLABELED, domain < 0
     fits = MemberFits.of(X, labels, domain, class_weight, seed)
-    if not target.any() or not known[~target].any() or (known & target).any():
+    if not target.any() or not known[~target].any():
         return _adapted(fit_adapted(fits, say))
     say("asking what differs")
     action = _Action.of(fits, columns)
     say(action.shift.sentence())
-    if action.shift.kind in ("none", "too few rows"):
-        return action.source_only()
-    if set(action.shift.stories) - FLEXIBLE:
-        return action.stories()
-    if action.leaves_help():
-        cost = LEAVES_COST * max(action.size, 0.5) + _judged(action.size)
-        tell(action.seconds * cost, "adapting leaves of a forest")
-        return action.leaves(say)
-    # Class shares alone were ruled out: no need to try models that do without centring.
-    return action.judged(fit_adapted(fits, say, shares=False))
+    labelled = bool((known & target).any())
+    if rest is not None and (labelled or action.tellings() or action.leaves_help()):
+        say("learning from all rows")
+        action = action.learned(rest)
+    found = action.weighed(say) if labelled else action.act(say)
+    return replace(found, all_rows=action.all_rows)
 
 
 @dataclass(frozen=True)
@@ -244,11 +262,39 @@ class _Target(NamedTuple):
 
 
 @dataclass(frozen=True)
+class _Telling:
+    """A model of labelled rows, on target rows brought to the source as a story says."""
+
+    name: str
+    inputs: Inputs
+    model: SourceOnly
+    weight: float = 1.0
+    tale: Tale | None = None
+
+    @classmethod
+    def of(cls, model: SourceOnly) -> _Telling:
+        """The model of the source, as it is."""
+        return cls(f"source only, {model.kind}", Inputs("raw"), model)
+
+    def scores(self, X: Any) -> Matrix:
+        """Log-probabilities of target rows."""
+        return self.model.scores(self.inputs.apply(X))
+
+    def member(self, target: Any) -> Member:
+        """Of weight 1, with its scores of the target rows of the fit."""
+        S = self.scores(target)
+        return Member(self.name, self.inputs, self.model, 1.0, 1.0, S - S.mean(1, keepdims=True))
+
+
+@dataclass(frozen=True)
 class _Action:
     """What can be done about a shift: source-only models of the rows, and its explanation."""
 
     fits: MemberFits
     shift: Shift
+    #: Models of these rows, and the same where all rows made better ones: the first are compared
+    #: with each other, the second predict.
+    sampled: Voices
     voices: Voices
     #: Samples of the labelled source rows and of target rows, with their places among these.
     source: _Sample
@@ -256,6 +302,7 @@ class _Action:
     #: What the models of the source took, and thousands of rows per domain.
     seconds: float
     size: float
+    all_rows: AllRows | None = None
 
     @classmethod
     def of(cls, fits: MemberFits, columns: Any) -> _Action:
@@ -275,11 +322,11 @@ class _Action:
             random_state=seed,
         )
         size = (len(ours) + len(theirs)) / 2000
-        rest = _rest(shift, size)
+        left = _left(shift, size)
         factor = SOURCE_COST * max(1.0, size) ** 0.5 * (20 / fits.X.shape[1]) ** 0.25
         if shift.stories or shift.kind == "none":  # stories that are told took longer to ask for
             factor /= 2
-        tell((time.perf_counter() - began) * factor * (1 + rest), "learning the source")
+        tell((time.perf_counter() - began) * factor * (1 + left), "learning the source")
         began = time.perf_counter()
         voices = fit_source_only(
             fits.X[ours],
@@ -290,40 +337,81 @@ class _Action:
             seed=seed,
         )
         seconds = time.perf_counter() - began
-        tell(seconds * rest, "adapting")
-        among = _some(np.arange(len(theirs)), EXPECTED_ROWS, seed)
+        tell(seconds * left, "adapting")
+        free = np.flatnonzero(labels.codes[theirs] == UNLABELED)
+        among = _some(free if len(free) else np.arange(len(theirs)), EXPECTED_ROWS, seed)
         target = _Target(fits.X[theirs[among]], among)
         places = _some(np.arange(len(ours)), EXPECTED_ROWS, seed)
         source = _Sample(fits.X[ours[places]], labels.codes[ours[places]], places)
-        return cls(fits, shift, voices, source, target, seconds, size)
+        return cls(fits, shift, voices, voices, source, target, seconds, size)
+
+    def learned(self, rest: RestOfRows) -> _Action:
+        """The same, with source-only models of the rows outside of this sample, too."""
+        fits = self.fits
+        ours = (fits.labels.codes != UNLABELED) & (fits.domain >= 0)
+        tell(self.seconds * _left(self.shift, self.size), "learning from all rows")
+        found = fit_all_rows(
+            self.sampled,
+            fits.X[np.flatnonzero(ours)],
+            rest,
+            class_weight=fits.class_weight,
+            classes=fits.labels.classes,
+        )
+        return replace(self, voices=found.voices, all_rows=found)
 
     # What is done ---------------------------------------------------------------------------------
 
     def source_only(self) -> AutoFit:
         """The model of the source, as it is."""
-        model = self.voices.chosen.model
-        return self._plain([(f"source only, {model.kind}", Inputs("raw"), model, 1.0)])
+        return self._plain([_Telling.of(self.voices.chosen.model)])
 
-    def stories(self) -> AutoFit:
-        """The model of the source, brought to the target as each fitting story says."""
+    def tellings(self) -> list[_Telling]:
+        """The model of the source, brought to the target as each fitting story says.
+
+        None where only adapted models could do: no story fits, or one that fits too much.
+        """
+        model = self.voices.chosen.model
+        if self.shift.kind in ("none", "too few rows"):
+            return [_Telling.of(model)]
+        if not set(self.shift.stories) - FLEXIBLE:
+            return []
         # A story that lost to its rival is not refuted: it is believed as far as its weight says.
         tales = [
             tale
             for tale in self.shift.tales
             if tale.name in self.shift.stories or tale.rival_p is not None
         ]
-        total, model = sum(tale.weight for tale in tales), self.voices.chosen.model
-        return self._plain(
-            [
-                (
-                    f"source only, {model.kind}, {tale.name}",
-                    _undone(tale),
-                    self._told(tale),
-                    tale.weight / total,
-                )
-                for tale in tales
-            ]
-        )
+        total = sum(tale.weight for tale in tales)
+        return [
+            _Telling(
+                f"source only, {model.kind}, {tale.name}",
+                _undone(tale),
+                self._told(tale, model),
+                tale.weight / total,
+                tale,
+            )
+            for tale in tales
+        ]
+
+    def act(self, say: Any) -> AutoFit:
+        """What the explanation asks for, without a target label."""
+        tellings = self.tellings()
+        if tellings:
+            return self._plain(tellings)
+        fit = self.adapt(self.fits, say)
+        return self.source_only() if fit is None else self.judged(fit)
+
+    def adapt(self, fits: MemberFits, say: Any) -> AdaptedFit | None:
+        """Models of features or of leaves that label the target; None: the source's is as good."""
+        if not self.leaves_help():
+            # Class shares alone were ruled out: no need to try models that do without centring.
+            return fit_adapted(fits, say, shares=False)
+        weight = self._odds()
+        if weight >= MAX_WEIGHT:
+            return None
+        cost = LEAVES_COST * max(self.size, 0.5) + _judged(self.size)
+        tell(self.seconds * cost, "adapting leaves of a forest")
+        return self.leaves(fits, weight, say)
 
     def leaves_help(self) -> bool:
         """Whether the rows are a table: no other model predicts the source clearly better."""
@@ -340,35 +428,124 @@ class _Action:
                 return False
         return True
 
-    def leaves(self, say: Any) -> AutoFit:
+    def leaves(self, fits: MemberFits, weight: float, say: Any) -> AdaptedFit:
         """The model of the source, beside one that denoises leaves and labels the target itself."""
-        fits = self.fits
-        weight = self._odds()
         model = self.voices.chosen.model
-        if weight >= MAX_WEIGHT:
-            return self.source_only()
         say("adapting on leaves of a forest")
         known = fits.labels.codes != UNLABELED
         grown = fit_forest(
             fits.X[known],
             fits.labels.codes[known],
             len(fits.labels.classes),
-            weights=self.voices.weights,
+            weights=self._row_weights(fits.labels.codes[known], fits.domain[known]),
             seed=fits.seed,
             max_leaves=N_LEAVES,
         )
         member = fits.leaf_member(leaf_inputs(grown.forest), 1.0)
         assert member.adapted is not None
-        raw = Inputs("raw")
-        scores = model.scores(self.fits.target)
-        plain = Member.of(f"source only, {model.kind}", raw, model, weight, scores)
-        fit = AdaptedFit(
+        scores = model.scores(fits.target)
+        plain = Member.of(f"source only, {model.kind}", Inputs("raw"), model, weight, scores)
+        return AdaptedFit(
             [member, plain],
             [fits.left_out(member)],
             float(member.adapted.source_skill_),
             float(member.adapted.target_skill_),
         )
-        return self.judged(fit)
+
+    def weighed(self, say: Any) -> AutoFit:
+        """What the explanation asks for, weighed by target labels against what they teach."""
+        fits = self.fits
+        labelled = np.flatnonzero((fits.labels.codes != UNLABELED) & (fits.domain < 0))
+        rows, codes = fits.X[labelled], fits.labels.codes[labelled]
+        tellings = self.tellings()
+        fit = None if tellings else self.adapt(fits, say)
+        explanations = []
+        if not tellings:
+            tellings = [_Telling.of(self.voices.chosen.model)]
+        plain = self._plain(tellings)
+        skills, found = (plain.source_skill, plain.target_skill), plain.calibration
+        if fit is not None:
+            explanation, found = self._adapted_explanation(fit, labelled)
+            explanations.append(explanation)
+            tellings = [replace(one, weight=0.0) for one in tellings]
+            skills = fit.source_skill, fit.target_skill
+        say("weighing explanations by labels")
+        told = [(one, one.scores(rows), one.weight) for one in tellings]
+        told += [(one, scores, 0.0) for one, scores in self._learned(tellings, rows, codes)]
+        for one, scores, belief in told:
+            explanations.append(Explanation((one.member(fits.target),), scores, belief))
+        members, left_out, weights = stack(explanations, codes)
+        believed = {one.tale.name: 0.0 for one in tellings if one.tale is not None}
+        for (one, _, _), weight in zip(told, weights[-len(told) :], strict=True):
+            if one.tale is not None:
+                believed[one.tale.name] += weight
+        total, shift = sum(believed.values()), self.shift
+        if len(believed) > 1 and total > 0:
+            shift = shift.weighed({name: w / total for name, w in believed.items()})
+        evidence = plain.evidence
+        if evidence is not None:
+            evidence = replace(evidence, labelled=(codes, np.exp(left_out)))
+        return AutoFit(members, [], *skills, shift, evidence, found)
+
+    def _adapted_explanation(
+        self, fit: AdaptedFit, labelled: Index
+    ) -> tuple[Explanation, dict[str, float]]:
+        """Adapted models, and what they say of rows whose labels they have not seen."""
+        fits = self.fits
+        agreed = expected_accuracy(fit.target_skill, len(fits.labels.classes))
+        ensemble, found = calibrate_ensemble(
+            fit.members, fit.left_out, fits.X, fits.domain, fits.seed, agreed
+        )
+        sharpness = ensemble.sharpness
+
+        def without(held: Index) -> Any:
+            codes = fits.labels.codes.copy()
+            codes[labelled[held]] = UNLABELED
+            hidden = fits.labels._replace(codes=codes)
+            X, labels, domain = sample(fits.X, hidden, fits.domain, COMPARED_ROWS, fits.seed)
+            part = MemberFits.of(X, labels, domain, fits.class_weight, fits.seed)
+            other = self.adapt(part, _silent)
+            assert other is not None
+            members = Ensemble(tuple(other.members), sharpness)
+            return lambda places: sharpness * members.scores(fits.X[labelled[places]])
+
+        scores = left_out_scores(without, fits.labels.codes[labelled], fits.seed)
+        members = tuple(replace(m, weight=sharpness * m.weight) for m in fit.members)
+        return Explanation(members, scores, 1.0), found
+
+    def _learned(
+        self, tellings: list[_Telling], rows: Any, codes: Index
+    ) -> Iterator[tuple[_Telling, Matrix]]:
+        """Models that learn from labelled target rows, with what they say of those left out."""
+        fits, n_classes = self.fits, len(self.fits.labels.classes)
+        ours = np.flatnonzero((fits.labels.codes != UNLABELED) & (fits.domain >= 0))
+        source, n = fits.X[ours], len(ours)
+        together = np.concatenate([fits.labels.codes[ours], codes])
+        domain = np.repeat([0, -1], [n, len(codes)])
+        weights = self._row_weights(together, domain)
+        fitted = partial(
+            fit_source_only, n_classes=n_classes, classes=fits.labels.classes, seed=fits.seed
+        )
+        for one in tellings:
+            voice = fitted(
+                stack_rows(source, one.inputs.apply(rows)), together, sample_weight=weights
+            ).chosen
+            pooled = replace(
+                one,
+                name=one.name.replace("source only", LEARNED[0], 1),
+                model=self._told(one.tale, voice.model),
+                weight=1.0,
+            )
+            yield pooled, voice.left_out[n:] + pooled.model.bias
+        target = np.concatenate([one.scores(self.target.X).argmax(1) for one in tellings])
+        predicted = np.bincount(target, minlength=n_classes) > RARELY * len(target)
+        enough = np.bincount(codes, minlength=n_classes) >= LEAST_LABELS
+        if enough.sum() < 2 or (predicted & ~enough).any():
+            return
+        voice = fitted(rows, codes, class_weight=fits.class_weight).chosen
+        model = self._told(tellings[0].tale, voice.model)
+        alone = _Telling(f"{LEARNED[1]}, {model.kind}", Inputs("raw"), model)
+        yield alone, voice.left_out + model.bias
 
     def judged(self, fit: AdaptedFit) -> AutoFit:
         """An adapted fit, with what it can be judged by."""
@@ -379,8 +556,8 @@ class _Action:
 
     @property
     def _single(self) -> tuple[Voice, ...]:
-        """Models of one kind each."""
-        voices = (self.voices.chosen, *self.voices.others)
+        """Models of one kind each, of these rows."""
+        voices = (self.sampled.chosen, *self.sampled.others)
         return tuple(voice for voice in voices if voice.model.kind != "pool")
 
     @property
@@ -389,10 +566,21 @@ class _Action:
         n = len(self.fits.labels.classes)
         return np.bincount(self.voices.codes, minlength=n) / len(self.voices.codes)
 
-    def _told(self, tale: Tale) -> SourceOnly:
-        """The model, with the class prior that a story tells of; rare classes keep their share."""
-        model = self.voices.chosen.model
-        if tale.shares is None:
+    def _row_weights(self, codes: Index, domain: Index) -> Vector:
+        """Weights of labelled rows: those of target rows as in pseudo_labels.py."""
+        n, target = len(self.fits.labels.classes), domain < 0
+        sizes = np.bincount(self.voices.codes, minlength=n)
+        per_class = np.bincount(self.voices.codes, self.voices.weights, n) / np.maximum(sizes, 1)
+        weights = np.asarray(per_class[codes], dtype=np.float64)
+        if target.any():
+            if isinstance(self.fits.class_weight, str):
+                weights[target] = balanced_weights(codes[target], n)
+            weights[target] *= min(TARGET_WEIGHT, max(1.0, (~target).sum() / target.sum()))
+        return weights
+
+    def _told(self, tale: Tale | None, model: SourceOnly) -> SourceOnly:
+        """A model, with the class prior that a story tells of; rare classes keep their share."""
+        if tale is None or tale.shares is None:
             return model
         told, prior = tale.shares, self.shift.prior
         if tale.factor is None and prior is not None:
@@ -415,9 +603,9 @@ class _Action:
         ratio = float(np.clip(np.mean(there) / max(float(np.mean(here)), 1e-3), 0, 1))
         return min(MAX_WEIGHT, (ratio / max(1 - ratio, 1e-3)) ** 2)
 
-    def _plain(self, parts: list[tuple[str, Inputs, SourceOnly, float]]) -> AutoFit:
+    def _plain(self, tellings: list[_Telling]) -> AutoFit:
         """Source-only models: their scores are logarithms of probabilities, summed as they are."""
-        members = [Member(name, inputs, model, w, 1.0) for name, inputs, model, w in parts]
+        members = [Member(one.name, one.inputs, one.model, one.weight, 1.0) for one in tellings]
         chosen, codes = self.voices.chosen, self.voices.codes
         found = calibrate(chosen.left_out, codes, self.voices.weights)
         skill = recall_above_chance(codes, chosen.left_out.argmax(1))
@@ -438,7 +626,7 @@ class _Action:
             tale = self.shift.tale(name)
             assert tale is not None
             rows = _undone(tale).apply(self.target.X)
-            one = model if tale.shares is None else self._told(tale)
+            one = model if tale.shares is None else self._told(tale, chosen.model)
             told[name] = np.exp(one.scores(rows))
         target, places = self.target
         alone = np.exp(model.scores(target))
@@ -473,7 +661,7 @@ class _Action:
         )
 
 
-def _rest(shift: Shift, size: float) -> float:
+def _left(shift: Shift, size: float) -> float:
     """How long what is left takes, in units of learning the source."""
     if set(shift.stories) - FLEXIBLE:
         return 0.1
@@ -485,6 +673,10 @@ def _rest(shift: Shift, size: float) -> float:
 def _judged(size: float) -> float:
     """The same for what to expect: few rows are judged by many models."""
     return JUDGED_COST * (1.0 if size >= 1 else 3.0)
+
+
+def _silent(what: str) -> None:
+    """Parts of a step are not told of."""
 
 
 def _undone(tale: Tale) -> Inputs:

@@ -34,6 +34,7 @@ from marda.shift.explain import MIN_ROWS
 __all__ = [
     "Expectation",
     "expect",
+    "expect_by_labels",
     "outside_support",
     "stories_to_judge",
 ]
@@ -177,6 +178,55 @@ def stories_to_judge(shift: Shift) -> tuple[str, ...]:
         for tale in shift.tales
         if tale.name in shift.stories or (tale.name in RIVALS and tale.z <= RIVAL_Z)
     )
+
+
+def expect_by_labels(
+    found: Expectation, probabilities: Any, codes: Any, left_out: Any
+) -> Expectation:
+    """The expectation, corrected by target rows with a label.
+
+    How sure the model is of the other rows, plus how much more often than it thought it is right
+    about labelled ones: whichever rows were labelled, easy or hard, bend this less than their mere
+    share of right ones (Angelopoulos et al., 2023). What was expected without labels counts by its
+    interval, and less where labels contradict it.
+
+    Parameters
+    ----------
+    found : Expectation
+        Without labels.
+    probabilities : array of shape (n_target, n_classes)
+        Of the final predictions, for target rows without a label; of all where each has one.
+    codes : array of shape (n_labelled,)
+        Classes of the labelled target rows.
+    left_out : array of shape (n_labelled, n_classes)
+        Their probabilities by models without their labels.
+
+    Returns
+    -------
+    Expectation
+    """
+    P, Q = check_probabilities(probabilities), check_probabilities(left_out)
+    n = len(codes)
+    right = (Q.argmax(1) == codes).astype(np.float64)
+    extra = right - Q.max(1)
+    # One row of either kind more: of few rows all may be right.
+    mean = float(extra.sum() / (n + 1))
+    by_labels = float(np.clip(P.max(1).mean() + mean, 0, 1))
+    smoothed = float((right.sum() + 1) / (n + 2))
+    variance = max(float(extra.var()), smoothed * (1 - smoothed)) / n
+    half = (found.interval[1] - found.interval[0]) / 2
+    before = (half / NORMAL) ** 2
+    before += max(0.0, (found.accuracy - by_labels) ** 2 - before - variance)
+    weight = before / (before + variance)
+    accuracy = weight * by_labels + (1 - weight) * found.accuracy
+    half = float(np.hypot(NORMAL * np.sqrt(weight * variance), FLOOR))
+    interval = _within(accuracy - half, accuracy + half)
+    parts = found.parts | {"labels": by_labels}
+    can_tell = interval[1] - interval[0] <= TELLING
+    reason = f"{n} label{'s' * (n != 1)} of the target tell{'s' * (n == 1)}"
+    if weight < 0.5:
+        reason = f"{found.reason}, and {n} label{'s' * (n != 1)} of the target"
+    return Expectation(accuracy, interval, can_tell, parts, reason)
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,13 @@
 If only class shares differ, p_t(x) = Σ_c π_c p_s(x|c), and π follows from probabilities of the
 source's model on the target (math.md §16): by EM on the likelihood (Saerens et al., 2002), which
 uses probabilities to the full and needs them calibrated, and by the confusion matrix (Lipton et
-al., 2018), which does not. Where they disagree, something else than the shares has changed.
+al., 2018), which does not. Where they disagree, something else than the shares has changed. The
+model is a logistic regression, judged on rows that it has not seen (`fit_source_model`).
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,22 +18,29 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.special import softmax
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
 
 from marda.criteria import check_probabilities
+from marda.shift.two_sample import Features, leading_directions
 
 __all__ = [
     "Calibration",
     "ClassPrior",
+    "SourceModel",
     "adjust_probabilities",
     "calibrate",
     "confusion_prior",
     "em_prior",
     "estimate_class_prior",
     "fit_simplex",
+    "fit_source_model",
     "mixed_folds",
 ]
 
 Array = NDArray[np.float64]
+Index = NDArray[np.int64]
 
 TINY = 1e-12
 #: EM stops when no share moves by more than this.
@@ -44,6 +53,9 @@ N_DRAWS = 30
 MAX_BIASED = 12
 #: Estimates that differ by more standard errors than this disagree.
 DISAGREEMENT = 3.0
+N_FOLDS = 5
+#: Inverse penalties of logistic regression on columns, and on columns and random features.
+PENALTIES = ((0.02, 0.5), (0.05,))
 
 
 @dataclass(frozen=True)
@@ -336,6 +348,85 @@ def mixed_folds(by_fold: Sequence[Array] | Array) -> Array:
     for k, other in enumerate(by_fold):
         P[k :: len(by_fold)] = other[k :: len(by_fold)]
     return P
+
+
+@dataclass(frozen=True)
+class SourceModel:
+    """Logistic regression per fold, on columns or on columns and random features.
+
+    Attributes
+    ----------
+    left_out : array of shape (n_source, n_classes)
+        Probabilities of source rows, by the fold that has not seen them; not calibrated.
+    calibration : Calibration
+        Of `left_out`.
+    """
+
+    left_out: Array
+    calibration: Calibration
+    folds: tuple[Any, ...]
+    directions: Array | None
+    features: Features | None
+
+    def by_fold(self, rows: Array) -> Array:
+        """Probabilities of new rows by the model of each fold; not calibrated."""
+        inputs = _inputs(rows, self.directions, self.features)
+        return np.array([fold.predict_proba(inputs) for fold in self.folds])
+
+    def __call__(self, rows: Array) -> Array:
+        """Calibrated probabilities of new rows under the class prior of the source."""
+        return self.calibration(mixed_folds(self.by_fold(rows)))
+
+
+def fit_source_model(rows: Array, codes: Index, *, seed: int) -> SourceModel:
+    """The candidate with the lowest log-loss on left-out rows.
+
+    Parameters
+    ----------
+    rows : array of shape (n_rows, n_columns)
+        Standardised source rows.
+    codes : array of shape (n_rows,)
+        Classes 0 … C − 1, two rows of each at least.
+    seed : int
+        Draws folds and features.
+
+    Returns
+    -------
+    SourceModel
+    """
+    rng = np.random.default_rng(seed)
+    directions = leading_directions(rows, rng)
+    projected = rows if directions is None else rows @ directions
+    n_folds = int(min(N_FOLDS, np.bincount(codes).min()))
+    splits = list(StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(rows, codes))
+    best: tuple[float, SourceModel] | None = None
+    for features, penalties in zip((None, Features.draw(projected, rng)), PENALTIES, strict=True):
+        inputs = _inputs(rows, directions, features)
+        for penalty in penalties:
+            left_out = np.empty((len(rows), int(codes.max()) + 1))
+            folds = []
+            for seen, held in splits:
+                model = LogisticRegression(C=penalty, max_iter=100, tol=1e-2)
+                with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+                    folds.append(model.fit(inputs[seen], codes[seen]))
+                left_out[held] = model.predict_proba(inputs[held])
+            right = left_out[np.arange(len(rows)), codes]
+            loss = -float(np.log(np.maximum(right, TINY)).mean())
+            if best is None or loss < best[0]:
+                calibration = calibrate(left_out, codes)
+                found = SourceModel(left_out, calibration, tuple(folds), directions, features)
+                best = loss, found
+    assert best is not None
+    return best[1]
+
+
+def _inputs(rows: Array, directions: Array | None, features: Features | None) -> Array:
+    rows = rows if directions is None else rows @ directions
+    if features is None:
+        return rows
+    # Random features have squares of mean ½ per direction: here, in units of single columns.
+    phi = features(rows).astype(np.float64)
+    return np.hstack([rows, phi * np.sqrt(phi.shape[1])])
 
 
 def _check_prior(name: str, prior: Any, n_classes: int) -> Array:

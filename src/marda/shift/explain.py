@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from marda._order import row_order, seed_of
-from marda.shift.class_prior import ClassPrior, estimate_class_prior
-from marda.shift.distance import Comparison
-from marda.shift.sampling import Sample, draw_sample
-from marda.shift.source_model import SourceModel, fit_source_model
+from marda.shift.class_prior import ClassPrior, SourceModel, estimate_class_prior, fit_source_model
 from marda.shift.stories import STORIES, Alignment, Fit, Story, fit_story, judge_rivals, judge_story
+from marda.shift.two_sample import Comparison, Sample, draw_sample
 
 __all__ = ["KINDS", "Move", "Shift", "Tale", "explain_shift"]
 
@@ -44,6 +42,8 @@ MOVED = 4.0
 #: What a further moved column takes of the belief in a story, and the share of its former share at
 #: which a class begins to be believed in less.
 PER_COLUMN, VANISHED = 0.25, 0.2
+#: A story that labels leave less weight is refuted by them.
+REFUTED = 0.1
 #: Columns predict one another in the target as in the source: see `_carried`.
 CARRIED = 0.25
 LEAST_REDUNDANCY = 0.01
@@ -170,6 +170,25 @@ class Shift:
         """The same, with these names of the columns."""
         return replace(
             self, moved=tuple(replace(one, name=str(columns[one.column])) for one in self.moved)
+        )
+
+    def weighed(self, weights: Mapping[str, float]) -> Shift:
+        """The same where labels have told how far stories that fit are to be believed.
+
+        Parameters
+        ----------
+        weights : mapping of str to float
+            Of stories, of sum 1; one with less than a tenth is refuted, if another has more.
+        """
+        tales = tuple(
+            replace(tale, weight=float(weights[tale.name])) if tale.name in weights else tale
+            for tale in self.tales
+        )
+        told = tuple(name for name in self.stories if weights.get(name, 1.0) >= REFUTED)
+        if not told or told == self.stories:
+            return replace(self, tales=tales)
+        return replace(
+            self, tales=tales, stories=told, kind=told[0] if len(told) == 1 else self.kind
         )
 
     @property

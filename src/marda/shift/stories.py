@@ -17,8 +17,14 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from marda.shift.class_prior import adjust_probabilities, em_prior, fit_simplex
-from marda.shift.distance import Comparison, Features, compare, leading_directions
-from marda.shift.sampling import Sample, winsorised
+from marda.shift.two_sample import (
+    Comparison,
+    Features,
+    Sample,
+    compare,
+    leading_directions,
+    winsorised,
+)
 
 __all__ = [
     "STORIES",

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda.io.problems import InputError
-from marda.io.readers.records import table_of_cells
+from marda.io.readers.cells import table_of_cells
 from marda.io.readers.text import name_columns
 from marda.io.table import Table
 

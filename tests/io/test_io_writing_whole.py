@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from marda.io import replacing
-from marda.io.atomic import process_exists, remove_stale
+from marda.io.writing import process_exists, remove_stale
 
 KILLED = """
     import os, signal, sys

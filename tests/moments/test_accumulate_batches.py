@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marda import Moments
-from marda.moments.batches import Collector
+from marda.moments.accumulate import Collector
 from moments.test_accumulate import assert_same
 from problems import make_case
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from marda.io import PredictionWriter, read_table
-from marda.io.writer import harmless
+from marda.io.writing import harmless
 
 FORMULAS = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\tx", "\rx", "=", "--1", "+", "'=1"]
 NUMBERS = ["-1", "+1", "-1.5", "-.5", "-1e-5", "+2E+10", "-0", "12", "1-2", "a=b", "", "'quoted'"]
