@@ -80,6 +80,8 @@ FLEXIBLE = {"class shares and moved columns", "linear map"}
 #: How long steps take, in units of the one before (of a table of 20 columns and 1,000 rows per
 #: domain; measured): learning the source after explaining, adapting and judging after learning.
 SOURCE_COST, ADAPTED_COST, LEAVES_COST, JUDGED_COST = 1.5, 1.8, 4.0, 0.9
+#: The same with target labels, in units of all that is left without them.
+LABELS_COST = 2.0
 #: Adapted models are fitted without some of the labels on at most this many rows per domain.
 COMPARED_ROWS = 1000
 #: Labels of every class that a model of the labelled target rows alone needs; classes that fewer
@@ -163,7 +165,8 @@ def fit_auto(
     """Explain the shift, fit the members, and weigh them."""
     known, target = labels.codes != UNLABELED, domain < 0
     fits = MemberFits.of(X, labels, domain, class_weight, seed)
-    if not target.any() or not known[~target].any():
+    # Nothing can be told of a class that only target labels know.
+    if not target.any() or len(np.unique(labels.codes[known & ~target])) < len(labels.classes):
         return _adapted(fit_adapted(fits, say))
     say("asking what differs")
     action = _Action.of(fits, columns)
@@ -308,6 +311,8 @@ class _Action:
         )
         size = (len(ours) + len(theirs)) / 2000
         rest = _rest(shift, size)
+        if (labels.codes[theirs] != UNLABELED).any():  # learning again, and adapting in parts
+            rest = LABELS_COST * (1 + rest)
         factor = SOURCE_COST * max(1.0, size) ** 0.5 * (20 / fits.X.shape[1]) ** 0.25
         if shift.stories or shift.kind == "none":  # stories that are told took longer to ask for
             factor /= 2
@@ -437,13 +442,13 @@ class _Action:
             adapt = self.adaptation()
             if adapt is not None:
                 fit = adapt(fits, say)
-                explanation, found = self._adapted(adapt, fit, labelled, 1.0)
+                explanation, found = self._adapted_models(adapt, fit, labelled, 1.0)
                 explanations.append(explanation)
                 tellings = [replace(one, weight=0.0) for one in tellings]
                 skills = fit.source_skill, fit.target_skill
             if adapt is not _by_features:  # what was not asked for may be right all the same
                 fit = _by_features(fits, say)
-                explanations.append(self._adapted(_by_features, fit, labelled, 0.0)[0])
+                explanations.append(self._adapted_models(_by_features, fit, labelled, 0.0)[0])
         say("weighing explanations by labels")
         told = [(one, one.scores(rows), one.weight) for one in tellings]
         told += [(one, scores, 0.0) for one, scores in self._learned(tellings, rows, codes)]
@@ -462,7 +467,7 @@ class _Action:
             evidence = replace(evidence, labelled=(codes, np.exp(left_out)))
         return AutoFit(members, [], *skills, shift, evidence, found)
 
-    def _adapted(
+    def _adapted_models(
         self, adapt: Adapt, fit: AdaptedFit, labelled: Index, belief: float
     ) -> tuple[Explanation, dict[str, float]]:
         """Adapted models, and what they say of rows whose labels they have not seen."""
