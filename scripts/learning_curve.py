@@ -79,9 +79,9 @@ def write(folder: Path, n: int) -> None:
 
 def adapted(folder: Path) -> dict[str, Any]:
     """The default, in batches."""
-    from marda.adaptation import ReadOptions, adapt
-
     import pyarrow.parquet as pq
+
+    from marda.adaptation import ReadOptions, adapt
 
     began = time.perf_counter(), time.process_time()
     out = folder / "predictions.parquet"

@@ -49,6 +49,9 @@ Index = NDArray[np.int64]
 
 #: Coefficients that a Newton step may have, those of all classes together.
 MAX_COEFFICIENTS = 2048
+#: Directions of landmarks below this share of the largest are left out: the rounding of sums, in
+#: whatever order they were added, would come out larger by the square of its inverse.
+FLOOR = 1e-5
 #: Rows whose features are made at a time.
 BLOCK = 8192
 
@@ -244,7 +247,7 @@ class FixedFeatures:
         mean, level = sums.gram[-1, :-1] / total, sums.cross[-1] / total
         gram = sums.gram[:-1, :-1] - total * np.outer(mean, mean)
         cross = sums.cross[:-1] - total * np.outer(mean, level)
-        back = landmark_basis(landmarks, variance)
+        back = landmark_basis(landmarks, variance, FLOOR)
         squares, V = eigh(back.T @ gram @ back, check_finite=False)
         squares = np.maximum(squares, 0)
         unit = float(squares.sum()) / max(1, len(squares)) or 1.0
