@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import KFold
 
-from marda._memory import format_bytes
+from marda._machine import format_bytes
 from marda._order import row_order
 from marda._progress import listening
 from marda.adaptation.methods import (
@@ -34,6 +34,7 @@ from marda.adaptation.reading import (
     PathLike,
     Progress,
     ReadOptions,
+    Shown,
     Sources,
     Watch,
     check_folder,
@@ -238,7 +239,7 @@ def adapt(
             target,
             options,
             Outputs(target, options.format, options.id, out, model),
-            _Shown(report, card, plots),
+            Shown(report, card, plots),
             progress,
             method,
             **parameters,
@@ -303,7 +304,7 @@ def _adapt_in_memory(
     target: PathLike,
     options: ReadOptions,
     outputs: Outputs,
-    shown: _Shown,
+    shown: Shown,
     progress: Progress,
     method: str | None,
     **parameters: Any,
@@ -574,36 +575,3 @@ def _notes(*paths: PathLike | None) -> list[str]:
     if all(path is None for path in paths):
         return ["nothing was written: name files with --out, --model and --report."]
     return []
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """What a person reads, and what makes it of a result."""
-
-    report: tuple[PathLike, Callable[[Adapted], str]] | None
-    card: tuple[PathLike, Callable[[Adapted], str]] | None
-    plots: tuple[PathLike, Callable[[Adapted], Mapping[str, bytes]]] | None
-
-    @property
-    def any(self) -> bool:
-        return (self.report, self.card, self.plots) != (None, None, None)
-
-    @property
-    def files(self) -> dict[str, PathLike | None]:
-        """By the options that name them."""
-        pages = {"--report": self.report, "--card": self.card}
-        return {name: None if page is None else page[0] for name, page in pages.items()}
-
-    @property
-    def folder(self) -> PathLike | None:
-        return None if self.plots is None else self.plots[0]
-
-    def contents(self, result: Adapted) -> Iterator[tuple[Path, bytes]]:
-        """Every file, and what it holds."""
-        for page in (self.report, self.card):
-            if page is not None:
-                yield Path(page[0]), page[1](result).encode()
-        if self.plots is not None:
-            folder = Path(self.plots[0])
-            for name, content in self.plots[1](result).items():
-                yield folder / name, content

@@ -12,7 +12,7 @@
   the target itself. In all other rows, images and words above all, the adapted models of
   adapted_ensemble.py.
 
-Target rows with a label say more than any story: the adapted models learn from them.
+Target rows with a label weigh these explanations, and models that learn from them (stacking.py).
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class AutoFit:
     source_skill, target_skill : float
         How well models know the domains: κ, from 0 (chance) to 1.
     shift : Shift or None
-        What differs; None where nothing was asked, since there is no target or it has labels.
+        What differs; None where nothing was asked, since there is no target.
     evidence : Evidence or None
         What to expect rests on.
     calibration : dict

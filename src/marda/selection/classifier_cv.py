@@ -98,13 +98,13 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         "sharpness" (the inverse temperature), "ece_before", "ece_after" and "rows" of the
         calibration on source rows. With "auto" also what to expect of the target rows:
         "expected_accuracy", "expected_interval" (low, high; 90 %), "can_tell" (False where only
-        labels can tell) and the "reason". Empty without.
+        labels can tell) and the "reason"; target labels correct it. Empty without.
     n_rows_used_ : dict
         "choices": rows that everything was chosen on; and per kind of source-only model ("linear",
         "kernel") that predicts and was learned from more labelled rows, how many these are.
     shift_ : Shift or None
-        With "auto": what differs between source and target, told without a target label; None where
-        there is no target or it has labels.
+        With "auto": what differs between source and target, told without a target label; labels
+        only weigh stories that fit equally well. None where there is no target.
     compact_ : Ensemble or None
         The compressed models that predict in place of `ensemble_`; None: `ensemble_` predicts.
     compression_ : dict
