@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from marda._validation import UNLABELED
 from marda.moments import Moments
 from marda.noise import Noise
-from marda.operators.denoiser import Denoiser
+from marda.operators.denoiser import Denoiser, PrimalDenoiser
 from marda.operators.dual import DualDenoiser
 from marda.operators.iterative import IterativeDenoiser, PivotDenoiser
 from marda.operators.linear import (
@@ -27,7 +27,6 @@ from marda.operators.linear import (
     RowGram,
     SecondMoment,
 )
-from marda.operators.primal import PrimalDenoiser
 from marda.operators.rows import Rows
 from marda.terms import (
     Discrepancy,

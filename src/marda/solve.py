@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from marda._linalg import InaccurateError
 from marda.operators.cost import ALTERNATIONS
-from marda.operators.denoiser import Coupling, Denoiser
+from marda.operators.denoiser import Coupling, Denoiser, PrimalDenoiser
 from marda.operators.dual import RowSpacePredictor
-from marda.operators.primal import PrimalDenoiser
 from marda.problem import Problem
 from marda.terms import Model, PredictionTerm
 

@@ -835,7 +835,7 @@ def _(folder):
     return both(folder, {"remark": told}, t)
 
 
-@case("text-same", "remarks that are all the same in the target", like=None)
+@case("text-same", "remarks that are all the same in the target")
 def _(folder):
     s, _t = remarks(ENGLISH)
     return both(folder, s, {"remark": ["nothing to remark on this one"] * N_TARGET})

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda import datasets
-from marda._memory import peak_mb, reset_peak
+from marda._machine import peak_mb, reset_peak
 from marda.benchmarks.peers import adapters
 from marda.benchmarks.plan import (
     AUTO,

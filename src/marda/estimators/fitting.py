@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from marda._linalg import InaccurateError, SingularError
-from marda._memory import format_bytes
+from marda._machine import format_bytes
 from marda._order import row_order
 from marda._validation import UNLABELED
 from marda.estimators.dscm import denoised_means

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from marda._memory import available_memory, format_bytes
+from marda._machine import available_memory, format_bytes
 from marda._order import row_order
 from marda._validation import UNLABELED
 from marda.criteria import Agreement, Neighbours, most_similar, nearest_neighbours

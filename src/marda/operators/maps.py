@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marda._memory import available_memory, format_bytes
+from marda._machine import available_memory, format_bytes
 from marda.operators.rows import Rows
 
 __all__ = ["DenoisingMap", "DenseMap", "IdentityMap", "IterativeMap", "Map", "RowMap"]

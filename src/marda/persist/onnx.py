@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 import marda
-from marda._memory import format_bytes
+from marda._machine import format_bytes
 from marda.estimators import DSCM, MDAClassifier
 from marda.estimators.heads import GaussianRidge
 from marda.estimators.model import FittedModel

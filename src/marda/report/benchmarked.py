@@ -30,13 +30,37 @@ from marda.report.page import (
 )
 from marda.report.sections import times
 
-__all__ = ["benchmarked_page"]
+__all__ = ["benchmarked_page", "benchmarked_sections"]
 
 BASE, ADAPTED = "BL", "S1D"
 
 
 def benchmarked_page(results: Results, command: str = "") -> str:
     """One page: the paper's tables next to ours, task by task, and what marda chooses itself."""
+    names = list(dict.fromkeys(BENCHMARKS[r.spec.task.benchmark].label for r in results.rows))
+    tasks = {(r.spec.task.benchmark, r.spec.task.pair) for r in results.rows}
+    lead = (
+        f"{counted(len(results.rows), 'run')} of adaptation on {counted(len(tasks), 'task')} of "
+        f"{', '.join(names)}: each learned from one kind of data and was judged by the true labels "
+        "of another."
+    )
+    verdict = _verdict(results)
+    if verdict is not None:  # the test stands below what it is a test of
+        kept = [reason for reason in verdict.reasons if reason[0] != "How sure"]
+        verdict = replace(verdict, reasons=kept)
+    return page(
+        kind="marda reproduce",
+        title="The paper's tables, ours and theirs" if results.tables else "marda on benchmarks",
+        lead=lead,
+        verdict=verdict,
+        figures=_figures(results, len(tasks)),
+        sections=benchmarked_sections(results),
+        command=command,
+    )
+
+
+def benchmarked_sections(results: Results) -> list[Section]:
+    """What stands below the answer."""
     sections = [*_paper(results.tables)]
     if results.findings:
         sections.append(_findings(results.findings))
@@ -52,28 +76,11 @@ def benchmarked_page(results: Results, command: str = "") -> str:
     spent = [(what, seconds) for what, seconds, _ in time_lines(results.rows)]
     total = sum(row.seconds for row in results.rows)
     sections.append(times(spent, total, max(peaks, default=None)))
-    names = list(dict.fromkeys(BENCHMARKS[r.spec.task.benchmark].label for r in results.rows))
-    tasks = {(r.spec.task.benchmark, r.spec.task.pair) for r in results.rows}
-    lead = (
-        f"{counted(len(results.rows), 'run')} of adaptation on {counted(len(tasks), 'task')} of "
-        f"{', '.join(names)}: each learned from one kind of data and was judged by the true labels "
-        "of another."
-    )
     verdict = _verdict(results)
-    if verdict is not None:  # the test stands below what it is a test of
+    if verdict is not None:
         sure = [paragraph(text) for name, text in verdict.reasons if name == "How sure"]
         sections.append(Section("How sure", tuple(sure)))
-        kept = [reason for reason in verdict.reasons if reason[0] != "How sure"]
-        verdict = replace(verdict, reasons=kept)
-    return page(
-        kind="marda reproduce",
-        title="The paper's tables, ours and theirs" if results.tables else "marda on benchmarks",
-        lead=lead,
-        verdict=verdict,
-        figures=_figures(results, len(tasks)),
-        sections=sections,
-        command=command,
-    )
+    return sections
 
 
 def _gains(rows: Sequence[ResultRow]) -> list[tuple[Column, list[float]]]:
