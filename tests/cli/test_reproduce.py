@@ -119,7 +119,7 @@ def test_auto_next_to_the_alternatives(faked, tmp_path, capsys):
         "auto next to the alternatives, means over tasks",
         "no harm",
         "CORAL logistic",
-        "156 rows computed, 0 from the store, 0 failed",
+        "186 rows computed, 0 from the store, 0 failed",
     ):
         assert words in out
     assert {p.name for p in tmp_path.iterdir()} == {
@@ -127,9 +127,9 @@ def test_auto_next_to_the_alternatives(faked, tmp_path, capsys):
     }  # fmt: skip
     assert "| CORAL svm |" in (tmp_path / "auto.md").read_text()
     with open(tmp_path / "auto.csv", newline="") as file:
-        assert len(list(csv.DictReader(file))) == 156
+        assert len(list(csv.DictReader(file))) == 186
     assert cli.main([*call, "--out", str(tmp_path)]) == 0
-    assert "0 rows computed, 156 from the store" in capsys.readouterr().out
+    assert "0 rows computed, 186 from the store" in capsys.readouterr().out
 
 
 def test_failures_of_the_leaderboard_are_told_with_their_reason(faked, tmp_path, capsys):
