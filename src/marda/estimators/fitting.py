@@ -59,6 +59,9 @@ class Shared:
         Whether the loss of an answer is asked for: it costs as much as a factorisation.
     single : bool
         Whether float32 rows may be denoised by float32 factors (by the dual and primal routes).
+    last : bool
+        Whether no other model is to come: what rows were denoised with is then dropped before a
+        classifier is fitted on them.
     """
 
     problems: dict[Any, Problem] = field(default_factory=dict)
@@ -66,6 +69,7 @@ class Shared:
     denoised: dict[Any, Matrix] | None = None
     loss: bool = True
     single: bool = False
+    last: bool = False
 
 
 def fit_model(
@@ -125,11 +129,16 @@ def _fit(
         if keeping and settings.center:
             means = model.group_means(rows, settings.class_weight, kept)
             model = replace(model, centers=centers_for(means))
+        class_weights = solution.problem.class_weights
+        if shared is not None and shared.last:
+            shared.problems.clear()
+            shared.moments.clear()
+        del solution
         return train_on_features(
             model,
             rows,
             settings,
-            solution.problem.class_weights,
+            class_weights,
             # Not shared: labels are others, and so are their moments.
             relearn=lambda some, changed: fit_layers(some, changed)[0],
             kept=kept,

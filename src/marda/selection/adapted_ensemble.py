@@ -110,11 +110,13 @@ def fit_adapted(fits: MemberFits, say: Any, *, shares: bool = True) -> AdaptedFi
     members, kappas = [], []
     for k, option in enumerate(options):
         say(f"adapting on {option}")
+        last = option.kind not in (later.kind for later in options[k + 1 :])
+        fits.shared_by(option).last = last and near is None
         member = fits.member(option, 1 / len(options))
         assert member.adapted is not None
         kappas.append((member.adapted.source_skill_, member.adapted.target_skill_))
         members.append(fits.unless_neighbours_disagree(member, option, near, say))
-        if option.kind not in (later.kind for later in options[k + 1 :]):
+        if last:
             fits.shared.pop(option.kind)  # factors and denoised rows: most of the memory
     source_kappa, target_kappa = np.mean(kappas, axis=0).tolist()
     say("fitting the source-only model")
@@ -193,6 +195,7 @@ class MemberFits:
     def leaf_member(self, inputs: Inputs, weight: float) -> Member:
         """A model of leaves, all of which are either 0 or one and the same number; not centred."""
         option = InputOption("leaves")
+        self.shared_by(option).last = True
         model, scores = self._fitted(inputs, option, noise=NOISE_BOUNDS[1], center=False)
         return Member.of(f"adapted, {option}", inputs, model, weight, scores)
 
@@ -216,8 +219,11 @@ class MemberFits:
         parameters = member_parameters(self.noise, normalize=option.normalize) | changed
         model = MDAClassifier(**parameters, class_weight=self.class_weight, random_state=self.seed)
         rows = TrainingRows(inputs.apply(self.X), self.labels, self.domain)
-        shared = self.shared.setdefault(option.kind, Shared(denoised={}, loss=False, single=True))
-        return model, rows, shared
+        return model, rows, self.shared_by(option)
+
+    def shared_by(self, option: InputOption) -> Shared:
+        """What models on inputs of one kind share."""
+        return self.shared.setdefault(option.kind, Shared(denoised={}, loss=False, single=True))
 
     def source_only(self, kind: str, weight: float) -> Member:
         """The plain ridge of labelled rows, on all columns: some only the source may need."""
