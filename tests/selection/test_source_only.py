@@ -11,7 +11,7 @@ from marda.datasets import named_task
 from marda.moments.features import HeldRows
 from marda.selection import source_only
 from marda.selection.forest import Forest
-from marda.selection.source_only import VOICES, fit_source_only
+from marda.selection.source_only import VOICES, fit_all_rows, fit_source_only
 
 
 def gaussians(n, seed, d=6, share=0.5, separation=2.5):

@@ -1,4 +1,4 @@
-"""Sums over features of labelled rows that two classifiers are learned from; exact merge.
+"""Sums over features of labelled rows that two classifiers are learned from (math.md §19).
 
 The features were chosen on a sample. What is left to learn are coefficients, and those of two
 models need sums over rows alone, which stream and merge in any order:
