@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from marda._memory import peak_mb
+from marda._machine import peak_mb
 from numpy.typing import NDArray
 
 COLUMNS, GROUP = 100, 50_000
