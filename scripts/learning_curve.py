@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from marda._machine import peak_mb
 from numpy.typing import NDArray
+
+from marda._machine import peak_mb
 
 COLUMNS, GROUP = 100, 50_000
 ROWS = (10_000, 30_000, 100_000, 300_000, 1_000_000)
