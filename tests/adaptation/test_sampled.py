@@ -15,7 +15,7 @@ from adaptation.tables import WORDS, rows, write_pair
 from marda.adaptation import Cluster, ReadOptions, adapt, adapting
 from marda.adaptation.sampled import FileRows, draw_from_files
 from marda.adaptation.stream import open_parts
-from marda.selection.all_rows import FixedFeatures, HeldRows
+from marda.moments.features import FixedFeatures, HeldRows
 from marda.selection.inputs import Inputs
 
 pq = pytest.importorskip("pyarrow.parquet")

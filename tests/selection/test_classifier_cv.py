@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from marda import MDAClassifierCV, load
+from marda import MDAClassifierCV, load, pack
 from marda.selection import auto
 from problems import make_case
 
@@ -161,3 +161,31 @@ def test_a_source_only_model_is_saved_with_its_record(source_only, tmp_path):
     assert again.best_params_ == source_only.best_params_
     assert (again.setting_, again.residual_) == ("US", 0.0)
     np.testing.assert_array_equal(again.predict_proba(CASE.X), source_only.predict_proba(CASE.X))
+
+
+def curved_rows(n, seed):
+    """Classes that are neither linear nor without a linear part."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 4))
+    return X, (X[:, 0] - X[:, 1] + np.abs(X[:, 2]) - 0.8 + rng.logistic(size=n) / 2 > 0).astype(int)
+
+
+def test_the_default_learns_from_all_rows_and_says_so(tmp_path):
+    (Xs, ys), (Xt, yt) = curved_rows(4000, 6), curved_rows(400, 7)
+    X, y, domain = pack(Xs, ys, Xt)
+    model = MDAClassifierCV(max_rows=200, random_state=0).fit(X, y, sample_domain=domain)
+    few = np.r_[:200, 4000:4200]
+    small = MDAClassifierCV(random_state=0).fit(X[few], y[few], sample_domain=domain[few])
+    assert small.n_rows_used_ == {"choices": 400}
+    used = dict(model.n_rows_used_)
+    assert used.pop("choices") in range(390, 401)
+    assert set(used.values()) == {4000}
+    assert model.score(Xt, yt) > small.score(Xt, yt) - 0.01
+    order = np.random.default_rng(0).permutation(len(y))
+    again = MDAClassifierCV(max_rows=200, random_state=0)
+    again.fit(X[order], y[order], sample_domain=domain[order])
+    np.testing.assert_allclose(again.predict_proba(Xt), model.predict_proba(Xt), atol=1e-8)
+    model.save(tmp_path / "m.marda")
+    loaded = load(tmp_path / "m.marda")
+    assert loaded.n_rows_used_ == model.n_rows_used_
+    np.testing.assert_array_equal(loaded.predict(Xt), model.predict(Xt))

@@ -8,9 +8,10 @@ import scipy.sparse as sp
 from scipy.special import log_softmax, softmax
 
 from marda.datasets import named_task
+from marda.moments.features import HeldRows
 from marda.selection import source_only
 from marda.selection.forest import Forest
-from marda.selection.source_only import VOICES, fit_source_only
+from marda.selection.source_only import VOICES, fit_all_rows, fit_source_only
 
 
 def gaussians(n, seed, d=6, share=0.5, separation=2.5):
@@ -348,3 +349,34 @@ def test_the_seed_draws_and_the_record_tells_the_kind():
     assert forest.get_params() == {"source_only": "forest", "sharpness": forest.sharpness}
     P = softmax(forest.sharpness * source_only.log_shares(forest.model.probabilities(X)), axis=1)
     np.testing.assert_allclose(np.exp(forest.scores(X)), P, atol=1e-12)
+
+
+def curved(n, seed):
+    """Classes that are neither linear nor without a linear part."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 4))
+    scores = np.stack([X[:, c] + np.abs(X[:, c + 1]) for c in range(2)], axis=1)
+    return X, (scores + rng.gumbel(size=scores.shape) / 2).argmax(1)
+
+
+def test_left_out_rows_decide():
+    """Rows that tell better are taken; rows whose labels are noise are not."""
+    X, y = curved(300, 3)
+    more, true = curved(6000, 4)
+    voices = fit_source_only(X, y, 2, seed=0)
+    places = np.arange(6000)
+    good = fit_all_rows(voices, X, HeldRows(more, true, places, 2))
+    assert good.kinds
+    assert good.n_rows == 6300
+    assert good.voices.chosen.losses.mean() < voices.chosen.losses.mean()
+    new, truth = curved(4000, 5)
+    before, after = (v.chosen.model.scores(new).argmax(1) == truth for v in (voices, good.voices))
+    assert after.mean() > before.mean() + 0.01
+    noise = np.random.default_rng(0).integers(2, size=6000)
+    bad = fit_all_rows(voices, X, HeldRows(more, noise, places, 2))
+    assert (bad.kinds, bad.n_rows) == ((), 0)
+    np.testing.assert_allclose(
+        bad.voices.chosen.model.scores(new), voices.chosen.model.scores(new), atol=1e-6
+    )
+    none = fit_all_rows(voices, X, HeldRows(more, true, places[:0], 2))
+    assert none.voices is voices

@@ -69,8 +69,8 @@ from marda.diagnostics.verdict import FEW_LABELS
 from marda.estimators import MDAClassifier
 from marda.io import InputError, PredictionWriter, Preprocessing
 from marda.io.writing import replacing
+from marda.moments.features import RestOfRows
 from marda.persist import save
-from marda.selection.all_rows import RestOfRows
 from marda.selection.labelling import choose_rows
 
 __all__ = ["Adapted", "RowToLabel", "adapt", "adapt_rows", "why_in_batches"]

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from marda.io import InputError, Preprocessing, Table
 from marda.io.columns import Number
+from marda.moments.features import FixedFeatures, RowSums
 from marda.moments.parquet import ParquetRows, Part
-from marda.selection.all_rows import FixedFeatures, RowSums
 from marda.selection.inputs import KEPT_PER_CLASS
 
 __all__ = ["Draw", "FileRows", "draw_from_files"]

@@ -39,8 +39,8 @@ from marda.estimators.accuracy_estimation import (
     recall_above_chance,
 )
 from marda.estimators.pseudo_labels import TARGET_WEIGHT, balanced_weights
+from marda.moments.features import RestOfRows
 from marda.selection.adapted_ensemble import AdaptedFit, MemberFits, fit_adapted
-from marda.selection.all_rows import AllRows, RestOfRows, fit_all_rows
 from marda.selection.ensemble import Ensemble, Member, calibrate, calibrate_ensemble
 from marda.selection.expectation import (
     LEAST,
@@ -52,7 +52,15 @@ from marda.selection.expectation import (
 )
 from marda.selection.forest import fit_forest
 from marda.selection.inputs import Inputs, align, draw_rows, leaf_inputs, sample
-from marda.selection.source_only import SourceOnly, Voice, Voices, fit_alike, fit_source_only
+from marda.selection.source_only import (
+    AllRows,
+    SourceOnly,
+    Voice,
+    Voices,
+    fit_alike,
+    fit_all_rows,
+    fit_source_only,
+)
 from marda.selection.stacking import LEARNED, Explanation, left_out_scores, stack
 from marda.shift import Shift, Tale, explain_shift
 

@@ -18,7 +18,7 @@ from marda._validation import UNLABELED, Labels, check_rows, summed
 from marda.estimators.accuracy_estimation import expected_accuracy
 from marda.estimators.classifier import labelled_accuracy
 from marda.estimators.model import TrainingRows
-from marda.selection.all_rows import HeldRows, RestOfRows
+from marda.moments.features import HeldRows, RestOfRows
 from marda.selection.auto import AutoFit, fit_auto
 from marda.selection.ensemble import (
     Ensemble,

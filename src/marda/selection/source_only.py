@@ -17,12 +17,17 @@ Columns that number the rows are left out. Wide rows, of images and words, are g
 and the linear model alone. The simplest model is chosen unless another has a lower log-loss on
 left-out rows by more than a standard error: log-loss tells models apart with fewer rows than
 accuracy does, and what is sure and wrong on the source is worse on the target.
+
+Of very many rows these are a sample. Linear and kernel models then learn from sums over all others,
+too (`fit_all_rows`). The rows of the sample are not part of these sums at first: so they are
+left-out rows of the new models, as they are of the old ones, and tell which of the two is better.
+Then their own sums are added.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,9 +40,15 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics.pairwise import rbf_kernel
 
 from marda.estimators.heads import GaussianRidge, signs
+from marda.moments.features import (
+    FixedFeatures,
+    RestOfRows,
+    RowSums,
+    landmark_basis,
+    similarity,
+)
 from marda.selection.ensemble import calibrate, spread_of
 from marda.selection.forest import Forest, fit_forest
 from marda.selection.inputs import Inputs, robust_inputs, telling_columns
@@ -45,17 +56,15 @@ from marda.selection.inputs import Inputs, robust_inputs, telling_columns
 __all__ = [
     "LEAST",
     "VOICES",
+    "AllRows",
     "Linear",
     "Pool",
     "SourceOnly",
     "Voice",
     "Voices",
-    "class_weights",
     "fit_alike",
+    "fit_all_rows",
     "fit_source_only",
-    "landmark_basis",
-    "similarity",
-    "with_models",
 ]
 
 Matrix = NDArray[np.float64]
@@ -87,7 +96,8 @@ N_FOLDS = 5
 LEAST = 1e-4
 #: Directions below this share of the largest are rounding.
 ROUNDING = 1e-13
-EIGENVALUE_FLOOR = 1e-8
+#: Coefficients that a Newton step may have, those of all classes together.
+MAX_COEFFICIENTS = 2048
 #: The least that is left of a row's own weight on its own score.
 LEAST_LEFT = 1e-9
 #: Fewer rows than this per principal direction do not tell its spread.
@@ -318,7 +328,7 @@ def fit_source_only(
     return Voices(chosen, others, codes, rows.weights)
 
 
-def with_models(voices: Voices, found: Sequence[tuple[Inputs, Any, Matrix]]) -> Voices:
+def _with_models(voices: Voices, found: Sequence[tuple[Inputs, Any, Matrix]]) -> Voices:
     """The same choice, among these models and others of the same kinds.
 
     Parameters
@@ -344,6 +354,102 @@ def with_models(voices: Voices, found: Sequence[tuple[Inputs, Any, Matrix]]) -> 
     chosen = rows.simplest(models)
     others = tuple(voice for voice in models if voice is not chosen)
     return Voices(chosen, others, voices.codes, voices.weights)
+
+
+@dataclass(frozen=True)
+class AllRows:
+    """Source-only models of all rows where these are better, and what they learned from.
+
+    Attributes
+    ----------
+    voices : Voices
+        The models; left-out rows are those of the sample.
+    kinds : tuple of str
+        Those that all rows made, of the models that predict.
+    n_rows : int
+        Labelled rows that these have seen, the sample included.
+    """
+
+    voices: Voices
+    kinds: tuple[str, ...]
+    n_rows: int
+
+
+def fit_all_rows(
+    voices: Voices, X: Any, rest: RestOfRows, *, class_weight: Any = None, classes: Any = None
+) -> AllRows:
+    """Learn from the rows outside of a sample what sums tell.
+
+    Parameters
+    ----------
+    voices : Voices
+        Of the sample.
+    X : array or sparse matrix of shape (n_rows, n_features)
+        Its rows.
+    rest : RestOfRows
+        All others.
+    class_weight, classes
+        As in `fit_source_only`.
+    """
+    codes, n_classes = voices.codes, len(rest.counts)
+    counts = rest.counts + np.bincount(codes, minlength=n_classes)
+    weights = _class_weights(class_weight, counts, classes)
+    if not rest.counts.any() or (weights * counts == 0).all():
+        return AllRows(voices, (), 0)
+    features = _fixed_features(voices, weights * counts.sum() / (weights @ counts))
+    if not features.any:
+        return AllRows(voices, (), 0)
+    penalty = _penalty(voices, n_classes)
+    others = rest.sums(features)
+    everything = features.added(features.nothing(), X, codes) + others
+    found = []
+    for (inputs, judged), (_, model) in zip(
+        _models(features, others, penalty),
+        _models(features, everything, penalty),
+        strict=True,
+    ):
+        found.append((inputs, model, judged.scores(inputs.apply(X))))
+    chosen = _with_models(voices, found)
+    made = [id(model) for _, model, _ in found]
+    speaking = getattr(chosen.chosen.model.model, "parts", (chosen.chosen.model,))
+    kinds = tuple(part.kind for part in speaking if id(part.model) in made)
+    return AllRows(chosen, kinds, everything.n_rows if kinds else 0)
+
+
+def _penalty(voices: Voices, n_classes: int) -> float:
+    """Of the sample's logistic regression; that of two classes has one vector for both."""
+    voice: Voice
+    for voice in (voices.chosen, *voices.others):
+        if voice.setting is not None:
+            return (2.0 if n_classes == 2 else 1.0) / voice.setting[1]
+    return 1.0
+
+
+def _fixed_features(voices: Voices, weights: Vector) -> FixedFeatures:
+    """Those of the models of a sample; rows of too many columns have none."""
+    linear = kernel = None
+    for voice in (voices.chosen, *voices.others):
+        found = voice.model
+        if isinstance(found.model, Linear):
+            start = np.vstack([found.model.coef, found.model.intercept]) * found.sharpness
+            if start.size <= MAX_COEFFICIENTS:
+                linear = found.inputs, start
+        elif isinstance(found.model, GaussianRidge):
+            landmarks = np.asarray(found.model.basis_, dtype=np.float64)
+            kernel = found.inputs, landmarks, float(found.model.variance_)
+    return FixedFeatures(weights, linear, kernel)
+
+
+def _models(features: FixedFeatures, sums: RowSums, penalty: float) -> Iterator[tuple[Inputs, Any]]:
+    """The models that sums determine, with their inputs; one kernel per ridge."""
+    if features.linear is not None:
+        theta = features.stepped(sums, penalty)
+        yield features.linear[0], Linear(theta[:-1], theta[-1])
+    if features.kernel is not None:
+        inputs, landmarks, variance = features.kernel
+        classes = np.arange(len(features.weights))
+        for coef, intercept in features.ridges(sums, KERNEL_RIDGES):
+            yield inputs, GaussianRidge(classes, landmarks, coef, intercept, variance)
 
 
 def fit_alike(
@@ -398,7 +504,7 @@ def _labelled_rows(
     sample_weight: Any = None,
 ) -> _Rows:
     sizes = np.bincount(codes, minlength=n_classes)
-    weights = class_weights(class_weight, sizes, classes)[codes]
+    weights = _class_weights(class_weight, sizes, classes)[codes]
     if sample_weight is not None:
         weights = np.asarray(sample_weight, dtype=np.float64)
     if (weights == 0).all():
@@ -407,7 +513,7 @@ def _labelled_rows(
     return _Rows(X, codes, n_classes, weights / weights.mean(), seed, columns)
 
 
-def class_weights(weight: Any, sizes: Index, classes: Any = None) -> Vector:
+def _class_weights(weight: Any, sizes: Index, classes: Any = None) -> Vector:
     """Weights of a row of each class, given how many rows there are of each."""
     n_classes = len(sizes)
     if weight is None:
@@ -484,21 +590,6 @@ def _fit_kernel(rows: _Rows) -> Voice:
             model = GaussianRidge(classes, basis, back @ coef, intercept, variance)
             found.append(rows.voice(inputs, model, left_out))
     return min(found, key=rows.loss)
-
-
-def landmark_basis(landmarks: Matrix, variance: float, floor: float = EIGENVALUE_FLOOR) -> Matrix:
-    """What turns similarities to landmarks into coordinates in which landmarks are orthonormal.
-
-    Directions below a share `floor` of the largest are left out.
-    """
-    values, V = eigh(similarity(landmarks, landmarks, variance), check_finite=False)
-    good = values > floor * values.max()
-    return np.asarray(V[:, good] / np.sqrt(values[good]))
-
-
-def similarity(A: Matrix, B: Matrix, variance: float) -> Matrix:
-    """exp(−‖a − b‖²/2σ²) of all pairs of rows."""
-    return np.asarray(rbf_kernel(A, B, gamma=0.5 / variance))
 
 
 def _fit_forest(rows: _Rows) -> Voice:

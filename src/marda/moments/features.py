@@ -1,8 +1,7 @@
-"""Source-only models of all rows: sums over rows in the place of a larger sample.
+"""Sums over features of labelled rows that two classifiers are learned from (math.md §19).
 
-Everything is chosen on a sample: inputs, penalties, landmarks, what differs between the domains.
-What is left to learn are coefficients, and those of two models need sums over rows alone, which
-stream and merge in any order:
+The features were chosen on a sample. What is left to learn are coefficients, and those of two
+models need sums over rows alone, which stream and merge in any order:
 
 - Logistic regression, from the sample's coefficients θ by one step of Newton,
   θ + (H + λI)⁻¹(g − λθ), with the gradient g = Σ_i w_i φ_i (y_i − p_i)ᵀ and the Hessian blocks
@@ -10,45 +9,36 @@ stream and merge in any order:
   reaches that of all rows to O(1/n), n being the rows of the sample.
 - The kernel model is a ridge on similarities to landmarks of the sample: Σ_i w_i k_i k_iᵀ and
   Σ_i w_i k_i y_iᵀ for every penalty.
-
-The rows of the sample are not part of these sums at first. So they are left-out rows of the new
-models, as they are of the old ones, and tell which of the two is better. Then their own sums are
-added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 from scipy.special import softmax
+from sklearn.metrics.pairwise import rbf_kernel
 
-from marda.estimators.heads import GaussianRidge, signs
-from marda.selection.inputs import Inputs
-from marda.selection.source_only import (
-    KERNEL_RIDGES,
-    Linear,
-    Voice,
-    Voices,
-    class_weights,
-    landmark_basis,
-    similarity,
-    with_models,
-)
-
-__all__ = ["AllRows", "FixedFeatures", "HeldRows", "RestOfRows", "RowSums", "fit_all_rows"]
+__all__ = [
+    "EIGENVALUE_FLOOR",
+    "FixedFeatures",
+    "HeldRows",
+    "RestOfRows",
+    "RowSums",
+    "landmark_basis",
+    "similarity",
+]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-#: Coefficients that a Newton step may have, those of all classes together.
-MAX_COEFFICIENTS = 2048
+EIGENVALUE_FLOOR = 1e-8
 #: Directions of landmarks below this share of the largest are left out: the rounding of sums, in
 #: whatever order they were added, would come out larger by the square of its inverse.
 FLOOR = 1e-5
@@ -132,30 +122,16 @@ class FixedFeatures:
     ----------
     weights : array of shape (n_classes,)
         Of a row of each class.
-    linear : tuple of Inputs and array of shape (p, n_classes), default=None
-        Of the logistic regression: its inputs, and coefficients with the intercept last.
-    kernel : tuple of Inputs, array of shape (m, n_features) and float, default=None
+    linear : tuple of inputs and array of shape (p, n_classes), default=None
+        Of the logistic regression: its inputs, whose `apply` turns rows into its own, and
+        coefficients with the intercept last.
+    kernel : tuple of inputs, array of shape (m, n_features) and float, default=None
         Its inputs, landmarks and variance.
     """
 
     weights: Vector
-    linear: tuple[Inputs, Matrix] | None = None
-    kernel: tuple[Inputs, Matrix, float] | None = None
-
-    @classmethod
-    def of(cls, voices: Voices, weights: Vector) -> Self:
-        """Those of the models of a sample; rows of too many columns have none."""
-        linear = kernel = None
-        for voice in (voices.chosen, *voices.others):
-            found = voice.model
-            if isinstance(found.model, Linear):
-                start = np.vstack([found.model.coef, found.model.intercept]) * found.sharpness
-                if start.size <= MAX_COEFFICIENTS:
-                    linear = found.inputs, start
-            elif isinstance(found.model, GaussianRidge):
-                landmarks = np.asarray(found.model.basis_, dtype=np.float64)
-                kernel = found.inputs, landmarks, float(found.model.variance_)
-        return cls(weights, linear, kernel)
+    linear: tuple[Any, Matrix] | None = None
+    kernel: tuple[Any, Matrix, float] | None = None
 
     @property
     def any(self) -> bool:
@@ -200,7 +176,8 @@ class FixedFeatures:
             assert sums.cross is not None
             inputs, landmarks, variance = self.kernel
             rows = np.asarray(inputs.apply(X), dtype=np.float64)
-            K, root, Y = similarity(rows, landmarks, variance), np.sqrt(w), signs(codes, C)
+            K, root = similarity(rows, landmarks, variance), np.sqrt(w)
+            Y = 2 * np.eye(C)[codes] - 1
             K *= root[:, None]
             sums.gram[:-1, :-1] += K.T @ K  # the same array twice: BLAS forms half of it
             sums.gram[-1, :-1] += root @ K
@@ -208,15 +185,8 @@ class FixedFeatures:
             sums.cross[:-1] += K.T @ (root[:, None] * Y)
             sums.cross[-1] += w @ Y
 
-    def models(self, sums: RowSums, penalty: float) -> Iterator[tuple[Inputs, Any]]:
-        """The models that the sums determine, with their inputs; one kernel per ridge."""
-        if self.linear is not None:
-            yield self.linear[0], self._stepped(sums, penalty)
-        if self.kernel is not None:
-            yield from ((self.kernel[0], model) for model in self._ridges(sums))
-
-    def _stepped(self, sums: RowSums, penalty: float) -> Linear:
-        """One step of Newton; `penalty` times ½‖coef‖² is added to the negative likelihood."""
+    def stepped(self, sums: RowSums, penalty: float) -> Matrix:
+        """Coefficients after one step of Newton, with a penalty on ½‖coef‖²."""
         assert self.linear is not None
         assert sums.gradient is not None
         assert sums.hessian is not None
@@ -238,11 +208,10 @@ class FixedFeatures:
             step = cho_solve(cho_factor(matrix), right.T.ravel())
         except (LinAlgError, ValueError):  # a class that no row can have: there is no step
             step = np.zeros(C * p)
-        theta = theta + step.reshape(C, p).T
-        return Linear(theta[:-1], theta[-1])
+        return np.asarray(theta + step.reshape(C, p).T)
 
-    def _ridges(self, sums: RowSums) -> Iterator[GaussianRidge]:
-        """A ridge per penalty, as on the sample: weighted, about the means."""
+    def ridges(self, sums: RowSums, penalties: Sequence[float]) -> Iterator[tuple[Matrix, Vector]]:
+        """Coefficients and intercept per penalty, which are in units of the mean square."""
         assert self.kernel is not None
         assert sums.gram is not None
         assert sums.cross is not None
@@ -256,10 +225,9 @@ class FixedFeatures:
         squares = np.maximum(squares, 0)
         unit = float(squares.sum()) / max(1, len(squares)) or 1.0
         along = V.T @ (back.T @ cross)
-        for ridge in KERNEL_RIDGES:
+        for ridge in penalties:
             coef = back @ (V @ (along / (squares + ridge * unit)[:, None]))
-            classes = np.arange(len(self.weights))
-            yield GaussianRidge(classes, landmarks, coef, level - mean @ coef, variance)
+            yield coef, level - mean @ coef
 
 
 def _with_ones(F: Any) -> Matrix:
@@ -267,68 +235,16 @@ def _with_ones(F: Any) -> Matrix:
     return np.hstack([np.asarray(dense, dtype=np.float64), np.ones((dense.shape[0], 1))])
 
 
-@dataclass(frozen=True)
-class AllRows:
-    """Source-only models of all rows where these are better, and what they learned from.
+def landmark_basis(landmarks: Matrix, variance: float, floor: float = EIGENVALUE_FLOOR) -> Matrix:
+    """What turns similarities to landmarks into coordinates in which landmarks are orthonormal.
 
-    Attributes
-    ----------
-    voices : Voices
-        The models; left-out rows are those of the sample.
-    kinds : tuple of str
-        Those that all rows made, of the models that predict.
-    n_rows : int
-        Labelled rows that these have seen, the sample included.
+    Directions below a share `floor` of the largest are left out.
     """
-
-    voices: Voices
-    kinds: tuple[str, ...]
-    n_rows: int
-
-
-def fit_all_rows(
-    voices: Voices, X: Any, rest: RestOfRows, *, class_weight: Any = None, classes: Any = None
-) -> AllRows:
-    """Learn from the rows outside of a sample what sums tell.
-
-    Parameters
-    ----------
-    voices : Voices
-        Of the sample.
-    X : array or sparse matrix of shape (n_rows, n_features)
-        Its rows.
-    rest : RestOfRows
-        All others.
-    class_weight, classes
-        As in `fit_source_only`.
-    """
-    codes, n_classes = voices.codes, len(rest.counts)
-    counts = rest.counts + np.bincount(codes, minlength=n_classes)
-    weights = class_weights(class_weight, counts, classes)
-    if not rest.counts.any() or (weights * counts == 0).all():
-        return AllRows(voices, (), 0)
-    features = FixedFeatures.of(voices, weights * counts.sum() / (weights @ counts))
-    if not features.any:
-        return AllRows(voices, (), 0)
-    penalty = _penalty(voices, n_classes)
-    others = rest.sums(features)
-    everything = features.added(features.nothing(), X, codes) + others
-    found = []
-    for (inputs, judged), (_, model) in zip(
-        features.models(others, penalty), features.models(everything, penalty), strict=True
-    ):
-        found.append((inputs, model, judged.scores(inputs.apply(X))))
-    chosen = with_models(voices, found)
-    made = [id(model) for _, model, _ in found]
-    speaking = getattr(chosen.chosen.model.model, "parts", (chosen.chosen.model,))
-    kinds = tuple(part.kind for part in speaking if id(part.model) in made)
-    return AllRows(chosen, kinds, everything.n_rows if kinds else 0)
+    values, V = eigh(similarity(landmarks, landmarks, variance), check_finite=False)
+    good = values > floor * values.max()
+    return np.asarray(V[:, good] / np.sqrt(values[good]))
 
 
-def _penalty(voices: Voices, n_classes: int) -> float:
-    """Of the sample's logistic regression; that of two classes has one vector for both."""
-    voice: Voice
-    for voice in (voices.chosen, *voices.others):
-        if voice.setting is not None:
-            return (2.0 if n_classes == 2 else 1.0) / voice.setting[1]
-    return 1.0
+def similarity(A: Matrix, B: Matrix, variance: float) -> Matrix:
+    """exp(−‖a − b‖²/2σ²) of all pairs of rows."""
+    return np.asarray(rbf_kernel(A, B, gamma=0.5 / variance))
