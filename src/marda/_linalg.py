@@ -14,9 +14,11 @@ __all__ = [
     "lower_product",
     "mirror_lower",
     "symmetric_eigen",
+    "thin_product",
 ]
 
 _BLOCK = 256
+_THIN = 200  # columns; of more, either way takes as long
 
 
 class SingularError(ValueError):
@@ -51,6 +53,11 @@ def lower_product(A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.
         stop = start + _BLOCK
         out[start:stop, :stop] = A[start:stop] @ B[:, :stop]
     return out
+
+
+def thin_product(A: NDArray[np.float64], V: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A V; for few columns as (VᵀAᵀ)ᵀ, at which BLAS is up to twice as fast."""
+    return np.asarray((V.T @ A.T).T if V.shape[1] < _THIN else A @ V)
 
 
 def mirror_lower(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
