@@ -592,6 +592,16 @@ for name, form, what in (
     )
 
 
+@case("time-unix", "times, in seconds since 1970", like="time-iso")
+def _(folder):
+    start = datetime(1970, 1, 1)
+    s, t = (
+        {"at": [int((at(d, k) - start).total_seconds()) for k, d in enumerate(days_)]}
+        for days_ in DAYS
+    )
+    return both(folder, s, t)
+
+
 # Booleans and categories -------------------------------------------------------------------------
 
 

@@ -109,6 +109,44 @@ def test_parts_of_a_factor_through_the_rows(name):
     np.testing.assert_allclose(factor.solve_rows(U), np.linalg.solve(G, F.T @ U), atol=1e-9)
 
 
+def _single(sparse, scale=1.0, twins=False, n=60, d=90):
+    """Float32 rows about a centre of their own, and the same system in float64 and in float32."""
+    rng = np.random.default_rng(4)
+    X = (scale * (rng.standard_normal((n, d)) + 0.5)).astype(np.float32)
+    if twins:
+        X[1::2] = X[::2]
+    m, D, a = X.mean(0, dtype=np.float64), rng.random(d) + 1.0, np.full(d, 0.5)
+    X = sp.csr_array(X) if sparse else X
+    return [
+        DiagonalPlusGram(D, a, RowGram(Rows(X, m, single=single)), np.zeros((0, d)))
+        for single in (False, True)
+    ]
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_float32_factors_are_right_to_four_digits(sparse):
+    double, single = _single(sparse)
+    plain, half = RowFactor(double), RowFactor(single, null=np.ones(60), single=True)
+    assert half.single
+    assert half.inverse.dtype == np.float32
+    Y = np.random.default_rng(5).standard_normal((60, 3))
+    Y -= Y.mean(0)  # else what stands for the null vector shows
+    expected = plain.solve_rows(Y)
+    found = half.solve_rows(Y)
+    assert np.linalg.norm(found - expected) < 1e-4 * np.linalg.norm(expected)
+    assert np.finfo(np.float32).eps <= half.condition * np.finfo(np.float64).eps < 1e-4
+    np.testing.assert_allclose(half.kernel, plain.kernel, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_float32_factors_that_would_lose_digits_are_made_in_float64(sparse):
+    double, single = _single(sparse, scale=1e4, twins=True)
+    found = RowFactor(single, null=np.ones(60), single=True)
+    assert not found.single
+    np.testing.assert_allclose(found.inverse, RowFactor(single, null=np.ones(60)).inverse)
+    assert found.inverse.dtype == RowFactor(double).inverse.dtype == np.float64
+
+
 def test_what_stands_for_the_null_vector_of_centred_rows_changes_nothing():
     """C is better conditioned, D⁻¹FᵀM is the same."""
     rng = np.random.default_rng(0)
@@ -168,7 +206,7 @@ def test_cholesky_refuses_singular_matrices():
 
 def test_an_inverse_that_lapack_refuses_is_refused(monkeypatch):
     factor = CholeskyFactor(np.eye(2))
-    monkeypatch.setattr(lapack, "dpotri", lambda L, lower: (L, 1))
+    monkeypatch.setattr(lapack, "dpotri", lambda L, **_: (L, 1))
     with pytest.raises(SingularError, match="the factor could not be inverted"):
         factor.inverse()
 

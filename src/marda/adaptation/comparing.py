@@ -198,7 +198,7 @@ def compare(
             results.append(_result(method, data, model, predictions, spent))
             if shown.any:
                 details.append(_details(data, model, predictions[-1]))
-        notes += [*messages, *sample_notes(model, domain)]
+        notes += [*messages, *sample_notes(model, len(domain))]
     watch(0.97, "comparing")
     right = [np.asarray(p[data.known] == data.yt[data.known]) for p in predictions]
     pairs = pairs_of(methods, right) if data.known.any() else ()

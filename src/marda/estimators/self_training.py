@@ -354,7 +354,11 @@ def _centring(
         if shares is None:
             centers = {d: np.zeros_like(c) for d, c in centers.items()}
         inner = None if products is None else products.about(centers)
-        return task.ridge_head(lambda: place(H.copy(), side, centers, task.model.normalize), inner)
+
+        def rows() -> Matrix:
+            return place(H, side, centers, task.model.normalize, out=np.empty_like(H))
+
+        return task.ridge_head(rows, inner)
 
     return centred
 

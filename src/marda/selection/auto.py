@@ -18,7 +18,7 @@ Target rows with a label weigh these explanations, and models that learn from th
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -62,6 +62,8 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
 
+Adapt = Callable[[MemberFits, Any], AdaptedFit]
+
 #: Rows per domain that the shift is explained by, and target rows that expectations rest on.
 EXPLAINED_ROWS = 5000
 EXPECTED_ROWS = 2000
@@ -79,6 +81,8 @@ FLEXIBLE = {"class shares and moved columns", "linear map"}
 #: How long steps take, in units of the one before (of a table of 20 columns and 1,000 rows per
 #: domain; measured): learning the source after explaining, adapting and judging after learning.
 SOURCE_COST, ADAPTED_COST, LEAVES_COST, JUDGED_COST = 1.5, 1.8, 4.0, 0.9
+#: The same with target labels, in units of all that is left without them.
+LABELS_COST = 2.0
 #: Adapted models are fitted without some of the labels on at most this many rows per domain.
 COMPARED_ROWS = 1000
 #: Labels of every class that a model of the labelled target rows alone needs; classes that fewer
@@ -169,7 +173,8 @@ def fit_auto(
     """
     known, target = labels.codes != UNLABELED, domain < 0
     fits = MemberFits.of(X, labels, domain, class_weight, seed)
-    if not target.any() or not known[~target].any():
+    # Nothing can be told of a class that only target labels know.
+    if not target.any() or len(np.unique(labels.codes[known & ~target])) < len(labels.classes):
         return _adapted(fit_adapted(fits, say))
     say("asking what differs")
     action = _Action.of(fits, columns)
@@ -323,6 +328,8 @@ class _Action:
         )
         size = (len(ours) + len(theirs)) / 2000
         left = _left(shift, size)
+        if (labels.codes[theirs] != UNLABELED).any():  # learning again, and adapting in parts
+            left = LABELS_COST * (1 + left)
         factor = SOURCE_COST * max(1.0, size) ** 0.5 * (20 / fits.X.shape[1]) ** 0.25
         if shift.stories or shift.kind == "none":  # stories that are told took longer to ask for
             factor /= 2
@@ -398,20 +405,19 @@ class _Action:
         tellings = self.tellings()
         if tellings:
             return self._plain(tellings)
-        fit = self.adapt(self.fits, say)
-        return self.source_only() if fit is None else self.judged(fit)
+        adapt = self.adaptation()
+        return self.source_only() if adapt is None else self.judged(adapt(self.fits, say))
 
-    def adapt(self, fits: MemberFits, say: Any) -> AdaptedFit | None:
-        """Models of features or of leaves that label the target; None: the source's is as good."""
+    def adaptation(self) -> Adapt | None:
+        """How models label the target themselves; None: the model of the source does as well."""
         if not self.leaves_help():
-            # Class shares alone were ruled out: no need to try models that do without centring.
-            return fit_adapted(fits, say, shares=False)
+            return _by_features
         weight = self._odds()
         if weight >= MAX_WEIGHT:
             return None
         cost = LEAVES_COST * max(self.size, 0.5) + _judged(self.size)
         tell(self.seconds * cost, "adapting leaves of a forest")
-        return self.leaves(fits, weight, say)
+        return partial(self.leaves, weight)
 
     def leaves_help(self) -> bool:
         """Whether the rows are a table: no other model predicts the source clearly better."""
@@ -428,7 +434,7 @@ class _Action:
                 return False
         return True
 
-    def leaves(self, fits: MemberFits, weight: float, say: Any) -> AdaptedFit:
+    def leaves(self, weight: float, fits: MemberFits, say: Any) -> AdaptedFit:
         """The model of the source, beside one that denoises leaves and labels the target itself."""
         model = self.voices.chosen.model
         say("adapting on leaves of a forest")
@@ -458,17 +464,22 @@ class _Action:
         labelled = np.flatnonzero((fits.labels.codes != UNLABELED) & (fits.domain < 0))
         rows, codes = fits.X[labelled], fits.labels.codes[labelled]
         tellings = self.tellings()
-        fit = None if tellings else self.adapt(fits, say)
-        explanations = []
-        if not tellings:
-            tellings = [_Telling.of(self.voices.chosen.model)]
+        explained = bool(tellings)
+        tellings = tellings or [_Telling.of(self.voices.chosen.model)]
         plain = self._plain(tellings)
         skills, found = (plain.source_skill, plain.target_skill), plain.calibration
-        if fit is not None:
-            explanation, found = self._adapted_explanation(fit, labelled)
-            explanations.append(explanation)
-            tellings = [replace(one, weight=0.0) for one in tellings]
-            skills = fit.source_skill, fit.target_skill
+        explanations = []
+        if not explained:
+            adapt = self.adaptation()
+            if adapt is not None:
+                fit = adapt(fits, say)
+                explanation, found = self._adapted_models(adapt, fit, labelled, 1.0)
+                explanations.append(explanation)
+                tellings = [replace(one, weight=0.0) for one in tellings]
+                skills = fit.source_skill, fit.target_skill
+            if adapt is not _by_features:  # what was not asked for may be right all the same
+                fit = _by_features(fits, say)
+                explanations.append(self._adapted_models(_by_features, fit, labelled, 0.0)[0])
         say("weighing explanations by labels")
         told = [(one, one.scores(rows), one.weight) for one in tellings]
         told += [(one, scores, 0.0) for one, scores in self._learned(tellings, rows, codes)]
@@ -487,8 +498,8 @@ class _Action:
             evidence = replace(evidence, labelled=(codes, np.exp(left_out)))
         return AutoFit(members, [], *skills, shift, evidence, found)
 
-    def _adapted_explanation(
-        self, fit: AdaptedFit, labelled: Index
+    def _adapted_models(
+        self, adapt: Adapt, fit: AdaptedFit, labelled: Index, belief: float
     ) -> tuple[Explanation, dict[str, float]]:
         """Adapted models, and what they say of rows whose labels they have not seen."""
         fits = self.fits
@@ -504,14 +515,12 @@ class _Action:
             hidden = fits.labels._replace(codes=codes)
             X, labels, domain = sample(fits.X, hidden, fits.domain, COMPARED_ROWS, fits.seed)
             part = MemberFits.of(X, labels, domain, fits.class_weight, fits.seed)
-            other = self.adapt(part, _silent)
-            assert other is not None
-            members = Ensemble(tuple(other.members), sharpness)
+            members = Ensemble(tuple(adapt(part, _silent).members))
             return lambda places: sharpness * members.scores(fits.X[labelled[places]])
 
         scores = left_out_scores(without, fits.labels.codes[labelled], fits.seed)
         members = tuple(replace(m, weight=sharpness * m.weight) for m in fit.members)
-        return Explanation(members, scores, 1.0), found
+        return Explanation(members, scores, belief), found
 
     def _learned(
         self, tellings: list[_Telling], rows: Any, codes: Index
@@ -673,6 +682,11 @@ def _left(shift: Shift, size: float) -> float:
 def _judged(size: float) -> float:
     """The same for what to expect: few rows are judged by many models."""
     return JUDGED_COST * (1.0 if size >= 1 else 3.0)
+
+
+def _by_features(fits: MemberFits, say: Any) -> AdaptedFit:
+    """The adapted ensemble; where class shares alone were ruled out, centred in any case."""
+    return fit_adapted(fits, say, shares=False)
 
 
 def _silent(what: str) -> None:

@@ -36,6 +36,8 @@ __all__ = ["MDAClassifierCV"]
 #: Above this many values single precision halves time, memory and the model file, and moves scores
 #: by less than any rule here can see.
 SINGLE_PRECISION = 2**20
+#: Values that are cast at a time.
+BLOCK = 2**18
 
 
 #: Fitted attributes that only the default sets.
@@ -104,7 +106,8 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         "kernel") that predicts and was learned from more labelled rows, how many these are.
     shift_ : Shift or None
         With "auto": what differs between source and target, told without a target label; labels
-        only weigh stories that fit equally well. None where there is no target.
+        only weigh stories that fit equally well. None where there is no target, or a class that
+        only target rows have.
     compact_ : Ensemble or None
         The compressed models that predict in place of `ensemble_`; None: `ensemble_` predicts.
     compression_ : dict
@@ -224,9 +227,8 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
             order = order[draw_rows(labels.codes[order], domain[order], self.max_rows, seed)]
             if len(order) < len(domain):
                 rest = _rest(X, labels, domain, order)
-        X, labels, domain = X[order], labels._replace(codes=labels.codes[order]), domain[order]
-        if X.shape[0] * X.shape[1] > SINGLE_PRECISION:
-            X = X.astype(np.float32)
+        X = _taken(X, order, single=len(order) * X.shape[1] > SINGLE_PRECISION)
+        labels, domain = labels._replace(codes=labels.codes[order]), domain[order]
         began = time.perf_counter()
         if candidates is None:
             names = getattr(self, "feature_names_in_", None)
@@ -445,10 +447,23 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         export(self, path)
 
 
+def _taken(X: Any, rows: NDArray[np.int64], *, single: bool) -> Any:
+    """Some rows, in float32 if so asked for, without a copy of them in float64."""
+    if not single or X.dtype == np.float32:
+        return X[rows]
+    if sp.issparse(X):
+        return X[rows].astype(np.float32)
+    found = np.empty((len(rows), X.shape[1]), dtype=np.float32)
+    step = max(1, BLOCK // X.shape[1])
+    for start in range(0, len(rows), step):
+        found[start : start + step] = X[rows[start : start + step]]
+    return found
+
+
 def _rows_differ(X: Any) -> bool:
     if sp.issparse(X):
         return bool((X.max(axis=0) != X.min(axis=0)).nnz)
-    return bool((X[0] != X).any())
+    return bool((X[:1] != X[1:2]).any() or (X[:1] != X).any())
 
 
 def _rest(X: Any, labels: Labels, domain: NDArray[np.int64], drawn: NDArray[np.int64]) -> HeldRows:

@@ -105,7 +105,8 @@ class Linear:
 
     def scores(self, F: Any) -> Matrix:
         """Of rows, one column per class."""
-        return np.asarray(F @ self.coef + self.intercept, dtype=np.float64)
+        coef = self.coef.astype(F.dtype, copy=False)  # else float32 rows would be cast
+        return np.asarray(F @ coef + self.intercept, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -485,10 +486,13 @@ def _fit_kernel(rows: _Rows) -> Voice:
     return min(found, key=rows.loss)
 
 
-def landmark_basis(landmarks: Matrix, variance: float) -> Matrix:
-    """What turns similarities to landmarks into coordinates in which landmarks are orthonormal."""
+def landmark_basis(landmarks: Matrix, variance: float, floor: float = EIGENVALUE_FLOOR) -> Matrix:
+    """What turns similarities to landmarks into coordinates in which landmarks are orthonormal.
+
+    Directions below a share `floor` of the largest are left out.
+    """
     values, V = eigh(similarity(landmarks, landmarks, variance), check_finite=False)
-    good = values > EIGENVALUE_FLOOR * values.max()
+    good = values > floor * values.max()
     return np.asarray(V[:, good] / np.sqrt(values[good]))
 
 
@@ -550,24 +554,26 @@ def _fit_inverted(rows: _Rows, inputs: Inputs, F: Matrix) -> Voice:
     Y, w = rows.Y, rows.weights
     share, root = w / w.sum(), np.sqrt(w)[:, None]
     mean, level = share @ F, share @ Y
-    A = np.asarray(root * (F - mean), dtype=np.float64)
+    A = F - mean.astype(F.dtype)
+    A *= root.astype(F.dtype)
     right = root * (Y - level)
     dual = A.shape[0] <= A.shape[1]
-    products = A @ A.T if dual else A.T @ A
+    products = np.asarray(A @ A.T if dual else A.T @ A, dtype=np.float64)
     unit = float(np.trace(products)) / len(F) or 1.0
     found = []
     for penalty in WIDE_RIDGES:
         inverse = _inverse(products, penalty * unit)
         if dual:
             along = inverse @ right
-            coef, leverage = A.T @ along, 1 - penalty * unit * np.diag(inverse)
+            coef = np.asarray(A.T @ along.astype(A.dtype), dtype=np.float64)
+            leverage = 1 - penalty * unit * np.diag(inverse)
         else:
             along = A @ inverse
             coef, leverage = along.T @ right, np.einsum("ij,ij->i", along, A)
-        intercept = level - mean @ coef
+        model = Linear(coef, level - mean @ coef)
         left = np.maximum(1 - leverage - share, LEAST_LEFT)[:, None]
-        left_out = Y - (Y - (F @ coef + intercept)) / left
-        found.append(rows.voice(inputs, Linear(coef, intercept), left_out))
+        left_out = Y - (Y - model.scores(F)) / left
+        found.append(rows.voice(inputs, model, left_out))
     return min(found, key=rows.loss)
 
 
