@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marda._linalg import add_gram, lower_product, mirror_lower, symmetric_eigen
+from marda._linalg import (
+    add_gram,
+    lower_product,
+    mirror_lower,
+    symmetric_eigen,
+    thin_product,
+)
 
 
 @pytest.mark.parametrize("n", [1, 255, 256, 257, 600])
@@ -43,3 +49,11 @@ def test_lower_product(n):
     product = lower_product(A, A.T)
     np.testing.assert_allclose(np.tril(product), np.tril(A @ A.T), rtol=1e-12, atol=1e-12)
     assert product.flags.f_contiguous
+
+
+@pytest.mark.parametrize("columns", [0, 1, 3, 250])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_thin_product(columns, order):
+    rng = np.random.default_rng(0)
+    A, V = rng.standard_normal((7, 5)).astype(float, order=order), rng.standard_normal((5, columns))
+    np.testing.assert_allclose(thin_product(A, V), np.einsum("ij,jk->ik", A, V), atol=1e-14)

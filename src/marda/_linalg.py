@@ -16,9 +16,11 @@ __all__ = [
     "lower_product",
     "mirror_lower",
     "symmetric_eigen",
+    "thin_product",
 ]
 
 _BLOCK = 256
+_THIN = 200  # columns; of more, either way takes as long
 
 
 class SingularError(ValueError):
@@ -54,6 +56,12 @@ def lower_product(A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.
         stop = start + _BLOCK
         out[start:stop, :stop] = A[start:stop] @ B[:, :stop]
     return out
+
+
+def thin_product(A: NDArray[Any], V: NDArray[Any]) -> NDArray[Any]:
+    """A V; for few columns of doubles as (VᵀAᵀ)ᵀ, at which BLAS is up to twice as fast."""
+    turned = A.dtype == np.float64 and V.shape[1] < _THIN
+    return np.asarray((V.T @ A.T).T if turned else A @ V)
 
 
 def mirror_lower(matrix: NDArray[Any]) -> NDArray[Any]:

@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from marda._linalg import InaccurateError
+from marda._linalg import InaccurateError, thin_product
 from marda.operators.cost import ALTERNATIONS
 from marda.operators.denoiser import Coupling, Denoiser, PrimalDenoiser
 from marda.operators.dual import RowSpacePredictor
@@ -126,16 +126,20 @@ class Solution:
         return np.asarray(self.z0 - center @ self.Z)
 
 
-def _basis(terms: Sequence[PredictionTerm], n_outputs: int) -> tuple[Matrix, list[Matrix]]:
-    """U and S_k = a_k UᵀZ_kZ_kᵀU. For one term S is diagonal: U are its left singular vectors."""
+def _basis(terms: Sequence[PredictionTerm], n_outputs: int) -> tuple[Matrix, list[Matrix], Matrix]:
+    """U, S_k = a_k UᵀZ_kZ_kᵀU, and A with U = [Z_1 Z_2 …] A.
+
+    For one term S is diagonal: U are its left singular vectors.
+    """
     if not terms:
-        return np.zeros((n_outputs, 0)), []
-    U, s, _ = np.linalg.svd(np.hstack([t.Z for t in terms]), full_matrices=False)
-    U = np.ascontiguousarray(U[:, s > 1e-13 * s[0]])
+        return np.zeros((n_outputs, 0)), [], np.zeros((0, 0))
+    U, s, V = np.linalg.svd(np.hstack([t.Z for t in terms]), full_matrices=False)
+    kept = s > 1e-13 * s[0]
+    U, A = np.ascontiguousarray(U[:, kept]), V[kept].T / s[kept]
     if len(terms) == 1:
-        return U, [terms[0].weight * np.diag(s[: U.shape[1]] ** 2)]
+        return U, [terms[0].weight * np.diag(s[: U.shape[1]] ** 2)], A
     inside = [U.T @ t.Z for t in terms]
-    return U, [t.weight * A @ A.T for t, A in zip(terms, inside, strict=True)]
+    return U, [t.weight * B @ B.T for t, B in zip(terms, inside, strict=True)], A
 
 
 @dataclass(frozen=True)
@@ -146,17 +150,28 @@ class _OnBasis:
     terms: Sequence[PredictionTerm]
     U: Matrix
     couplings: Sequence[Matrix]  # S_k
+    combined: Matrix  # A
     repeated: bool  # whether more such equations will come
 
+    W0Z: Matrix | None = None  # of all predictors side by side, where it is known
+
     @staticmethod
-    def of(denoiser: Denoiser, terms: Sequence[PredictionTerm], repeated: bool) -> _OnBasis:
+    def of(
+        denoiser: Denoiser,
+        terms: Sequence[PredictionTerm],
+        repeated: bool,
+        W0Z: Matrix | None = None,
+    ) -> _OnBasis:
         """With an orthonormal basis of the predictors."""
-        return _OnBasis(denoiser, terms, *_basis(terms, denoiser.n_outputs), repeated)
+        return _OnBasis(denoiser, terms, *_basis(terms, denoiser.n_outputs), repeated, W0Z)
 
     @cached_property
     def W0U(self) -> Matrix:
         """W₀U."""
-        return self.denoiser.map(self.U)
+        if self.W0Z is None:
+            return self.denoiser.map(self.U)
+        # A weak direction loses digits here, by 1/s, and (★U) multiplies it by s².
+        return np.asarray(self.W0Z @ self.combined)
 
     @cached_property
     def right(self) -> Matrix:
@@ -181,7 +196,8 @@ class _OnBasis:
             return np.zeros((denoiser.n_features + denoiser.bias, 0))
         if self.repeated and len(self.terms) == 1 and isinstance(denoiser, PrimalDenoiser):
             B, Lambda = denoiser.pencil  # each column on its own: (I + s Λ) in the pencil's basis
-            return B @ ((B.T @ R) / (1 + np.outer(Lambda, np.diag(self.couplings[0]))))
+            inside = thin_product(B.T, R) / (1 + np.outer(Lambda, np.diag(self.couplings[0])))
+            return thin_product(B, inside)
         on_labelled, on_all = np.zeros((2, U.shape[1], U.shape[1]))
         for term, S in zip(self.terms, self.couplings, strict=True):
             S_of_kind = on_labelled if term.Q is denoiser.labelled else on_all
@@ -308,7 +324,8 @@ def solve(
     delta, U = on_basis.solve(on_basis.right), on_basis.U
     curve = []
     if loss:
-        curve = [_fixed_loss(problem, denoiser, delta) + _losses(denoiser, delta, U, domain)]
+        mapped = [denoiser.map(term.Z) for term in domain]
+        curve = [_fixed_loss(problem, denoiser, delta) + _losses(domain, mapped, delta, U)]
     z_step = _ZStep(problem, denoiser) if predictor else None
     Z = z0 = WZ = None
     if z_step is not None:
@@ -387,19 +404,22 @@ def _alternate(
     z_step = _ZStep(problem, denoiser)
     Z, z0, loss = _start(problem, model, domain)
     curve = [loss]
+    W0Z: Matrix | None = None
+    W0Z_domain = [denoiser.map(term.Z) for term in domain]
     states: list[tuple[Matrix, Matrix]] = []
     n_iter = 0
     converged = False
     while n_iter < max_iter and not converged:
         n_iter += 1
         terms = [problem.class_term(Z, z0), *domain]
-        on_basis = _OnBasis.of(denoiser, terms, repeated=True)
+        on_basis = _OnBasis.of(denoiser, terms, repeated=True, W0Z=W0Z)
         U = on_basis.U
         delta = on_basis.solve(on_basis.right, _extrapolated(states, U))
         states = [*states[-1:], (delta, U)]
         Z, z0, WZ = z_step(delta, U)
+        W0Z = np.hstack([WZ - delta @ (U.T @ Z), *W0Z_domain])
         loss = _fixed_loss(problem, denoiser, delta) + _class_loss(problem, Z, z0, WZ)
-        loss += _losses(denoiser, delta, U, domain)
+        loss += _losses(domain, W0Z_domain, delta, U)
         converged = curve[-1] - loss <= tol * abs(curve[-1])
         curve.append(loss)
     # Both steps once more, for what is left of their equations: how large that is tells how far
@@ -463,5 +483,10 @@ def _class_loss(problem: Problem, Z: Matrix, z0: Vector, WZ: Matrix) -> float:
     return term.loss(WZ) + term.weight * problem.ridge_class * float(np.vdot(Z, Z))
 
 
-def _losses(denoiser: Denoiser, delta: Matrix, U: Matrix, terms: Sequence[PredictionTerm]) -> float:
-    return sum(t.loss(denoiser.map(t.Z) + delta @ (U.T @ t.Z)) for t in terms)
+def _losses(
+    terms: Sequence[PredictionTerm], W0Z: Sequence[Matrix], delta: Matrix, U: Matrix
+) -> float:
+    """Of prediction terms, from W₀Z of each."""
+    return sum(
+        term.loss(mapped + delta @ (U.T @ term.Z)) for term, mapped in zip(terms, W0Z, strict=True)
+    )

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from marda._linalg import SingularError, add_gram, mirror_lower
+from marda._linalg import SingularError, add_gram, mirror_lower, thin_product
 from marda.noise_paths.levels import Found, Point, Sample, Trial
 from marda.operators.linear import CholeskyFactor, conjugate_gradients
 
@@ -82,7 +82,6 @@ class InverseMaps:
         if not self.condition <= CONDITION:
             raise SingularError("features nearly depend on each other.")
         self.inverse = factor.inverse()
-        self.by_rows = self.inverse.T  # the same; thin products like rows, factors like columns
         self.square = mirror_lower(add_gram(np.zeros_like(self.inverse), self.inverse))
         self.labelled_gram = np.asfortranarray(sample.labelled_gram.dense())
         # New memory for every product of this size would cost as much as the product.
@@ -129,11 +128,15 @@ class _Family:
 
     def _inverse(self, V: Matrix) -> Matrix:
         """W₀⁻¹V."""
-        return np.asarray(self.q * V + self.maps.by_rows @ (self.N[:, None] / self.q * V))
+        return np.asarray(
+            self.q * V + thin_product(self.maps.inverse, self.N[:, None] / self.q * V)
+        )
 
     def _inverse_adjoint(self, V: Matrix) -> Matrix:
         """W₀⁻ᵀV."""
-        return np.asarray(self.q * V + self.N[:, None] / self.q * (self.maps.by_rows @ V))
+        return np.asarray(
+            self.q * V + self.N[:, None] / self.q * thin_product(self.maps.inverse, V)
+        )
 
     def _penalty(self) -> Matrix:
         """W₀⁻ᵀW₀⁻¹."""
@@ -157,7 +160,7 @@ class _Family:
         np.matmul(np.stack([m, middle]).T, np.stack([middle, m]), out=more)
         more *= maps.square
         F += more
-        return F.T
+        return F
 
     def _labelled(self) -> Matrix:
         """Q_l'."""
@@ -173,7 +176,7 @@ class _Family:
         none = np.zeros((len(self.N), 0))
         if point.method == "S1M":  # G + EᵀE
             E = np.sqrt(point.weight) * self.q * sample.discrepancy.rows
-            return _Term(self.maps.by_rows @ E.T / self.q, E, none, none, 0.0)
+            return _Term(thin_product(self.maps.inverse, E.T) / self.q, E, none, none, 0.0)
         if point.method != "S1D":
             return _Term(none, none.T, none, none, 0.0)
         delta, residual = self._domain_map(point)
@@ -260,7 +263,7 @@ class _Family:
         more = np.hstack([factor.solve(right) for factor in factors])
         total, before, left_out = more.copy(), 1.0, np.inf
         for _ in range(STEPS):
-            pushed = np.split(change @ more, len(factors), axis=1)
+            pushed = np.split(thin_product(change, more), len(factors), axis=1)
             more = np.hstack(
                 [
                     factor.solve(-delta * push)
@@ -301,7 +304,7 @@ class _Family:
             V0[:, k] -= term.delta @ (term.U.T @ Z[:, k])
             right[:, k] = point.ridge_class * Z[:, k]
             pushed[:, k] = right[:, k] + term.U @ (term.delta.T @ y[:, k])
-        B = self.maps.by_rows @ pushed / -self.q
+        B = thin_product(self.maps.inverse, pushed) / -self.q
         return [
             Trial(Z[:, k], V0[:, k], B[:, k], right[:, k], term.delta, term.U, term.residual)
             for k, (_, term, _) in enumerate(answers)

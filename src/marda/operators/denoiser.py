@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import lapack, solve_triangular
 
-from marda._linalg import lower_product, mirror_lower, symmetric_eigen
+from marda._linalg import lower_product, mirror_lower, symmetric_eigen, thin_product
 from marda.operators.linear import (
     SINGLE_LIMIT,
     CholeskyFactor,
@@ -302,12 +302,12 @@ class ExplicitMap(Denoiser):
 
     def map(self, V: Matrix) -> Matrix:
         """W₀V."""
-        product = self.W0 @ V.astype(self.W0.dtype, copy=False)
+        product = thin_product(self.W0, V.astype(self.W0.dtype, copy=False))
         return self.with_bias(np.asarray(product, dtype=np.float64))
 
     def map_adjoint(self, B: Matrix) -> Matrix:
         """W₀ᵀB."""
-        product = self.W0.T @ B[: self.n_features].astype(self.W0.dtype, copy=False)
+        product = thin_product(self.W0.T, B[: self.n_features].astype(self.W0.dtype, copy=False))
         return np.asarray(product, dtype=np.float64)
 
     def freeze(self) -> Map:
@@ -398,24 +398,25 @@ class PrimalDenoiser(ExplicitMap):
 
         With G = L(I + ẼᵀẼ)Lᵀ and Ẽ = E L⁻ᵀ, B = L⁻ᵀ(I + ẼᵀẼ)^-½ times the eigenvectors.
         """
-        M = self.labelled.dense()
-        d, L = self.n_features, self.plain.L
-        _, s, V = np.linalg.svd(
-            solve_triangular(L, self.system.extra.T, lower=True, check_finite=False).T,
-            full_matrices=False,
-        )
+        Q, d, L = self.labelled.dense(), self.n_features, self.plain.L
+
+        def solved(A: Matrix) -> Matrix:
+            return np.asarray(solve_triangular(L, A, lower=True, check_finite=False))
+
+        _, s, V = np.linalg.svd(solved(self.system.extra.T).T, full_matrices=False)
         shrink = 1 - 1 / np.sqrt(1 + s**2)  # (I + ẼᵀẼ)^-½ = I − V diag(shrink) Vᵀ
 
         def whitened(A: Matrix) -> Matrix:
-            A = solve_triangular(L, A, lower=True, check_finite=False)
             return A - V.T @ (shrink[:, None] * (V @ A)) if len(s) else A
 
-        M[:d] = whitened(M[:d])
-        M[:, :d] = whitened(M[:, :d].T).T
+        M = np.empty(Q.shape, order="F")
+        reduced, _ = lapack.dsygst(Q[:d, :d], L, lower=1)  # L⁻¹Q_lL⁻ᵀ, for half the flops
+        M[:d, :d] = whitened(whitened(mirror_lower(np.asarray(reduced))).T)
         if self.bias:
-            M[d:] /= np.sqrt(self.count)
-            M[:, d:] /= np.sqrt(self.count)
-        values, B = symmetric_eigen((M + M.T) / 2)
+            M[:d, d:] = whitened(solved(Q[:d, d:])) / np.sqrt(self.count)
+            M[d:, :d] = M[:d, d:].T
+            M[d:, d:] = Q[d:, d:] / self.count
+        values, B = symmetric_eigen(M, overwrite=True)
         if len(s):
             B[:d] -= V.T @ (shrink[:, None] * (V @ B[:d]))
         B[:d] = solve_triangular(L, B[:d], lower=True, trans="T", check_finite=False)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky, eigvalsh_tridiagonal, lapack
 
-from marda._linalg import InaccurateError, SingularError, mirror_lower
+from marda._linalg import InaccurateError, SingularError, mirror_lower, thin_product
 from marda.operators.rows import Rows
 
 __all__ = [
@@ -73,7 +73,7 @@ class DenseGram:
 
     def matmul(self, V: Matrix) -> Matrix:
         """S V."""
-        return self.matrix @ V
+        return thin_product(self.matrix, V)
 
     def dense(self) -> Matrix:
         """S."""
@@ -111,7 +111,7 @@ class LazyGram:
 
     def matmul(self, V: Matrix) -> Matrix:
         """S V."""
-        return self._matrix @ V
+        return thin_product(self._matrix, V)
 
     def dense(self) -> Matrix:
         """S."""

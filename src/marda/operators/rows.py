@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marda._linalg import add_gram, mirror_lower
+from marda._linalg import add_gram, mirror_lower, thin_product
 
 __all__ = ["Rows"]
 
@@ -98,7 +98,8 @@ class Rows:
             for rows, columns in self._blocks():
                 out[rows] += self._float64(rows, columns) @ V[columns]
             return out
-        out = np.asarray(self.X @ V, dtype=np.float64)
+        out = self.X @ V if sp.issparse(self.X) else thin_product(self.X, V)
+        out = np.asarray(out, dtype=np.float64)
         if self.center is not None:
             out -= self.center.astype(V.dtype, copy=False) @ V
         return out
