@@ -84,6 +84,9 @@ SOURCE_COST, ADAPTED_COST, LEAVES_COST, JUDGED_COST = 1.5, 1.8, 4.0, 0.9
 LABELS_COST = 2.0
 #: Adapted models are fitted without some of the labels on at most this many rows per domain.
 COMPARED_ROWS = 1000
+#: How far the adapted ensemble is believed in before labels where no story fits and it was not
+#: asked for.
+UNASKED = 0.05
 #: Labels of every class that a model of the labelled target rows alone needs; classes that fewer
 #: target rows than this share seem to have are none.
 LEAST_LABELS, RARELY = 3, 0.02
@@ -440,15 +443,16 @@ class _Action:
         explanations = []
         if not explained:
             adapt = self.adaptation()
+            asked = 1.0 if adapt is _by_features else 1 - UNASKED
+            tellings = [replace(one, weight=asked if adapt is None else 0.0) for one in tellings]
             if adapt is not None:
                 fit = adapt(fits, say)
-                explanation, found = self._adapted_models(adapt, fit, labelled, 1.0)
+                explanation, found = self._adapted_models(adapt, fit, labelled, asked)
                 explanations.append(explanation)
-                tellings = [replace(one, weight=0.0) for one in tellings]
                 skills = fit.source_skill, fit.target_skill
-            if adapt is not _by_features:  # what was not asked for may be right all the same
+            if asked < 1:
                 fit = _by_features(fits, say)
-                explanations.append(self._adapted_models(_by_features, fit, labelled, 0.0)[0])
+                explanations.append(self._adapted_models(_by_features, fit, labelled, UNASKED)[0])
         say("weighing explanations by labels")
         told = [(one, one.scores(rows), one.weight) for one in tellings]
         told += [(one, scores, 0.0) for one, scores in self._learned(tellings, rows, codes)]

@@ -39,7 +39,7 @@ Index = NDArray[np.int64]
 #: Names of models that learn from labelled target rows begin so: beside the source's, or alone.
 LEARNED = ("source and labels", "labels only")
 #: λ: how many labels, about, it takes to give up what was believed in before.
-BELIEF = 8.0
+BELIEF = 4.0
 #: Share of labels that may be anything, whatever is true.
 ANYTHING = 0.05
 #: Of an explanation.
