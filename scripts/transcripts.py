@@ -1,7 +1,8 @@
 """Record what every command prints, as a person sees it, in docs/commands.md; or check the page.
 
-    python scripts/transcripts.py           # record again
-    python scripts/transcripts.py --check   # 1 if the page is not what the commands print
+    python scripts/transcripts.py                   # record again
+    python scripts/transcripts.py --check           # 1 if the page is not what the commands print
+    python scripts/transcripts.py --check --quick   # without the calls that take long
 
 To show another call, add a line to `CALLS`. All run one after the other in one folder, which holds
 the files of docs/files (`make_files` makes them). Times, paths and versions are not compared, and
@@ -19,6 +20,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,11 +32,17 @@ CUSTOMERS = "--source customers-2023.csv --target customers-2024.csv --label chu
 
 
 class Call(NamedTuple):
-    """A call, what it is for, and how many lines of it are shown (None: all)."""
+    """A call, what it is for, and how many lines of it are shown (None: all).
+
+    Those that take `long` are left out of a quick check; where it `varies` with the machine, no
+    figure is compared, nor the order of the lines.
+    """
 
     line: str
     why: str
     shown: int | None = None
+    long: bool = False
+    varies: bool = False
 
 
 CALLS = (
@@ -64,6 +72,21 @@ CALLS = (
         "How good is it on rows with labels? (Here on those it learned from, for want of others.)",
     ),
     Call(f"marda compare {CUSTOMERS} --methods BL S1D logistic forest CORAL SA", "Which method?"),
+    Call("marda demo", "What is it good for?", long=True, varies=True),
+    Call(
+        "marda reproduce --settings auto --datasets generated --tasks 'same d=10' 'shares .5>.1' "
+        "--models source-only --draws 2 --jobs 1",
+        "Benchmarks: here two generated ones, so that no data are needed",
+        long=True,
+        varies=True,
+    ),
+    Call("marda report marda-results --out results.html", "A page of what was stored", long=True),
+    Call(
+        "marda bench --quick --only alternation path",
+        "How fast? (Tiny sizes, which show that it runs.)",
+        long=True,
+        varies=True,
+    ),
     Call("marda data list", "Data sets, and where they are from"),
     Call("marda data path penguins", "Where one is"),
     Call("marda data check penguins", "Whether it is whole"),
@@ -148,15 +171,18 @@ def run(call: Call) -> str:
     return "\n".join(lines).strip("\n")
 
 
-def record() -> str:
-    """The page."""
-    parts = [
-        "# What the commands print\n\nRecorded by `scripts/transcripts.py`, which also checks that "
-        "they still do. The customers are in two files as two offices export them: "
-        "{download}`customers-2023.csv <files/customers-2023.csv>` (Windows-1252, semicolons, "
-        "decimal commas, a title line) and {download}`customers-2024.csv "
-        "<files/customers-2024.csv>` (UTF-8, commas, decimal points, other names)."
-    ]
+HEAD = (
+    "# What the commands print\n\nRecorded by `scripts/transcripts.py`, which also checks that "
+    "they still do. The customers are in two files as two offices export them: "
+    "{download}`customers-2023.csv <files/customers-2023.csv>` (Windows-1252, semicolons, "
+    "decimal commas, a title line) and {download}`customers-2024.csv "
+    "<files/customers-2024.csv>` (UTF-8, commas, decimal points, other names)."
+)
+
+
+def record(calls: Sequence[Call] = CALLS) -> list[str]:
+    """The section of every call."""
+    parts = []
     before = Path.cwd(), os.environ.get("MARDA_DATA"), os.environ.get("COLUMNS")
     with tempfile.TemporaryDirectory() as folder:
         for file in FILES.glob("*.csv"):
@@ -166,27 +192,41 @@ def record() -> str:
         os.environ.pop("MARDA_DATA", None)
         os.environ["COLUMNS"] = "100"
         try:
-            for call in CALLS:
+            for call in calls:
                 text = run(call).replace(str(ROOT), "…").replace(folder, "…")
                 text = re.sub(r"\S+/marda/datasets/", "…/marda/datasets/", text)
-                parts.append(f"## {call.why}\n\n```console\n$ {call.line}\n{text}\n```")
+                parts.append(section(call, text))
         finally:
             os.chdir(before[0])
             for name, value in zip(("MARDA_DATA", "COLUMNS"), before[1:], strict=True):
                 os.environ.pop(name, None)
                 if value is not None:
                     os.environ[name] = value
-    return "\n\n".join(parts) + "\n"
+    return parts
+
+
+def section(call: Call, text: str) -> str:
+    """A call and what it printed, as the page shows them."""
+    return f"## {call.why}\n\n```console\n$ {call.line}\n{text}\n```"
 
 
 TIME = re.compile(r"\d+(\.\d+)? (s|min|h|MB|GB|KB)\b|\d+ (bytes|B)\b|[0-9a-f]{16}|\d+\.\d+\.\d+\S*")
 NUMBER = re.compile(r"(?<![\w.])[-+−]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
 
 
-def differences(old: str, new: str) -> list[str]:
-    """Lines that differ by more than times, paths, versions and rounding."""
+#: Figures with what stands around them, where all of it depends on the machine.
+FIGURES = re.compile(r"[\[(]?[-+−]?\d[\d,.]*%?[\])]?|#")
+
+
+def differences(old: str, new: str, *, varies: bool = False) -> list[str]:
+    """Lines that differ by more than times, paths, versions and rounding.
+
+    Where it `varies`, figures and bars may be any, and lines come in any order.
+    """
     found = []
     ours, theirs = ([TIME.sub("#", x) for x in text.splitlines()] for text in (old, new))
+    if varies:
+        ours, theirs = (sorted(FIGURES.sub("0", x) for x in lines) for lines in (ours, theirs))
     for a, b in zip(ours, theirs, strict=False):
         same = NUMBER.sub("0", a).split() == NUMBER.sub("0", b).split()
         pairs = zip(NUMBER.findall(a), NUMBER.findall(b), strict=False)
@@ -202,17 +242,33 @@ def _near(a: str, b: str) -> bool:
     return abs(x - y) <= max(0.05, 0.1 * max(abs(x), abs(y)))
 
 
+def check(page: str, calls: Sequence[Call]) -> list[str]:
+    """Where the page is not what these calls print."""
+    shown = dict.fromkeys(page.rstrip("\n").split("\n\n## ")[1:])
+    titles = {text.partition("\n")[0]: f"## {text}" for text in shown}
+    found = []
+    if not page.startswith(HEAD) or [*titles] != [call.why for call in CALLS]:
+        found.append("the page has another beginning or other calls: record it again")
+    for call, text in zip(calls, record(calls), strict=True):
+        differ = differences(titles.get(call.why, ""), text, varies=call.varies)
+        found += [f"$ {call.line}", *differ] if differ else []
+    return found
+
+
 def main() -> int:
     """Record, or check."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    if parser.parse_args().check:
-        found = differences(PAGE.read_text("utf-8"), record())
+    parser.add_argument("--quick", action="store_true", help="leave out calls that take long")
+    args = parser.parse_args()
+    if args.check:
+        calls = [call for call in CALLS if not (args.quick and call.long)]
+        found = check(PAGE.read_text("utf-8"), calls)
         print("\n".join(found) or "docs/commands.md is what the commands print.")
         return 1 if found else 0
     FILES.mkdir(exist_ok=True)
     make_files(FILES)
-    PAGE.write_text(record(), encoding="utf-8")
+    PAGE.write_text("\n\n".join([HEAD, *record()]) + "\n", encoding="utf-8")
     return 0
 
 

@@ -13,8 +13,6 @@ from marda import cli
 from repository_scripts import script
 
 transcripts = script("transcripts.py")
-#: Longer than a page of transcripts should take.
-NOT_SHOWN = {"demo", "bench", "reproduce", "report"}
 
 
 def test_the_files_of_the_docs_are_those_that_the_script_makes(tmp_path):
@@ -34,7 +32,7 @@ def test_messy_files_give_a_verdict_in_one_command(capsys, monkeypatch):
 
 def test_every_command_is_shown():
     shown = {call.line.split()[1] for call in transcripts.CALLS} - {"--help"}
-    assert {*cli.parser().commands} == shown | NOT_SHOWN
+    assert {*cli.parser().commands} == shown
     page = transcripts.PAGE.read_text("utf-8")
     for call in transcripts.CALLS:
         assert f"\n$ {call.line}\n" in page
@@ -50,6 +48,20 @@ def test_differences_are_words_and_figures_but_no_times():
         old + "\nmore",
     ):
         assert len(transcripts.differences(old, new)) == 1
+
+
+def test_figures_of_a_machine_are_not_compared():
+    old = "this call: 39 s with 12 rows\nfit: 1.2 s (94%)\npredict: 0.1 s (6%)"
+    new = "this call: 2 s with 12 rows\npredict: 0.3 s (60%)\nfit: 0.2 s (40%)"
+    assert len(transcripts.differences(old, new)) == 2
+    assert transcripts.differences(old, new, varies=True) == []
+    assert transcripts.differences(old, new.replace("fit", "fits"), varies=True) != []
+
+
+def test_a_page_of_other_calls_is_found():
+    page = transcripts.PAGE.read_text("utf-8")
+    assert transcripts.check(page, []) == []
+    assert "record it again" in transcripts.check(page.replace("## New rows\n", "## Rows\n"), [])[0]
 
 
 @pytest.mark.slow

@@ -34,6 +34,14 @@ def test_page_from_stored_results(results, tmp_path, capsys):
     assert len(text) < 3_000_000
 
 
+def test_charts_of_stored_results_as_files(results, tmp_path, capsys):
+    page, plots = tmp_path / "page.html", tmp_path / "plots"
+    assert cli.main(["report", str(results), "--out", str(page), "--plots", str(plots)]) == 0
+    assert capsys.readouterr().out == f"108 rows; written: {page}, {plots}\n"
+    drawn = sorted(path.suffix for path in plots.iterdir())
+    assert drawn.count(".svg") == drawn.count(".png") == len(drawn) // 2 > 0
+
+
 @pytest.mark.parametrize(
     ("folder", "out", "words"),
     [

@@ -101,6 +101,19 @@ def test_card_and_plots(call, tmp_path, capsys):
     assert len([n for n in drawn if n.endswith(".png")]) == len(drawn) // 2
 
 
+@pytest.mark.parametrize("call", ["compare"], indirect=True)
+def test_plots_of_a_comparison(call, tmp_path, capsys):
+    assert cli.main([*call, "--plots", "plots"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "written: plots\n" in out
+    drawn = sorted(os.listdir("plots"))
+    assert "01-methods.svg" in drawn
+    assert len([n for n in drawn if n.endswith(".png")]) == len(drawn) // 2
+    assert cli.main([*call, "--plots", "s.csv"]) == 2
+    assert "--plots s.csv is a file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("call", ["adapt"], indirect=True)
 def test_without_the_extra_plots_are_svg_and_say_so(call, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("marda.report.page.can_make_png", lambda: False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from marda.adaptation.reading import (
     PathLike,
     Progress,
     ReadOptions,
+    Shown,
     Sources,
     Watch,
+    check_folder,
     check_names,
     input_errors,
     names_of,
@@ -148,6 +151,7 @@ def compare(
     *,
     methods: Sequence[str] | None = None,
     report: tuple[PathLike, Callable[[Compared], str]] | None = None,
+    plots: tuple[PathLike, Callable[[Compared], Mapping[str, bytes]]] | None = None,
     progress: Progress = silent,
     **parameters: Any,
 ) -> Compared:
@@ -162,6 +166,8 @@ def compare(
         measured by. None: `METHODS`, but for those that need more rows than there are.
     report : path and function, default=None
         Where to write what the function makes of the result.
+    plots : path and function, default=None
+        A folder, and what makes the content of files in it by their names.
     **parameters
         Of `MDAClassifier`: neither for "auto", which chooses its own, nor for `BASELINES`.
     """
@@ -169,7 +175,9 @@ def compare(
     if methods is not None and (len(methods) < 2 or len(set(methods)) < len(methods)):
         raise InputError(f"compare needs two or more different methods, got {' '.join(methods)}.")
     watch(0.0, "reading")
-    check_names((*sources_of(source), target), {"--report": None if report is None else report[0]})
+    shown = Shown(report, plots=plots)
+    check_names((*sources_of(source), target), shown.files)
+    check_folder(shown.folder, "--plots")
     data = read_data(source, target, options)
     if methods is None:
         enough = min(len(data.ys), len(data.yt)) >= ALIGNED_ROWS
@@ -188,13 +196,13 @@ def compare(
             predictions.append(model.predict(data.Xt))
             spent = watch.seconds - at
             results.append(_result(method, data, model, predictions, spent))
-            if report is not None:
+            if shown.any:
                 details.append(_details(data, model, predictions[-1]))
-        notes += [*messages, *sample_notes(model, domain)]
+        notes += [*messages, *sample_notes(model, len(domain))]
     watch(0.97, "comparing")
     right = [np.asarray(p[data.known] == data.yt[data.known]) for p in predictions]
     pairs = pairs_of(methods, right) if data.known.any() else ()
-    before = None if report is None else (_a_distance(*_sampled(data)), mmd(*_sampled(data)))
+    before = None if not shown.any else (_a_distance(*_sampled(data)), mmd(*_sampled(data)))
     n_known = int(data.known.sum())
     commonest = None
     if n_known:
@@ -210,16 +218,16 @@ def compare(
         compared_text(facts),
         tuple(notes),
         watch.seconds,
-        () if report is None else (str(report[0]),),
+        tuple(str(path) for path in (*shown.files.values(), shown.folder) if path is not None),
         (names_of(source), Path(target).name),
         before,
         tuple(details),
         tuple(watch.times),
         commonest,
     )
-    if report is not None:
-        with replacing(report[0]) as file:
-            file.write_text(report[1](result), encoding="utf-8")
+    with ExitStack() as stack:
+        for path, content in shown.contents(result):
+            stack.enter_context(replacing(path)).write_bytes(content)
     return result
 
 

@@ -53,13 +53,10 @@ def chosen_method(method: str | None, *, rows: bool) -> tuple[str, tuple[str, ..
     if rows:
         return method or AUTO, ()
     if method == AUTO:
-        raise InputError(
-            "--method auto needs rows in memory: name a method such as S1D, or allow more --memory."
-        )
+        raise InputError("--method auto needs rows, not statistics alone: name one such as S1D.")
     if method is None:
         return FROM_STATISTICS, (
-            f"no --method was named: {FROM_STATISTICS} is used, since choosing one needs rows in "
-            "memory.",
+            f"no --method was named: {FROM_STATISTICS} is used, since choosing one needs rows.",
         )
     return method, ()
 
@@ -112,15 +109,22 @@ def method_of(model: Any) -> str:
     return AUTO if isinstance(model, MDAClassifierCV) else str(model.method)
 
 
-def sample_notes(model: Any, sample_domain: NDArray[np.int64]) -> list[str]:
-    """A sentence where a model was fitted on a sample of the rows only."""
-    most = getattr(model, "max_rows", None)
-    counts = np.unique(sample_domain, return_counts=True)[1]
-    if most is None or counts.max() <= most:
+def sample_notes(model: Any, n_rows: int) -> list[str]:
+    """A sentence where not everything was learned from all of so many rows."""
+    used = dict(getattr(model, "n_rows_used_", {}))
+    chosen = used.pop("choices", n_rows)
+    if chosen >= n_rows:
         return []
+    learned = ""
+    if used:
+        models = "model" if len(used) == 1 else "models"
+        learned = (
+            f"the {' and '.join(used)} {models} then learned from all {max(used.values()):,} "
+            "labelled source rows, and "
+        )
     return [
-        f"the model was chosen and fitted on a sample of about {most:,} rows per domain (the "
-        f"largest has {counts.max():,}); all target rows are predicted."
+        f"everything was chosen on a sample of {chosen:,} of {n_rows:,} rows; {learned}all target "
+        "rows are predicted."
     ]
 
 

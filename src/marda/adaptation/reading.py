@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marda._memory import available_memory, parse_bytes
+from marda._machine import available_memory, parse_bytes
 from marda.io import (
     InputError,
     PredictionWriter,
@@ -41,6 +41,7 @@ __all__ = [
     "PathLike",
     "Progress",
     "ReadOptions",
+    "Shown",
     "Sources",
     "Watch",
     "check_folder",
@@ -525,3 +526,38 @@ class Outputs:
     def files(self) -> tuple[str, ...]:
         """What is there in the end."""
         return tuple(str(path) for path in (self.out, self.model) if path is not None)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a person reads: files, and the functions that make them of a result."""
+
+    report: tuple[PathLike, Callable[[Any], str]] | None = None
+    card: tuple[PathLike, Callable[[Any], str]] | None = None
+    plots: tuple[PathLike, Callable[[Any], Mapping[str, bytes]]] | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is wanted."""
+        return (self.report, self.card, self.plots) != (None, None, None)
+
+    @property
+    def files(self) -> dict[str, PathLike | None]:
+        """By the options that name them."""
+        pages = {"--report": self.report, "--card": self.card}
+        return {name: None if page is None else page[0] for name, page in pages.items()}
+
+    @property
+    def folder(self) -> PathLike | None:
+        """Where charts go."""
+        return None if self.plots is None else self.plots[0]
+
+    def contents(self, result: Any) -> Iterator[tuple[Path, bytes]]:
+        """Every file, and what it holds."""
+        for page in (self.report, self.card):
+            if page is not None:
+                yield Path(page[0]), page[1](result).encode()
+        if self.plots is not None:
+            folder = Path(self.plots[0])
+            for name, content in self.plots[1](result).items():
+                yield folder / name, content

@@ -9,12 +9,15 @@ from marda.cli._common import (
     add_command,
     add_file_options,
     add_model_options,
+    joint,
     output_file,
+    output_folder,
     progress_of,
     read_options,
     report_to,
     show,
     standard_streams,
+    warn_of_png,
 )
 
 
@@ -37,8 +40,10 @@ def register(commands: Any) -> None:
         help="BL S1 S1M S1D auto logistic forest CORAL SA (default), S1MD, …",
     )
     add_model_options(parser)
-    parser.add_argument(
-        "--report", type=output_file, metavar="H", help="one HTML page that shows it all"
+    joint(
+        parser.add_argument("--report", type=output_file, metavar="H"),
+        parser.add_argument("--plots", type=output_folder, metavar="DIR"),
+        text="one HTML page that shows it all; its charts as files",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -49,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
     from marda.adaptation.lines import compared_lines
 
     report = report_to(args.report, _page, args)
+    plots = None if args.plots is None else (args.plots, _plots)
+    warn_of_png(args.plots)
     with standard_streams(args, "source", "target") as streams, progress_of(args) as progress:
         result = compare(
             args.source,
@@ -56,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
             read_options(args),
             methods=args.methods,
             report=report,
+            plots=plots,
             progress=progress,
             noise=args.noise,
             classifier=args.classifier,
@@ -68,3 +76,10 @@ def _page(result: Any, command: str) -> str:
     from marda.report.compared import compared_page
 
     return compared_page(result, command)
+
+
+def _plots(result: Any) -> dict[str, bytes]:
+    from marda.report.compared import compared_sections
+    from marda.report.page import plot_files
+
+    return plot_files(compared_sections(result))

@@ -8,8 +8,9 @@ from statistics import fmean
 
 from marda.benchmarks.leaderboard import Entry, HalfLine, Leaderboard, checks, halves_grid
 from marda.benchmarks.plan import BENCHMARKS, MODELS, TABLE_CLASSIFIERS
+from marda.benchmarks.ranking import RANKING_NOTES, rank_systems, ranking_grid
 from marda.benchmarks.render import time_lines
-from marda.benchmarks.results import HALVES, Results
+from marda.benchmarks.results import HALVES, RANKING, Results
 from marda.benchmarks.store import ResultRow
 from marda.benchmarks.tables import Block, Cell, CheckedClaim, Column, PaperTable
 from marda.diagnostics.intervals import counted, signed
@@ -29,13 +30,37 @@ from marda.report.page import (
 )
 from marda.report.sections import times
 
-__all__ = ["benchmarked_page"]
+__all__ = ["benchmarked_page", "benchmarked_sections"]
 
 BASE, ADAPTED = "BL", "S1D"
 
 
 def benchmarked_page(results: Results, command: str = "") -> str:
     """One page: the paper's tables next to ours, task by task, and what marda chooses itself."""
+    names = list(dict.fromkeys(BENCHMARKS[r.spec.task.benchmark].label for r in results.rows))
+    tasks = {(r.spec.task.benchmark, r.spec.task.pair) for r in results.rows}
+    lead = (
+        f"{counted(len(results.rows), 'run')} of adaptation on {counted(len(tasks), 'task')} of "
+        f"{', '.join(names)}: each learned from one kind of data and was judged by the true labels "
+        "of another."
+    )
+    verdict = _verdict(results)
+    if verdict is not None:  # the test stands below what it is a test of
+        kept = [reason for reason in verdict.reasons if reason[0] != "How sure"]
+        verdict = replace(verdict, reasons=kept)
+    return page(
+        kind="marda reproduce",
+        title="The paper's tables, ours and theirs" if results.tables else "marda on benchmarks",
+        lead=lead,
+        verdict=verdict,
+        figures=_figures(results, len(tasks)),
+        sections=benchmarked_sections(results),
+        command=command,
+    )
+
+
+def benchmarked_sections(results: Results) -> list[Section]:
+    """What stands below the answer."""
     sections = [*_paper(results.tables)]
     if results.findings:
         sections.append(_findings(results.findings))
@@ -51,28 +76,11 @@ def benchmarked_page(results: Results, command: str = "") -> str:
     spent = [(what, seconds) for what, seconds, _ in time_lines(results.rows)]
     total = sum(row.seconds for row in results.rows)
     sections.append(times(spent, total, max(peaks, default=None)))
-    names = list(dict.fromkeys(BENCHMARKS[r.spec.task.benchmark].label for r in results.rows))
-    tasks = {(r.spec.task.benchmark, r.spec.task.pair) for r in results.rows}
-    lead = (
-        f"{counted(len(results.rows), 'run')} of adaptation on {counted(len(tasks), 'task')} of "
-        f"{', '.join(names)}: each learned from one kind of data and was judged by the true labels "
-        "of another."
-    )
     verdict = _verdict(results)
-    if verdict is not None:  # the test stands below what it is a test of
+    if verdict is not None:
         sure = [paragraph(text) for name, text in verdict.reasons if name == "How sure"]
         sections.append(Section("How sure", tuple(sure)))
-        kept = [reason for reason in verdict.reasons if reason[0] != "How sure"]
-        verdict = replace(verdict, reasons=kept)
-    return page(
-        kind="marda reproduce",
-        title="The paper's tables, ours and theirs" if results.tables else "marda on benchmarks",
-        lead=lead,
-        verdict=verdict,
-        figures=_figures(results, len(tasks)),
-        sections=sections,
-        command=command,
-    )
+    return sections
 
 
 def _gains(rows: Sequence[ResultRow]) -> list[tuple[Column, list[float]]]:
@@ -319,11 +327,25 @@ def _halves(lines: Sequence[HalfLine]) -> Section:
 
 def _boards(boards: Sequence[Leaderboard], notes: Sequence[str]) -> list[Section]:
     """A section per data set; then checks and notes."""
-    sections = [_board(board) for board in boards]
+    sections = [*_ranking(boards), *(_board(board) for board in boards)]
     if boards:
         told = [line.partition("] ")[2] for line in checks(boards)]
         sections.append(Section("Checks and notes", (points([*told, *notes], "note"),)))
     return sections
+
+
+def _ranking(boards: Sequence[Leaderboard]) -> list[Section]:
+    """Mean ranks with the critical difference, and auto against every other system."""
+    ranking = rank_systems(boards)
+    if ranking is None:
+        return []
+    ranks = [(one.label, one.rank) for one in ranking.systems]
+    drawing = charts.intervals(ranks, "mean rank", zero=False, form=".1f")
+    header, *rows = ranking_grid(ranking)
+    cells: list[Cells] = [[*row] for row in rows]
+    name = f"Mean ranks over {counted(ranking.n_tasks, 'task')}; intervals that overlap are alike."
+    whole = table("Auto against every other system; a click sorts.", ("system", *header[1:]), cells)
+    return [Section(RANKING, (Chart(drawing, name, ""), whole, points([*RANKING_NOTES], "note")))]
 
 
 def _board(board: Leaderboard) -> Section:

@@ -40,6 +40,7 @@ from marda.estimators.accuracy_estimation import (
 )
 from marda.estimators.pseudo_labels import TARGET_WEIGHT, balanced_weights
 from marda.selection.adapted_ensemble import AdaptedFit, MemberFits, fit_adapted
+from marda.selection.all_rows import AllRows, RestOfRows, fit_all_rows
 from marda.selection.ensemble import Ensemble, Member, calibrate, calibrate_ensemble
 from marda.selection.expectation import (
     LEAST,
@@ -145,6 +146,8 @@ class AutoFit:
         What to expect rests on.
     calibration : dict
         Of source-only members, how well they are calibrated; empty for adapted ones.
+    all_rows : AllRows or None
+        Source-only models of all rows; None where all rows are here, or no such model speaks.
     """
 
     members: list[Member]
@@ -154,6 +157,7 @@ class AutoFit:
     shift: Shift | None = None
     evidence: Evidence | None = None
     calibration: dict[str, float] | None = None
+    all_rows: AllRows | None = None
 
 
 def fit_auto(
@@ -164,8 +168,12 @@ def fit_auto(
     seed: int,
     say: Any,
     columns: Any = None,
+    rest: RestOfRows | None = None,
 ) -> AutoFit:
-    """Explain the shift, fit the members, and weigh them."""
+    """Explain the shift, fit the members, and weigh them.
+
+    `rest` are labelled source rows that these are a sample of: source-only models learn from them.
+    """
     known, target = labels.codes != UNLABELED, domain < 0
     fits = MemberFits.of(X, labels, domain, class_weight, seed)
     # Nothing can be told of a class that only target labels know.
@@ -174,7 +182,12 @@ def fit_auto(
     say("asking what differs")
     action = _Action.of(fits, columns)
     say(action.shift.sentence())
-    return action.weighed(say) if (known & target).any() else action.act(say)
+    labelled = bool((known & target).any())
+    if rest is not None and (labelled or action.tellings() or action.leaves_help()):
+        say("learning from all rows")
+        action = action.learned(rest)
+    found = action.weighed(say) if labelled else action.act(say)
+    return replace(found, all_rows=action.all_rows)
 
 
 @dataclass(frozen=True)
@@ -287,6 +300,9 @@ class _Action:
 
     fits: MemberFits
     shift: Shift
+    #: Models of these rows, and the same where all rows made better ones: the first are compared
+    #: with each other, the second predict.
+    sampled: Voices
     voices: Voices
     #: Samples of the labelled source rows and of target rows, with their places among these.
     source: _Sample
@@ -294,6 +310,7 @@ class _Action:
     #: What the models of the source took, and thousands of rows per domain.
     seconds: float
     size: float
+    all_rows: AllRows | None = None
 
     @classmethod
     def of(cls, fits: MemberFits, columns: Any) -> _Action:
@@ -313,13 +330,13 @@ class _Action:
             random_state=seed,
         )
         size = (len(ours) + len(theirs)) / 2000
-        rest = _rest(shift, size)
+        left = _left(shift, size)
         if (labels.codes[theirs] != UNLABELED).any():  # learning again, and adapting in parts
-            rest = LABELS_COST * (1 + rest)
+            left = LABELS_COST * (1 + left)
         factor = SOURCE_COST * max(1.0, size) ** 0.5 * (20 / fits.X.shape[1]) ** 0.25
         if shift.stories or shift.kind == "none":  # stories that are told took longer to ask for
             factor /= 2
-        tell((time.perf_counter() - began) * factor * (1 + rest), "learning the source")
+        tell((time.perf_counter() - began) * factor * (1 + left), "learning the source")
         began = time.perf_counter()
         voices = fit_source_only(
             fits.X[ours],
@@ -330,13 +347,27 @@ class _Action:
             seed=seed,
         )
         seconds = time.perf_counter() - began
-        tell(seconds * rest, "adapting")
+        tell(seconds * left, "adapting")
         free = np.flatnonzero(labels.codes[theirs] == UNLABELED)
         among = _some(free if len(free) else np.arange(len(theirs)), EXPECTED_ROWS, seed)
         target = _Target(fits.X[theirs[among]], among)
         places = _some(np.arange(len(ours)), EXPECTED_ROWS, seed)
         source = _Sample(fits.X[ours[places]], labels.codes[ours[places]], places)
-        return cls(fits, shift, voices, source, target, seconds, size)
+        return cls(fits, shift, voices, voices, source, target, seconds, size)
+
+    def learned(self, rest: RestOfRows) -> _Action:
+        """The same, with source-only models of the rows outside of this sample, too."""
+        fits = self.fits
+        ours = (fits.labels.codes != UNLABELED) & (fits.domain >= 0)
+        tell(self.seconds * _left(self.shift, self.size), "learning from all rows")
+        found = fit_all_rows(
+            self.sampled,
+            fits.X[np.flatnonzero(ours)],
+            rest,
+            class_weight=fits.class_weight,
+            classes=fits.labels.classes,
+        )
+        return replace(self, voices=found.voices, all_rows=found)
 
     # What is done ---------------------------------------------------------------------------------
 
@@ -538,8 +569,8 @@ class _Action:
 
     @property
     def _single(self) -> tuple[Voice, ...]:
-        """Models of one kind each."""
-        voices = (self.voices.chosen, *self.voices.others)
+        """Models of one kind each, of these rows."""
+        voices = (self.sampled.chosen, *self.sampled.others)
         return tuple(voice for voice in voices if voice.model.kind != "pool")
 
     @property
@@ -643,7 +674,7 @@ class _Action:
         )
 
 
-def _rest(shift: Shift, size: float) -> float:
+def _left(shift: Shift, size: float) -> float:
     """How long what is left takes, in units of learning the source."""
     if set(shift.stories) - FLEXIBLE:
         return 0.1
