@@ -12,7 +12,7 @@
   the target itself. In all other rows, images and words above all, the adapted models of
   adapted_ensemble.py.
 
-Target rows with a label weigh these explanations, and models that learn from them (stacking.py).
+Target rows with a label weigh these explanations, and models that learn from them (labelling.py).
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ from marda.selection.expectation import (
 )
 from marda.selection.forest import fit_forest
 from marda.selection.inputs import Inputs, align, draw_rows, leaf_inputs, sample
+from marda.selection.labelling import LEARNED, Explanation, left_out_scores, stack
 from marda.selection.source_only import SourceOnly, Voice, Voices, fit_alike, fit_source_only
-from marda.selection.stacking import LEARNED, Explanation, left_out_scores, stack
 from marda.shift import Shift, Tale, explain_shift
 
 __all__ = ["AutoFit", "Evidence", "PlainModel", "fit_auto", "fit_plain"]

@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 
 from marda.selection.ensemble import Member
 from marda.selection.inputs import Inputs
-from marda.selection.stacking import Explanation, left_out_scores, stack
+from marda.selection.labelling import Explanation, left_out_scores, stack
 
 
 class Nobody:
