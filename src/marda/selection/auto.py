@@ -12,7 +12,7 @@
   the target itself. In all other rows, images and words above all, the adapted models of
   adapted_ensemble.py.
 
-Target rows with a label weigh these explanations, and models that learn from them (stacking.py).
+Target rows with a label weigh these explanations, and models that learn from them (labelling.py).
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ from marda.selection.expectation import (
 )
 from marda.selection.forest import fit_forest
 from marda.selection.inputs import Inputs, align, draw_rows, leaf_inputs, sample
+from marda.selection.labelling import LEARNED, Explanation, left_out_scores, stack
 from marda.selection.source_only import (
     AllRows,
     SourceOnly,
@@ -61,7 +62,6 @@ from marda.selection.source_only import (
     fit_all_rows,
     fit_source_only,
 )
-from marda.selection.stacking import LEARNED, Explanation, left_out_scores, stack
 from marda.shift import Shift, Tale, explain_shift
 
 __all__ = ["AutoFit", "Evidence", "PlainModel", "fit_auto", "fit_plain"]
@@ -93,6 +93,9 @@ SOURCE_COST, ADAPTED_COST, LEAVES_COST, JUDGED_COST = 1.5, 1.8, 4.0, 0.9
 LABELS_COST = 2.0
 #: Adapted models are fitted without some of the labels on at most this many rows per domain.
 COMPARED_ROWS = 1000
+#: How far the adapted ensemble is believed in before labels where no story fits and it was not
+#: asked for.
+UNASKED = 0.05
 #: Labels of every class that a model of the labelled target rows alone needs; classes that fewer
 #: target rows than this share seem to have are none.
 LEAST_LABELS, RARELY = 3, 0.02
@@ -479,15 +482,16 @@ class _Action:
         explanations = []
         if not explained:
             adapt = self.adaptation()
+            asked = 1.0 if adapt is _by_features else 1 - UNASKED
+            tellings = [replace(one, weight=asked if adapt is None else 0.0) for one in tellings]
             if adapt is not None:
                 fit = adapt(fits, say)
-                explanation, found = self._adapted_models(adapt, fit, labelled, 1.0)
+                explanation, found = self._adapted_models(adapt, fit, labelled, asked)
                 explanations.append(explanation)
-                tellings = [replace(one, weight=0.0) for one in tellings]
                 skills = fit.source_skill, fit.target_skill
-            if adapt is not _by_features:  # what was not asked for may be right all the same
+            if asked < 1:
                 fit = _by_features(fits, say)
-                explanations.append(self._adapted_models(_by_features, fit, labelled, 0.0)[0])
+                explanations.append(self._adapted_models(_by_features, fit, labelled, UNASKED)[0])
         say("weighing explanations by labels")
         told = [(one, one.scores(rows), one.weight) for one in tellings]
         told += [(one, scores, 0.0) for one, scores in self._learned(tellings, rows, codes)]

@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 
 from marda.selection.ensemble import Member
 from marda.selection.inputs import Inputs
-from marda.selection.stacking import Explanation, left_out_scores, stack
+from marda.selection.labelling import Explanation, left_out_scores, stack
 
 
 class Nobody:
@@ -75,7 +75,7 @@ def test_weights_are_the_least_of_a_convex_problem():
 
     def loss(a):
         P = log_softmax(a[0] * S + a[1] * T, axis=1)
-        return 8.0 * ((a - q) ** 2).sum() - P[np.arange(30), codes].sum()
+        return 4.0 * ((a - q) ** 2).sum() - P[np.arange(30), codes].sum()
 
     least = loss(weights)
     for step in 0.01 * np.array([[1, 0], [-1, 0], [0, 1], [0, -1], [1, -1], [-1, 1]]):
