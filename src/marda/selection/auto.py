@@ -17,7 +17,6 @@ Target rows with a label say more than any story: the adapted models learn from 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,11 +24,13 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 from marda._order import row_order
-from marda._progress import tell
+from marda._progress import step
+from marda._progress import weigh as weigh_step
 from marda._validation import UNLABELED, Labels
 from marda.criteria import stack_rows
 from marda.estimators.accuracy_estimation import (
@@ -51,11 +52,26 @@ from marda.selection.expectation import (
 )
 from marda.selection.forest import fit_forest
 from marda.selection.inputs import Inputs, align, draw_rows, leaf_inputs, sample
-from marda.selection.source_only import SourceOnly, Voice, Voices, fit_alike, fit_source_only
+from marda.selection.source_only import (
+    WIDE,
+    SourceOnly,
+    Voice,
+    Voices,
+    fit_alike,
+    fit_source_only,
+)
 from marda.selection.stacking import LEARNED, Explanation, left_out_scores, stack
 from marda.shift import Shift, Tale, explain_shift
 
-__all__ = ["AutoFit", "Evidence", "PlainModel", "fit_auto", "fit_plain"]
+__all__ = [
+    "AutoFit",
+    "Costs",
+    "Evidence",
+    "PlainModel",
+    "entries_per_row",
+    "fit_auto",
+    "fit_plain",
+]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -75,9 +91,6 @@ CLEARLY = 2.0
 MAX_WEIGHT = 10.0
 #: Stories that fit so much that they may take classes for each other: they are told, not acted on.
 FLEXIBLE = {"class shares and moved columns", "linear map"}
-#: How long steps take, in units of the one before (of a table of 20 columns and 1,000 rows per
-#: domain; measured): learning the source after explaining, adapting and judging after learning.
-SOURCE_COST, ADAPTED_COST, LEAVES_COST, JUDGED_COST = 1.5, 1.8, 4.0, 0.9
 #: Adapted models are fitted without some of the labels on at most this many rows per domain.
 COMPARED_ROWS = 1000
 #: Labels of every class that a model of the labelled target rows alone needs; classes that fewer
@@ -117,6 +130,33 @@ class Evidence:
             outside=self.outside,
         )
         return found if self.labelled is None else expect_by_labels(found, P, *self.labelled)
+
+
+class Costs(NamedTuple):
+    """Seconds that the steps take about, on some machine: the weights of progress."""
+
+    explain: float
+    refuted: float
+    source: float
+    adapt: float
+    leaves: float
+    judge: float
+    weigh: float
+    total: float
+
+    @classmethod
+    def of(cls, X: Any, n_source: int, n_target: int, n_classes: int) -> Costs:
+        """By the sizes of the rows; constants fit what `scripts/time_left.py --steps` prints."""
+        n, d = n_source + n_target, X.shape[1]
+        wide = d > WIDE
+        explain = 0.4 + 4e-4 * min(n, 2500)
+        refuted = explain if wide else 0.5  # by a few draws each
+        source = 2.6e-7 * n_source**2 if wide else 0.25 + 8e-4 * n_source * (d / 20) ** 0.2
+        adapt, leaves = 0.05 + 1.1e-6 * n**2, 0.3 * source
+        judge = 0.05 + 2e-7 * n * entries_per_row(X) + 1.2e-7 * n**2
+        weigh = 5 * min(adapt if wide else leaves, 4.5)
+        total = explain + source + (adapt if wide else leaves) + judge
+        return cls(explain, refuted, source, adapt, leaves, judge, weigh, total)
 
 
 @dataclass(frozen=True)
@@ -162,7 +202,9 @@ def fit_auto(
     known, target = labels.codes != UNLABELED, domain < 0
     fits = MemberFits.of(X, labels, domain, class_weight, seed)
     if not target.any() or not known[~target].any():
-        return _adapted(fit_adapted(fits, say))
+        costs = Costs.of(X, int((~target).sum()), int(target.sum()), len(labels.classes))
+        with step(costs.adapt, 0.0, "adapting"):
+            return _adapted(fit_adapted(fits, say))
     say("asking what differs")
     action = _Action.of(fits, columns)
     say(action.shift.sentence())
@@ -283,9 +325,7 @@ class _Action:
     #: Samples of the labelled source rows and of target rows, with their places among these.
     source: _Sample
     target: _Target
-    #: What the models of the source took, and thousands of rows per domain.
-    seconds: float
-    size: float
+    costs: Costs
 
     @classmethod
     def of(cls, fits: MemberFits, columns: Any) -> _Action:
@@ -293,40 +333,38 @@ class _Action:
         labels, domain, seed = fits.labels, fits.domain, fits.seed
         ours = np.flatnonzero((labels.codes != UNLABELED) & (domain >= 0))
         theirs = np.flatnonzero(domain < 0)
-        began = time.perf_counter()
+        costs = Costs.of(fits.X, len(ours), len(theirs), len(labels.classes))
         one_domain = np.zeros(len(ours), dtype=np.int64)
         some = ours[draw_rows(labels.codes[ours], one_domain, EXPLAINED_ROWS, seed)]
         others = _some(theirs, EXPLAINED_ROWS, seed)
-        shift = explain_shift(
-            fits.X[some],
-            labels.classes[labels.codes[some]],
-            fits.X[others],
-            columns=columns,
-            random_state=seed,
-        )
-        size = (len(ours) + len(theirs)) / 2000
-        rest = _rest(shift, size)
-        factor = SOURCE_COST * max(1.0, size) ** 0.5 * (20 / fits.X.shape[1]) ** 0.25
-        if shift.stories or shift.kind == "none":  # stories that are told took longer to ask for
-            factor /= 2
-        tell((time.perf_counter() - began) * factor * (1 + rest), "learning the source")
-        began = time.perf_counter()
-        voices = fit_source_only(
-            fits.X[ours],
-            labels.codes[ours],
-            len(labels.classes),
-            class_weight=fits.class_weight,
-            classes=labels.classes,
-            seed=seed,
-        )
-        seconds = time.perf_counter() - began
-        tell(seconds * rest, "adapting")
+        weigh = costs.weigh if (labels.codes[theirs] != UNLABELED).any() else 0.0
+        left = costs.total - costs.explain + weigh
+        with step(costs.explain, left, "asking what differs"):
+            shift = explain_shift(
+                fits.X[some],
+                labels.classes[labels.codes[some]],
+                fits.X[others],
+                columns=columns,
+                random_state=seed,
+            )
+            simple = shift.kind in ("none", "too few rows") or set(shift.stories) - FLEXIBLE
+            weigh_step(costs.explain if simple else costs.refuted)
+        rest = weigh if simple else costs.total - costs.explain - costs.source + weigh
+        with step(costs.source, rest, "learning the source"):
+            voices = fit_source_only(
+                fits.X[ours],
+                labels.codes[ours],
+                len(labels.classes),
+                class_weight=fits.class_weight,
+                classes=labels.classes,
+                seed=seed,
+            )
         free = np.flatnonzero(labels.codes[theirs] == UNLABELED)
         among = _some(free if len(free) else np.arange(len(theirs)), EXPECTED_ROWS, seed)
         target = _Target(fits.X[theirs[among]], among)
         places = _some(np.arange(len(ours)), EXPECTED_ROWS, seed)
         source = _Sample(fits.X[ours[places]], labels.codes[ours[places]], places)
-        return cls(fits, shift, voices, source, target, seconds, size)
+        return cls(fits, shift, voices, source, target, costs)
 
     # What is done ---------------------------------------------------------------------------------
 
@@ -372,15 +410,16 @@ class _Action:
 
     def adapt(self, fits: MemberFits, say: Any) -> AdaptedFit | None:
         """Models of features or of leaves that label the target; None: the source's is as good."""
+        costs = self.costs
         if not self.leaves_help():
             # Class shares alone were ruled out: no need to try models that do without centring.
-            return fit_adapted(fits, say, shares=False)
+            with step(costs.adapt, costs.judge, "adapting"):
+                return fit_adapted(fits, say, shares=False)
         weight = self._odds()
         if weight >= MAX_WEIGHT:
             return None
-        cost = LEAVES_COST * max(self.size, 0.5) + _judged(self.size)
-        tell(self.seconds * cost, "adapting leaves of a forest")
-        return self.leaves(fits, weight, say)
+        with step(costs.leaves, costs.judge, "adapting leaves of a forest"):
+            return self.leaves(fits, weight, say)
 
     def leaves_help(self) -> bool:
         """Whether the rows are a table: no other model predicts the source clearly better."""
@@ -434,7 +473,8 @@ class _Action:
         plain = self._plain(tellings)
         skills, found = (plain.source_skill, plain.target_skill), plain.calibration
         if fit is not None:
-            explanation, found = self._adapted_explanation(fit, labelled)
+            with step(self.costs.weigh, 0.0, "weighing by labels"):
+                explanation, found = self._adapted_explanation(fit, labelled)
             explanations.append(explanation)
             tellings = [replace(one, weight=0.0) for one in tellings]
             skills = fit.source_skill, fit.target_skill
@@ -518,8 +558,8 @@ class _Action:
 
     def judged(self, fit: AdaptedFit) -> AutoFit:
         """An adapted fit, with what it can be judged by."""
-        tell(self.seconds * _judged(self.size), "judging")
-        return replace(_adapted(fit), shift=self.shift, evidence=self._evidence())
+        with step(self.costs.judge, 0.0, "judging"):
+            return replace(_adapted(fit), shift=self.shift, evidence=self._evidence())
 
     # Parts of it ----------------------------------------------------------------------------------
 
@@ -630,18 +670,9 @@ class _Action:
         )
 
 
-def _rest(shift: Shift, size: float) -> float:
-    """How long what is left takes, in units of learning the source."""
-    if set(shift.stories) - FLEXIBLE:
-        return 0.1
-    if shift.kind in ("none", "too few rows"):
-        return _judged(size)
-    return float(_judged(size) + ADAPTED_COST * size**1.1)
-
-
-def _judged(size: float) -> float:
-    """The same for what to expect: few rows are judged by many models."""
-    return JUDGED_COST * (1.0 if size >= 1 else 3.0)
+def entries_per_row(X: Any) -> float:
+    """Of rows as products see them: denoised words are many."""
+    return float(min(X.shape[1], 2000) if sp.issparse(X) else X.shape[1])
 
 
 def _silent(what: str) -> None:
