@@ -60,7 +60,8 @@ ADAPT = f"""{ROWS}
         open(name + ".csv", "w").write("\\n".join([header, *lines]))
     from marda.cli import main
     stdout, sys.stdout = sys.stdout, open(os.devnull, "w")
-    code = main("adapt --source s.csv --target t.csv --label y --method auto --out p.csv".split())
+    given = "adapt --source s.csv --target t.csv --label y --method auto --out p.csv --force"
+    code = main(given.split())
     sys.stdout = stdout
     assert not code, code
 """

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from marda._memory import peak_mb
+from marda._machine import peak_mb
 
 
 def bare(folder: Path) -> dict[str, float]:

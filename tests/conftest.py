@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -28,3 +31,25 @@ def case() -> Case:
 def adapted_default(monkeypatch):
     """The default of `MDAClassifierCV` adapts, whatever the shift is."""
     monkeypatch.setattr("marda.selection.classifier_cv.fit_auto", always_adapted)
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """A local session of two executor threads."""
+    if os.environ.get("MARDA_REQUIRE_SPARK") != "1":
+        pytest.importorskip("pyspark")
+    from pyspark.sql import SparkSession
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        session = (
+            SparkSession.builder.master("local[2]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.sql.execution.arrow.maxRecordsPerBatch", "5")
+            .getOrCreate()
+        )
+        session.sparkContext.setLogLevel("ERROR")
+        yield session
+        session.stop()

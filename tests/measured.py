@@ -11,7 +11,7 @@ import sys
 CODE = """
 import json, sys
 from marda import cli
-from marda._memory import peak_mb
+from marda._machine import peak_mb
 print(json.dumps({"code": cli.main(sys.argv[1:]), "mb": peak_mb()}))
 """
 

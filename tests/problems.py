@@ -94,7 +94,7 @@ def relative(a, b) -> float:
     return float(np.linalg.norm(a - b) / max(np.linalg.norm(b), 1e-300))
 
 
-def always_adapted(X, labels, domain, class_weight, seed, say, columns=None) -> AutoFit:
+def always_adapted(X, labels, domain, class_weight, seed, say, columns=None, rest=None) -> AutoFit:
     """The adapted ensemble, whatever the shift is: stands for `fit_auto`.
 
     Small problems are often explained, and a source-only model is right for them: what is about

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 
 from marda._linalg import SingularError
 from marda.noise import Dropout, Gaussian
+from marda.operators.denoiser import PrimalDenoiser
 from marda.operators.dual import DualDenoiser
 from marda.operators.iterative import IterativeDenoiser, PivotDenoiser
 from marda.operators.linear import DenseGram, LazyGram
-from marda.operators.primal import PrimalDenoiser
 from marda.problem import Problem, Settings
 from marda.solve import solve
 from marda.terms import class_discrepancy, domain_discrepancy, parse_method

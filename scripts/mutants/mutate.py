@@ -14,7 +14,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 
 Function = ast.FunctionDef
-OPERATORS = ("linear", "dual", "primal", "denoiser", "iterative", "cg", "rows", "maps", "cost")
+OPERATORS = ("linear", "dual", "denoiser", "iterative", "rows", "maps", "cost")
 MODULES = ("terms", "noise", "moments/stats", "problem", "solve")
 MODULES += tuple(f"operators/{name}" for name in OPERATORS)
 ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {

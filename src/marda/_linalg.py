@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from scipy.linalg.blas import dsyrk
+from scipy.linalg.blas import dsyrk, ssyrk
 
 __all__ = [
     "InaccurateError",
@@ -27,7 +29,7 @@ class InaccurateError(ValueError):
     """A system could be solved, but not to six digits: the answer is refused."""
 
 
-def add_gram(lower: NDArray[np.float64], A: NDArray[np.float64]) -> NDArray[np.float64]:
+def add_gram(lower: NDArray[Any], A: NDArray[Any]) -> NDArray[Any]:
     """A Aᵀ added to the lower triangle of a symmetric matrix; use what it returns.
 
     The sum is made in the memory of `lower` where BLAS can (Fortran order); what lies above the
@@ -38,7 +40,8 @@ def add_gram(lower: NDArray[np.float64], A: NDArray[np.float64]) -> NDArray[np.f
     # BLAS reads either order, but not through a copy.
     turned = not A.flags.f_contiguous
     A = A.T if turned else A
-    return np.asarray(dsyrk(1.0, A, beta=1.0, c=lower, lower=1, trans=turned, overwrite_c=1))
+    syrk = ssyrk if lower.dtype == np.float32 else dsyrk
+    return np.asarray(syrk(1.0, A, beta=1.0, c=lower, lower=1, trans=turned, overwrite_c=1))
 
 
 def lower_product(A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -53,7 +56,7 @@ def lower_product(A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.
     return out
 
 
-def mirror_lower(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+def mirror_lower(matrix: NDArray[Any]) -> NDArray[Any]:
     """Fill the upper triangle from the lower one, in place, by blocks that stay in cache."""
     n = matrix.shape[0]
     for start in range(0, n, _BLOCK):

@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda._memory import DEFLATE_RATIO, available_memory, format_bytes
+from marda._machine import DEFLATE_RATIO, available_memory, format_bytes
 
 __all__ = ["Npz", "NpzError", "open_npz"]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from marda._validation import UNLABELED
 from marda.moments import Moments
 from marda.noise import Noise
-from marda.operators.denoiser import Denoiser
+from marda.operators.denoiser import Denoiser, PrimalDenoiser
 from marda.operators.dual import DualDenoiser
 from marda.operators.iterative import IterativeDenoiser, PivotDenoiser
 from marda.operators.linear import (
@@ -27,7 +27,6 @@ from marda.operators.linear import (
     RowGram,
     SecondMoment,
 )
-from marda.operators.primal import PrimalDenoiser
 from marda.operators.rows import Rows
 from marda.terms import (
     Discrepancy,
@@ -77,8 +76,13 @@ def _check_size(squares: float) -> None:
         )
 
 
-def _centred(X: Any, center: Vector) -> Rows:
-    """Rows about a centre; dense ones are moved there in place, float32 ones in a copy if small."""
+def _centred(X: Any, center: Vector, *, single: bool) -> Rows:
+    """Rows about a centre; dense ones are moved there in place, float32 ones in a copy if small.
+
+    With `single` there is no copy: the large products are those of float32 numbers.
+    """
+    if single:
+        return Rows(X, center, Rows(X, center), single=True)
     if sp.issparse(X):
         return Rows(X, center)
     if X.dtype == np.float64:
@@ -108,6 +112,8 @@ class Problem:
         takes X over: dense float64 rows are centred in place.
     outputs : integer array, default=None
         Reconstructed features; None for all.
+    single : bool, default=False
+        The dual and the primal route may factorise in float32, where that is right to four digits.
     """
 
     def __init__(
@@ -120,7 +126,9 @@ class Problem:
         X: Any = None,
         row_groups: NDArray[np.int64] | None = None,
         outputs: NDArray[np.int64] | None = None,
+        single: bool = False,
     ):
+        self.single = single and solver in ("dual", "primal")
         self.moments, self.settings, self.solver = moments, settings, solver
         self.class_weights, self.outputs = class_weights, outputs
         d = moments.n_features
@@ -141,7 +149,7 @@ class Problem:
             self.row_labels = labels[labels != UNLABELED]
             weights = class_weights[self.row_labels]
             self._row_weights = None if np.all(weights == 1) else weights
-            self._rows = _centred(X, self.center)
+            self._rows = _centred(X, self.center, single=self.single)
 
     # Ridges and weights -----------------------------------------------------------------------
     # With scaling="relative" each is a fraction of what it competes with, so that features times
@@ -218,7 +226,7 @@ class Problem:
         """Labelled rows about their own mean."""
         assert self._rows is not None
         rows, mean = self._rows.first(len(self.row_labels)), self.labelled_mean
-        return Rows(rows.X, mean if rows.center is None else rows.center + mean)
+        return Rows(rows.X, mean if rows.center is None else rows.center + mean, single=self.single)
 
     @cached_property
     def labelled(self) -> SecondMoment:
@@ -281,9 +289,9 @@ class Problem:
             variance = self.all_rows.diagonal
             scatter = self._scatter_diagonal(None)
             kind = self._route()
-            self._denoisers[which] = kind(
-                system, self.count, variance, self.labelled, self.outputs, self.bias, scatter
-            )
+            given = system, self.count, variance, self.labelled, self.outputs, self.bias, scatter
+            options: dict[str, Any] = {"single": True} if self.single else {}
+            self._denoisers[which] = kind(*given, **options)
         return self._denoisers[which]
 
     def _route(self) -> type[Denoiser]:
@@ -341,7 +349,7 @@ class Problem:
         system = DiagonalPlusGram(diagonal, scale, gram, np.zeros((0, len(diagonal))))
         factor: CholeskyFactor | RowFactor | IterativeFactor
         if self.solver == "dual":
-            factor = RowFactor(system, name, null)
+            factor = RowFactor(system, name, null, single=self.single)
             assert Y is not None
             solved = factor.solve_rows(Y if factor.root is None else factor.root[:, None] * Y)
         elif self.solver == "primal":

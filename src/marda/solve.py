@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from marda._linalg import InaccurateError
 from marda.operators.cost import ALTERNATIONS
-from marda.operators.denoiser import Coupling, Denoiser
+from marda.operators.denoiser import Coupling, Denoiser, PrimalDenoiser
 from marda.operators.dual import RowSpacePredictor
-from marda.operators.primal import PrimalDenoiser
 from marda.problem import Problem
 from marda.terms import Model, PredictionTerm
 
@@ -31,7 +30,8 @@ __all__ = ["Solution", "residual_and_error", "solve"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
-LIMIT = 1e-6  # of residuals and errors: above it an answer is refused
+# Of residuals and errors: above it an answer is refused; of an answer in float32.
+LIMIT, SINGLE_LIMIT = 1e-6, 1e-4
 GROWTH = 30.0  # how much an error of one alternation may become in all of them
 EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
 
@@ -54,10 +54,11 @@ class Solution:
     error: float  # about how large the relative error of W and Z may be
 
     def check(self) -> None:
-        """Refuse an answer that is not right to six digits."""
+        """Refuse an answer that is not right to six digits (of float32, four)."""
+        limit = SINGLE_LIMIT if self.problem.single else LIMIT
         # Without a bias W maps rows from the origin: what is lost there is lost of their spread.
         far = self.problem.offset_ratio
-        if far * self.residual <= LIMIT and far * self.error <= LIMIT:
+        if far * self.residual <= limit and far * self.error <= limit:
             return
         settings = self.problem.settings
         away = "" if far < 100 else f" of rows {far:.0e} times their spread from the origin"

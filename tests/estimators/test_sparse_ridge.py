@@ -18,7 +18,7 @@ CODE = """
 import json, sys, time
 from marda import MDAClassifier
 from marda.benchmarks.speed.cases import sparse_problem
-from marda._memory import peak_mb
+from marda._machine import peak_mb
 X, y, domain = sparse_problem(9000, 10_000, 20)
 started = time.process_time()
 model = MDAClassifier(sys.argv[1]).fit(X, y, sample_domain=domain)

@@ -592,6 +592,16 @@ for name, form, what in (
     )
 
 
+@case("time-unix", "times, in seconds since 1970", like="time-iso")
+def _(folder):
+    start = datetime(1970, 1, 1)
+    s, t = (
+        {"at": [int((at(d, k) - start).total_seconds()) for k, d in enumerate(days_)]}
+        for days_ in DAYS
+    )
+    return both(folder, s, t)
+
+
 # Booleans and categories -------------------------------------------------------------------------
 
 
@@ -835,7 +845,7 @@ def _(folder):
     return both(folder, {"remark": told}, t)
 
 
-@case("text-same", "remarks that are all the same in the target", like=None)
+@case("text-same", "remarks that are all the same in the target")
 def _(folder):
     s, _t = remarks(ENGLISH)
     return both(folder, s, {"remark": ["nothing to remark on this one"] * N_TARGET})

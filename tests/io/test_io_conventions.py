@@ -133,6 +133,10 @@ def test_words_of_truth():
         ("1/13/2024 4:05 PM", "2024-01-13T16:05"),
         ("13.1.2024, 00:30", "2024-01-13T00:30"),
         ("1/13/2024 12:00 am", "2024-01-13"),
+        ("Wed, 03 Jan 2024 04:05:06 +0200", "2024-01-03T02:05:06"),
+        ("Wednesday, January 3, 2024", "2024-01-03"),
+        ("Wed Jan  3 04:05:06 2024", "2024-01-03T04:05:06"),
+        ("Wed Jan 3 04:05:06 UTC 2024", "2024-01-03T04:05:06"),
     ],
 )
 def test_dates(text, iso):
@@ -152,6 +156,9 @@ def test_dates(text, iso):
         ["20-01-31"],
         ["1.1.1"],
         ["3 Foo 2024"],
+        ["Foo, 3 Jan 2024"],
+        ["Wed Foo 3 04:05:06 2024"],
+        ["Wed Jan 3 25:05:06 2024"],
         ["13/1/2024", "1/13/2024"],
     ],
 )
@@ -213,3 +220,42 @@ def test_batches_follow_the_first():
 def test_days():
     values = np.array(["1970-01-02T12:00", "NaT"], dtype="datetime64[us]")
     np.testing.assert_array_equal(days_of(values), [1.5, np.nan])
+
+
+@pytest.mark.parametrize("factor", [1, 1000])
+@pytest.mark.parametrize("name", ["created_at", "time", "eventTime", "Unix timestamp", "ts"])
+def test_seconds_since_1970(name, factor):
+    moments = np.array([1.7e9, 1.6e9, np.nan]) * factor
+    (found, other), problems, notes, agreed = settled(
+        table(**{name: moments}), table(**{name: ["1650000000" + "0" * 3 * (factor > 1), None]})
+    )
+    assert not problems
+    assert notes == [f"column {name!r} is read as times: seconds, or thousandths, since 1970."]
+    assert agreed == {name: None}
+    assert found[name].astype("datetime64[s]").astype(str).tolist() == [
+        "2023-11-14T22:13:20",
+        "2020-09-13T12:26:40",
+        "NaT",
+    ]
+    assert other[name][0] == np.datetime64("2022-04-15T05:20:00")
+    again, _, problems = convert(table(**{name: moments}), [], agreed, Wishes())
+    assert not problems
+    assert np.array_equal(again[name], found[name], equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("account", [1.7e9, 1.6e9]),  # no name of a time
+        ("update", [1.7e9, 1.6e9]),
+        ("time", [12.0, 13.0]),
+        ("time", [1.7e9, 13.0]),
+        ("time", [1.7e9 + 0.5, 1.6e9]),
+        ("date", [20240131.0, 20240201.0]),
+        ("time", [np.nan, np.nan]),
+    ],
+)
+def test_other_numbers_stay_numbers(name, values):
+    (found,), _, notes, _ = settled(table(**{name: np.array(values)}))
+    assert found[name].dtype.kind == "f"
+    assert not notes

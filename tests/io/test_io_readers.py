@@ -164,8 +164,40 @@ def test_encodings_are_found_out(tmp_path, content, words):
 
 
 @pytest.mark.parametrize(
+    "word", ["créé", "agréée", "ação", "AVALIAÇÃO", "pääsy", "ääni", "öðruvísi", "jäääär"]
+)
+def test_accents_in_a_row(tmp_path, word):
+    table = read(tmp_path, f"name,x\n{word},1\n".encode("cp1252"))
+    assert table["name"].tolist() == [word]
+
+
+@pytest.mark.parametrize(
+    ("above", "told"),
+    [
+        ("Fruit;;\n", "1 line"),
+        ("Fruit;;\n;;\n", "2 lines"),
+        (";;Fruit of 2024\n\n", "2 lines"),
+        ('"Fruit; of 2024";;\n', "1 line"),
+    ],
+)
+def test_titles_padded_with_separators(tmp_path, above, told):
+    table = read(tmp_path, f"{above}a;b;c\n1;x;2\n3;y;4\n".encode())
+    assert [*table.columns] == ["a", "b", "c"]
+    assert table["b"].tolist() == ["x", "y"]
+    assert told in table.notes[0]
+
+
+@pytest.mark.parametrize(
+    "written", ["a;;\n1;2;3\n4;5;6\n", "a;;\nx;x;y\nz;y;y\n", "a;b;c\n;;\nx;y;z\n"]
+)
+def test_headers_with_gaps_are_no_titles(tmp_path, written):
+    assert "a" in read(tmp_path, written.encode()).columns
+
+
+@pytest.mark.parametrize(
     ("written", "encoding"),
     [
+        (ACCENTS, "mac_roman"),
         (RUSSIAN, "cp1251"),
         (RUSSIAN, "koi8_r"),
         (POLISH, "cp1250"),

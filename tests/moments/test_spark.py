@@ -1,8 +1,5 @@
 """Sums made on Spark's executors are those of the rows."""
 
-import os
-import sys
-
 import numpy as np
 import pytest
 
@@ -140,28 +137,6 @@ def test_other_things_are_refused(case):
 
 
 # The real thing -----------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def spark():
-    """A local session of two executor threads."""
-    if os.environ.get("MARDA_REQUIRE_SPARK") != "1":
-        pytest.importorskip("pyspark")
-    from pyspark.sql import SparkSession
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        session = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.sql.execution.arrow.maxRecordsPerBatch", "5")
-            .getOrCreate()
-        )
-        session.sparkContext.setLogLevel("ERROR")
-        yield session
-        session.stop()
 
 
 @pytest.mark.slow

@@ -312,6 +312,16 @@ def fifty():
     return many + [{"method": "MCF", "noise": p} for p in levels]
 
 
+def test_a_series_on_the_factors_of_S1_is_S1M(monkeypatch):
+    data, many = rows(wide=False, n_target=26), fifty()
+    series = list(PathCandidates(data.X, data.labels, data.domain).scores(many))
+    monkeypatch.setattr(inverse_maps, "NEAR", 0.0)
+    exact = list(PathCandidates(data.X, data.labels, data.domain).scores(many))
+    off = [relative(a, b) for a, b in zip(series, exact, strict=True)]
+    assert 0 < max(off) < 1e-7
+    assert all(e == 0 for e, one in zip(off, many, strict=True) if one["method"] != "S1M")
+
+
 @pytest.mark.parametrize("wide", [True, False])
 def test_fifty_candidates_share_their_factorisations(wide, monkeypatch):
     """Separate fits would take 110: G, K and, of S1D, the domain predictor's."""
@@ -336,7 +346,10 @@ def test_fifty_candidates_share_their_factorisations(wide, monkeypatch):
         return
     count(inverse_maps, "CholeskyFactor")
     list(PathCandidates(data.X, data.labels, data.domain).scores(fifty()))
-    # S, the domain predictor's, and per level and ridge one for S1 and S1D and one for S1M
+    # S, the domain predictor's, and one per level and ridge: S1M's are a series on S1's
+    assert calls.pop("CholeskyFactor") == 17
+    monkeypatch.setattr(inverse_maps, "NEAR", 0.0)
+    list(PathCandidates(data.X, data.labels, data.domain).scores(fifty()))
     assert calls.pop("CholeskyFactor") == 32
     monkeypatch.setattr(inverse_maps, "CONDITION", 0.0)
     count(eigenbasis, "symmetric_eigen")

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from marda._memory import format_bytes
+from marda._machine import format_bytes
 from marda.operators.cost import FEW_ROWS, WORKSPACE, Workload, costs, routes
 
 GB = 10**9

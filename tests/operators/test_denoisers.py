@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from marda.noise import Dropout
+from marda.operators import denoiser as denoisers
 from marda.operators import iterative
 from marda.operators.denoiser import Coupling
 from marda.operators.iterative import PivotDenoiser
@@ -29,7 +30,9 @@ VARIANTS = {
 }
 
 
-def denoiser(route, *, d, bias, n=64, weights=None, sparse=False, method="S1", outputs=None):
+def denoiser(
+    route, *, d, bias, n=64, weights=None, sparse=False, method="S1", outputs=None, single=False
+):
     case = make_case("SS", d=d, sources=2, n_source=n // 2, n_target=n // 2, seed=1)
     settings = Settings(Dropout(np.linspace(0.1, 0.6, d)), ridge=0.4, fit_intercept=bias)
     X = sp.csr_array(case.X) if sparse else case.X
@@ -41,6 +44,7 @@ def denoiser(route, *, d, bias, n=64, weights=None, sparse=False, method="S1", o
         np.ones(3) if weights is None else weights,
         **({} if route == "primal" else rows_of(case, moments, X)),
         outputs=outputs,
+        single=single,
     )
     return problem.denoiser(parse_method(method))
 
@@ -66,15 +70,15 @@ def route(request, monkeypatch):
 @pytest.fixture
 def reference(variant, bias):
     """Dense matrices: G, P, Q_l, W₀ = G⁻¹P, all from the first principles of `SecondMoment`."""
-    primal = denoiser("primal", **variant, bias=bias)
-    d = primal.n_features
-    outputs = np.arange(d) if primal.outputs is None else primal.outputs
-    G = primal.system.dense()
-    P = (primal.system.scale[:, None] * primal.system.gram.dense())[:, outputs]
+    dense = denoiser("primal", **variant, bias=bias)
+    d = dense.n_features
+    outputs = np.arange(d) if dense.outputs is None else dense.outputs
+    G = dense.system.dense()
+    P = (dense.system.scale[:, None] * dense.system.gram.dense())[:, outputs]
     W0 = np.linalg.solve(G, P)
-    Q = primal.labelled.dense()
+    Q = dense.labelled.dense()
     if bias:
-        G = np.block([[G, np.zeros((d, 1))], [np.zeros((1, d)), primal.count * np.eye(1)]])
+        G = np.block([[G, np.zeros((d, 1))], [np.zeros((1, d)), dense.count * np.eye(1)]])
         W0, P = (
             np.vstack([W0, np.zeros((1, len(outputs)))]),
             np.vstack([P, np.zeros((1, len(outputs)))]),
@@ -94,15 +98,31 @@ def test_W0_its_adjoint_and_trace(route, variant, bias, reference):
     assert relative(den.trace, np.trace(P.T @ W0)) < 1e-8
 
 
+@pytest.mark.parametrize("route", ["primal", "dual"])
+def test_float32_factors_give_the_same_map_to_four_digits(route, variant, bias, monkeypatch):
+    monkeypatch.setattr(denoisers, "LEAST_SINGLE", 1)
+    double, single = (denoiser(route, **variant, bias=bias, single=s) for s in (False, True))
+    rng = np.random.default_rng(2)
+    V = rng.standard_normal((double.n_outputs, 3))
+    B = rng.standard_normal((double.n_features + bias, 3))
+    assert relative(single.map(V), double.map(V)) < 1e-4
+    assert relative(single.map_adjoint(B), double.map_adjoint(B)) < 1e-4
+    assert relative(single.freeze().matmul(V), double.freeze().matmul(V)) < 1e-4
+    if not len(double.system.extra):
+        held = single.W0 if route == "primal" else single.factor.inverse
+        assert held.dtype == np.float32 or single.outputs is not None
+
+
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_denoised_rows_of_the_dual_route(bias, sparse, dtype):
     """(I − C⁻¹)X / q, without the vector of ones, is X W₀ (math.md §11)."""
     den, X = _wide(Dropout(0.7), bias, sparse)
     expected = X @ den.map(np.eye(40))[:40]
-    found = den.denoised_rows(dtype)
+    order, level = np.random.default_rng(0).permutation(len(X)), np.linspace(0, 1, 40)
+    found = den.denoised_rows(order, level, dtype)
     assert found.dtype == dtype
-    assert relative(found, expected) < (1e-12 if dtype == np.float64 else 1e-6)
+    assert relative(found[order], expected + level) < (1e-12 if dtype == np.float64 else 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +134,8 @@ def test_denoised_rows_of_the_dual_route(bias, sparse, dtype):
     ],
 )
 def test_denoised_rows_are_applied_where_a_subtraction_would_not_do(noise, method, ridge):
-    assert _wide(noise, True, False, method, ridge)[0].denoised_rows(np.float64) is None
+    found = _wide(noise, True, False, method, ridge)[0]
+    assert found.denoised_rows(np.arange(30), np.zeros(40), np.float64) is None
 
 
 def _wide(noise, bias, sparse, method="S1", ridge=0.4):

@@ -175,3 +175,22 @@ def test_onnx_graphs_are_of_the_compact_members(
     np.testing.assert_array_equal(label, model.predict(X))
     np.testing.assert_allclose(scores, model.decision_function(X), atol=1e-4)
     np.testing.assert_allclose(P, model.predict_proba(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("roots", [False, True], ids=["unit", "roots"])
+def test_onnx_graphs_of_compact_members_know_rows_of_any_length(
+    roots, small_default, tmp_path, monkeypatch
+):
+    """Down to empty ones; those whose squares leave float32 are not guessed at."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    if roots:
+        monkeypatch.setattr("marda.selection.inputs.MOSTLY_ZERO", -1.0)
+    X, model = fit_cv(2)
+    assert len(model.members_) == 2 + roots
+    model.to_onnx(tmp_path / "m")
+    session = onnxruntime.InferenceSession(tmp_path / "m")
+    for factor in (1e10, 1e-10, 0.0):
+        P = session.run(None, {"X": factor * X})[2]
+        np.testing.assert_allclose(P, model.predict_proba(factor * X), atol=1e-4)
+    for factor in (1e30, 1e-30):
+        assert np.isnan(session.run(None, {"X": factor * X})[2]).all()

@@ -2,7 +2,15 @@
 
 from marda.adaptation.adapting import Adapted, adapt
 from marda.adaptation.comparing import Compared, compare
-from marda.adaptation.predicting import Predicted, ToLabel, evaluate, label, load_model, predict
+from marda.adaptation.predicting import (
+    Predicted,
+    ToLabel,
+    evaluate,
+    label,
+    load_model,
+    predict,
+    predict_on_spark,
+)
 from marda.adaptation.reading import Outputs, ReadOptions
 from marda.adaptation.statistics import AdaptedFromStatistics, adapt_moments
 from marda.adaptation.stream import Cluster, adapt_streaming
@@ -24,4 +32,5 @@ __all__ = [
     "label",
     "load_model",
     "predict",
+    "predict_on_spark",
 ]

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import KFold
 
-from marda._memory import format_bytes
+from marda._machine import format_bytes
 from marda._order import row_order
 from marda._progress import Work, listening, step
 from marda.adaptation.methods import (
@@ -28,6 +28,7 @@ from marda.adaptation.methods import (
     method_of,
     sample_notes,
 )
+from marda.adaptation.predicting import predict_rows
 from marda.adaptation.reading import (
     Data,
     Outputs,
@@ -40,6 +41,7 @@ from marda.adaptation.reading import (
     check_folder,
     check_names,
     check_predictions,
+    data_of,
     input_errors,
     is_parquet,
     memory_budget,
@@ -50,8 +52,16 @@ from marda.adaptation.reading import (
     silent,
     sources_of,
 )
+from marda.adaptation.sampled import FileRows, draw_from_files
 from marda.adaptation.statistics import AdaptedFromStatistics
-from marda.adaptation.stream import Cluster, adapt_streaming, quiet
+from marda.adaptation.stream import (
+    Cluster,
+    adapt_streaming,
+    open_parts,
+    quiet,
+    read_errors,
+    refuse_other_formats,
+)
 from marda.diagnostics import Diagnosis, Evidence, diagnose, gather
 from marda.diagnostics.evaluation import Judgement, mcnemar
 from marda.diagnostics.influence import Influence, is_exact, overall_influence, parts_of
@@ -61,6 +71,7 @@ from marda.estimators import MDAClassifier
 from marda.io import InputError, PredictionWriter, Preprocessing
 from marda.io.writing import replacing
 from marda.persist import save
+from marda.selection.all_rows import RestOfRows
 from marda.selection.labelling import choose_rows
 
 __all__ = ["Adapted", "RowToLabel", "adapt", "adapt_rows", "why_in_batches"]
@@ -71,6 +82,8 @@ WIDE = 500
 FOLDS = 5
 #: Operations of one fit from which on a fifth of the labels judges alone.
 EXPENSIVE_FIT = 1e10
+#: Rows per file that everything is chosen on where rows are read in batches.
+SAMPLE_ROWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -108,6 +121,9 @@ class Adapted:
         For a report: rows to label, the most telling one first.
     python : bool
         Whether sentences name keywords and methods, not options and commands.
+    predicted : dict or None
+        Rows per predicted class where rows were read in batches: `predictions` and all above but
+        the numbers of rows are then of a sample.
     """
 
     model: Any
@@ -128,6 +144,15 @@ class Adapted:
     influence: tuple[Influence, ...] = ()
     label_first: tuple[RowToLabel, ...] = ()
     python: bool = False
+    predicted: dict[Any, int] | None = None
+
+    @property
+    def n_predicted(self) -> dict[Any, int]:
+        """Rows per predicted class, of all target rows."""
+        if self.predicted is not None:
+            return self.predicted
+        classes = self.model.classes_.tolist()
+        return {c: int((self.predictions == c).sum()) for c in classes}
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -145,7 +170,7 @@ class Adapted:
             "features": int(self.model.n_features_in_),
             "classes": classes,
             "calibration": dict(getattr(self.model, "calibration_", {})),
-            "predicted": {str(c): int((self.predictions == c).sum()) for c in classes},
+            "predicted": {str(c): n for c, n in self.n_predicted.items()},
             "diagnosis": self.diagnosis.to_json(),
             "notes": list(self.notes),
             "files": list(self.files),
@@ -172,8 +197,9 @@ def adapt(
 ) -> Adapted | AdaptedFromStatistics:
     """Learn from two files a classifier for the second.
 
-    Rows that fit into `memory` are held there. Parquet files beyond it are read in batches, and
-    give the model of all their rows to rounding; other files beyond it are refused.
+    Rows that fit into `memory` are held there. Parquet files beyond it are read in batches: "auto"
+    chooses on a sample and learns from sums over all rows, other methods give the model of all rows
+    to rounding. Other files beyond it are refused.
 
     Parameters
     ----------
@@ -198,14 +224,14 @@ def adapt(
     progress : callable
         Called with the share of the work done and what comes next.
     method : str, default=None
-        "auto", or one of `MDAClassifier`; None: "auto", or "S1D" with parameters or in batches.
+        "auto", or one of `MDAClassifier`; None: "auto", or "S1D" with parameters.
     **parameters
         Of `MDAClassifier`; those that are None have their defaults.
 
     Returns
     -------
     Adapted or AdaptedFromStatistics
-        The second where rows were read in batches.
+        The second where rows were read in batches for a method that was named.
     """
     reason = None if cluster is not None else why_in_batches(source, target, options, memory)
     if cluster is None and reason is None:
@@ -221,11 +247,16 @@ def adapt(
         )
     for name, wanted in (("--report", report), ("--card", card), ("--plots", plots)):
         refuse_report(wanted, "rows are not held in memory here", name)
+    outputs = Outputs(target, options.format, options.id, out, model)
+    if method in (None, AUTO) and all(value is None for value in parameters.values()):
+        return _adapt_sampled(
+            source, target, options, outputs, memory, cluster, reason, announce, progress
+        )
     return adapt_streaming(
         source,
         target,
         options,
-        Outputs(target, options.format, options.id, out, model),
+        outputs,
         memory=memory,
         cluster=cluster,
         method=method,
@@ -314,6 +345,76 @@ def _adapt_in_memory(
     return result
 
 
+def _adapt_sampled(
+    source: Sources,
+    target: PathLike,
+    options: ReadOptions,
+    outputs: Outputs,
+    memory: str | None,
+    cluster: Cluster | None,
+    reason: str | None,
+    announce: Callable[[str], None],
+    progress: Progress,
+) -> Adapted:
+    """The default on Parquet files in batches: choices on a sample, sums over all rows."""
+    watch = Watch(progress)
+    sources = sources_of(source)
+    outputs.check([*sources, target])
+    refuse_other_formats([*sources, target], options.format)
+    notes = () if reason is None else (reason,)
+    with ExitStack() as stack:
+        with read_errors():
+            if cluster is not None:
+                stack.enter_context(cluster.client())
+            watch(0.0, "reading labels")
+            parts, mark, ignored = open_parts(sources, target, options, memory, None)
+            for note in notes:
+                announce(note)
+            draw = draw_from_files(parts, mark, SAMPLE_ROWS)
+            n_rows = int(draw.counts.sum())
+            watch(0.05, "drawing a sample")
+            tables = draw.tables(lambda done: progress(0.05 + 0.1 * done / n_rows, "drawing"))
+            data = data_of(tables, replace(options, id=None))
+            rest = FileRows.of(draw, data.preprocessing, workers=cluster is not None)
+        data = replace(data, preprocessing=replace(data.preprocessing, id=options.id))
+        within = Watch(watch.between(0.15, 0.7))
+        called = names_of(source), Path(target).name
+        result = adapt_rows(data, called, AUTO, judged=False, watch=within, rest=rest)
+        counts = None
+        if outputs.model is not None:  # it gets its name when the predictions are there too
+            save(result.model, stack.enter_context(replacing(outputs.model)))
+        if outputs.out is not None:
+            watch(0.7, "predicting")
+            counts = predict_rows(
+                result.model,
+                data.preprocessing,
+                target,
+                outputs.out,
+                format=options.format,
+                id=options.id,
+                progress=watch.between(0.7, 1.0),
+            )
+    watch(1.0, "done")
+    total = draw.counts[-1]
+    return replace(
+        result,
+        n_source=int(draw.counts[:-1].sum()),
+        n_target=int(total.sum()),
+        n_labelled_target=int(total[:-1].sum()),
+        seconds=watch.seconds,
+        notes=(
+            *notes,
+            *ignored,
+            *result.notes,
+            *sample_notes(result.model, int(draw.counts.sum(1).max())),
+            *_notes(outputs.out, outputs.model),
+        ),
+        files=outputs.files,
+        times=tuple(watch.times),
+        predicted=counts,
+    )
+
+
 def adapt_rows(
     data: Data,
     names: tuple[str, str],
@@ -321,6 +422,7 @@ def adapt_rows(
     *,
     judged: bool = True,
     watch: Watch | None = None,
+    rest: RestOfRows | None = None,
     **parameters: Any,
 ) -> Adapted:
     """Learn from rows in memory a classifier for those of the target.
@@ -337,6 +439,8 @@ def adapt_rows(
         Gather what a report shows. Labelled target rows judge, if there are enough: five more fits.
     watch : Watch, default=None
         Told of every step.
+    rest : RestOfRows, default=None
+        With "auto": the labelled source rows that `data` is a sample of.
     **parameters
         Of `MDAClassifier`; those that are None have their defaults.
     """
@@ -356,7 +460,10 @@ def adapt_rows(
         watch(work.done / (work.done + costs.fit + work.after), "adapting")
         began = work.done
         with nullcontext() if name == AUTO else step(costs.fit, 0.0, "adapting"):
-            fitted.fit(X, y, sample_domain=domain)
+            if rest is None:
+                fitted.fit(X, y, sample_domain=domain)
+            else:
+                fitted.fit_sample(X, y, sample_domain=domain, rest=rest)
         work.left, fit_weight = 0.0, work.done - began
         if getattr(fitted, "shift_", None) is not None:
             fitted.shift_ = fitted.shift_.with_names(data.preprocessing.features)
@@ -382,13 +489,14 @@ def adapt_rows(
             watch(work.share, "drawing")
             evidence = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
             work.pass_by(costs.show / 2)
-            watch(work.share, "drawing")
+            watch(work.share, "choosing rows to label")
             label_first = _to_label(data, fitted, predictions, P)
             if is_exact(fitted) or chosen.n_features <= WIDE:
                 parts = parts_of(chosen.parts, chosen.n_features)
                 mean = np.array(chosen.means) if chosen.means else None
                 influence = overall_influence(fitted, data.Xt, parts, mean)
     fitted.preprocessing_ = chosen.to_json()
+    largest = int(np.unique(domain, return_counts=True)[1].max())
     return Adapted(
         fitted,
         data.preprocessing,
@@ -399,7 +507,7 @@ def adapt_rows(
         len(data.yt),
         known,
         watch.seconds,
-        (*data.notes, *notes, *sample_notes(fitted, domain)),
+        (*data.notes, *notes, *sample_notes(fitted, largest)),
         (),
         names,
         tuple(watch.times),

@@ -28,7 +28,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from marda._memory import available_memory, format_bytes
+from marda._machine import available_memory, format_bytes
 from marda._order import row_order
 
 __all__ = ["ALIGNED", "ALIGNED_ROWS", "BASELINES", "MAX_WIDTH", "Baseline"]

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from marda._memory import format_bytes
+from marda._machine import format_bytes
 from marda.adaptation.adapting import Adapted, adapt_rows
 from marda.adaptation.checking import CheckedTables, check_tables
 from marda.adaptation.lines import (

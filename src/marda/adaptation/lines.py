@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-
 from marda.adaptation.adapting import Adapted
 from marda.adaptation.checking import CheckedTables
 from marda.adaptation.comparing import Compared
@@ -133,8 +131,8 @@ def _first_classes(told: list[str]) -> str:
 
 def predicted_shares(result: Adapted) -> str:
     """Classes among the predictions."""
-    classes = result.model.classes_
-    return _some_shares({str(c): float(np.mean(result.predictions == c)) for c in classes})
+    total = max(1, sum(result.n_predicted.values()))
+    return _some_shares({str(c): n / total for c, n in result.n_predicted.items()})
 
 
 def checked_lines(result: CheckedTables) -> list[str]:

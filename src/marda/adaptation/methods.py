@@ -57,13 +57,10 @@ def chosen_method(method: str | None, *, rows: bool) -> tuple[str, tuple[str, ..
     if rows:
         return method or AUTO, ()
     if method == AUTO:
-        raise InputError(
-            "--method auto needs rows in memory: name a method such as S1D, or allow more --memory."
-        )
+        raise InputError("--method auto needs rows, not statistics alone: name one such as S1D.")
     if method is None:
         return FROM_STATISTICS, (
-            f"no --method was named: {FROM_STATISTICS} is used, since choosing one needs rows in "
-            "memory.",
+            f"no --method was named: {FROM_STATISTICS} is used, since choosing one needs rows.",
         )
     return method, ()
 
@@ -116,16 +113,25 @@ def method_of(model: Any) -> str:
     return AUTO if isinstance(model, MDAClassifierCV) else str(model.method)
 
 
-def sample_notes(model: Any, sample_domain: NDArray[np.int64]) -> list[str]:
-    """A sentence where a model was fitted on a sample of the rows only."""
+def sample_notes(model: Any, largest: int) -> list[str]:
+    """A sentence where not everything was learned from all rows; `largest`: of a domain."""
     most = getattr(model, "max_rows", None)
-    counts = np.unique(sample_domain, return_counts=True)[1]
-    if most is None or counts.max() <= most:
+    if most is None or largest <= most:
         return []
-    return [
-        f"the model was chosen and fitted on a sample of about {most:,} rows per domain (the "
-        f"largest has {counts.max():,}); all target rows are predicted."
-    ]
+    used = dict(model.n_rows_used_)
+    sentence = (
+        f"everything was chosen on a sample of about {most:,} rows per domain (the largest has "
+        f"{largest:,})"
+    )
+    used.pop("choices")
+    if used:
+        kinds = " and ".join(used)
+        models = "model" if len(used) == 1 else "models"
+        sentence += (
+            f"; then the {kinds} {models} learned from all {max(used.values()):,} labelled source "
+            "rows"
+        )
+    return [f"{sentence}; all target rows are predicted."]
 
 
 def classifier_of(model: Any) -> str:

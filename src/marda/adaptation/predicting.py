@@ -1,10 +1,12 @@
-"""A model file and rows in: predictions, in batches of bounded memory; rows to label; figures."""
+"""A model file and rows in: predictions, in batches or on Spark; rows to label; figures."""
 
 from __future__ import annotations
 
 import csv
 import json
+import tempfile
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,15 +29,27 @@ from marda.diagnostics.evaluation import Evaluated, evaluation, label_codes
 from marda.diagnostics.influence import explain_rows, is_exact, parts_of
 from marda.estimators import MDAClassifier
 from marda.io import InputError, PredictionWriter, Preprocessing, detect_format, read_batches
-from marda.io.columns import Matrix, Number
+from marda.io.columns import Category, Date, Matrix, Number, Words
+from marda.io.problems import did_you_mean
 from marda.io.readers.binary import parquet_footer
+from marda.io.readers.dataframes import as_frame
 from marda.io.table import Table, as_texts, is_missing, named
-from marda.io.writing import replacing
+from marda.io.writing import prediction_names, replacing
+from marda.moments.spark import NUMBERS
 from marda.persist import load
 from marda.selection import MDAClassifierCV
 from marda.selection.labelling import choose_rows
 
-__all__ = ["Predicted", "ToLabel", "evaluate", "label", "load_model", "predict", "predict_rows"]
+__all__ = [
+    "Predicted",
+    "ToLabel",
+    "evaluate",
+    "label",
+    "load_model",
+    "predict",
+    "predict_on_spark",
+    "predict_rows",
+]
 
 BATCH_BYTES = 32 * 2**20
 MAX_BATCH_ROWS = 50_000
@@ -229,6 +243,102 @@ class _Explained:
             moved = [float(f"{row[k].moved:.6g}") if k < len(row) else np.nan for row in found]
             columns += [np.array(names, dtype=object), np.array(moved)]
         return columns
+
+
+# On Spark ----------------------------------------------------------------------------------------
+
+#: Types of Spark that a column may have, by what the model makes of it.
+SPARK_TYPES: dict[type[Any], tuple[str, ...]] = {
+    Number: NUMBERS,
+    Date: ("date", "timestamp", "timestamp_ntz"),
+    Category: ("string", *(kind for kind in NUMBERS if kind != "boolean")),
+    Words: ("string",),
+}
+
+
+@dataclass(frozen=True)
+class _SparkTask:
+    """What an executor does with the batches of a partition; the model travels as its file."""
+
+    model: bytes
+    keep: tuple[str, ...]
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """The kept columns of every batch, and its predictions."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "model")
+            path.write_bytes(self.model)
+            classifier, chosen = load_model(path)
+        names = prediction_names(classifier.classes_, None)[1:]
+        for batch in batches:
+            codes = np.empty(0, dtype=np.int64)
+            P = np.empty((0, len(classifier.classes_)))
+            if len(batch):
+                frame = as_frame(batch[chosen.columns], "the data frame")
+                assert frame is not None
+                with input_errors():
+                    X = chosen.transform(frame.table().without(chosen.na))
+                    codes, P = classes_and_probabilities(classifier, X)
+            best = P[np.arange(len(codes)), codes]
+            found = [classifier.classes_[codes], best, *P.T]
+            yield batch[list(self.keep)].assign(**dict(zip(names, found, strict=True)))
+
+
+def predict_on_spark(frame: Any, model: PathLike, *, keep: Sequence[str] | None = None) -> Any:
+    """Predictions of a Spark data frame, made on the executors when Spark asks for them.
+
+    marda must be installed on them. Columns have the types that they have in Spark, so that text is
+    never taken for numbers or dates; times are those of the session's time zone.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        Rows with the columns that the model needs.
+    model : path
+        A model file, which the driver reads.
+    keep : sequence of str, default=None
+        Columns that stay beside the predictions; None: all.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        The kept columns, "prediction", "probability", and "probability_c" per class.
+    """
+    if not hasattr(frame, "mapInPandas"):
+        raise InputError(
+            f"a Spark data frame is needed, got {type(frame).__name__}: for files there is predict."
+        )
+    classifier, chosen = load_model(model)
+    types = dict(frame.dtypes)
+    kept = tuple(types) if keep is None else tuple(keep)
+    for name in (*chosen.columns, *kept):
+        if name not in types:
+            raise InputError(f"the data frame has no column {name!r}{did_you_mean(name, types)}.")
+    for step in chosen.steps:
+        if isinstance(step, Matrix):
+            raise InputError(f"{model} takes a matrix of {step.width} features: fit it on columns.")
+        name = step.columns[0]
+        kind = types[name].partition("(")[0]
+        allowed = SPARK_TYPES[type(step)]
+        if kind not in allowed and not (kind == "decimal" and "double" in allowed):
+            raise InputError(
+                f"column {name!r} holds {types[name]}, and the model wants {' or '.join(allowed)}: "
+                "cast it."
+            )
+    names = prediction_names(classifier.classes_, None)[1:]
+    if taken := [name for name in kept if name in names]:
+        raise InputError(f"a column is called {taken[0]!r} as the predictions are: rename it.")
+    label = {"O": "string", "U": "string", "f": "double"}.get(classifier.classes_.dtype.kind)
+    schema = [(name, types[name]) for name in kept]
+    schema += zip(names, [label or "bigint", *["double"] * (len(names) - 1)], strict=True)
+    quoted = {name: "`" + name.replace("`", "``") + "`" for name, _ in schema}
+    wanted = dict.fromkeys([*kept, *chosen.columns])
+    rows = frame.select(*("`" + name.replace("`", "``") + "`" for name in wanted))
+    task = _SparkTask(Path(model).read_bytes(), kept)
+    return rows.mapInPandas(task, ", ".join(f"{quoted[name]} {kind}" for name, kind in schema))
+
+
+# Whole files --------------------------------------------------------------------------------------
 
 
 def _read_whole(

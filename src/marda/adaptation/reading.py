@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marda._memory import available_memory, parse_bytes
+from marda._machine import available_memory, parse_bytes
 from marda.io import (
     InputError,
     PredictionWriter,

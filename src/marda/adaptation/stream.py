@@ -43,7 +43,10 @@ __all__ = [
     "adapt_streaming",
     "checkpoint_of",
     "feature_columns",
+    "open_parts",
     "quiet",
+    "read_errors",
+    "refuse_other_formats",
     "survey_labels",
 ]
 
@@ -135,9 +138,7 @@ def adapt_streaming(
     began = time.perf_counter()
     sources = sources_of(source)
     outputs.check([*sources, target])
-    for path in (*sources, target):
-        if not is_parquet(path, options.format):
-            raise InputError(f"{path} is not Parquet, which alone is read in batches: convert it.")
+    refuse_other_formats([*sources, target], options.format)
     classifier, notes = model_for(method, None, **parameters)
     checkpoint = None if cluster is not None else checkpoint_of(outputs)
     told: list[str] = []
@@ -146,10 +147,10 @@ def adapt_streaming(
         told.append(sentence)
         announce(sentence)
 
-    with ExitStack() as stack, _read_errors():
+    with ExitStack() as stack, read_errors():
         client = None if cluster is None else stack.enter_context(cluster.client())
         progress(0.0, "reading labels")
-        parts, mark, ignored = _parts(sources, target, options, memory, classifier.method)
+        parts, mark, ignored = open_parts(sources, target, options, memory, classifier.method)
         classifier.set_params(unlabeled=mark)
         n_rows = sum(part.rows.n_rows() for part in parts)
         again = parts[-1].rows.n_rows() if outputs.out is not None else 0
@@ -188,19 +189,26 @@ def adapt_streaming(
     )
 
 
-def _parts(
+def refuse_other_formats(paths: Sequence[PathLike], format: str | None) -> None:
+    """Refuse files that are not Parquet."""
+    for path in paths:
+        if not is_parquet(path, format):
+            raise InputError(f"{path} is not Parquet, which alone is read in batches: convert it.")
+
+
+def open_parts(
     sources: Sequence[PathLike],
     target: PathLike,
     options: ReadOptions,
     memory: str | None,
-    method: str,
+    method: str | None,
 ) -> tuple[list[Part], Any, tuple[str, ...]]:
     """Rows of all sources and then of the target, the mark of unlabelled rows, and notes; after
-    all quick checks.
+    all quick checks, and those of a method if it is named.
     """
     features, notes = feature_columns(sources, target, options)
     labels, labelled_target = survey_labels(sources, target, options.label)
-    if parse_method(method).class_mmd and not labelled_target:
+    if method is not None and parse_method(method).class_mmd and not labelled_target:
         raise InputError(
             f"{method} needs labelled target rows, and {target} has none: label a few, or use a "
             "method without C (such as S1M, S1D)."
@@ -253,7 +261,7 @@ def _on_workers(client: Any, parts: list[Part], mark: Any, progress: Progress) -
 
 
 @contextmanager
-def _read_errors() -> Iterator[None]:
+def read_errors() -> Iterator[None]:
     """What the readers refuse as input errors; a missing extra too."""
     try:
         yield

@@ -20,12 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda import datasets
-from marda._memory import peak_mb, reset_peak
+from marda._machine import peak_mb, reset_peak
 from marda.benchmarks.peers import adapters
 from marda.benchmarks.plan import (
     AUTO,
     BENCHMARKS,
     EVALUATIONS,
+    LABELLED_SYSTEMS,
     SOURCE,
     SYSTEMS,
     Spec,
@@ -289,7 +290,7 @@ def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
             fits = _fit_auto(group, rows, task.y_test)
         elif method == SOURCE:
             fits = _fit_source(group, rows)
-        elif method in SYSTEMS:
+        elif method in (*SYSTEMS, *LABELLED_SYSTEMS):
             fits = _fit_system(group, rows, narrow)
         else:
             fits = _fit_adapter(method, group, rows, narrow)

@@ -76,6 +76,8 @@ class Leaderboard:
     preprocessing: str
     pairs: tuple[str, ...]
     entries: tuple[Entry, ...]
+    test_rows: tuple[int, ...] = ()
+    """Of every task, in one draw; 0 where no row tells."""
 
     @property
     def evaluation(self) -> Evaluation:
@@ -176,7 +178,9 @@ def _board(
         )
     if EVALUATIONS[name].by_halves:
         entries += _chosen(specs, by_key, pairs, measure)
-    return Leaderboard(name, setting, preprocessing, pairs, tuple(entries))
+    sizes = {row.spec.task.pair: row.n_test or 0 for s in specs if (row := by_key.get(s.key))}
+    told = tuple(sizes.get(pair, 0) for pair in pairs)
+    return Leaderboard(name, setting, preprocessing, pairs, tuple(entries), told)
 
 
 def _chosen(

@@ -387,8 +387,13 @@ Role = Literal["auto", "source", "fixed", "peer"]
 
 AUTO, SOURCE = "auto", "source-only"
 PEERS = ("CORAL", "SubspaceAlignment", "LinearOT", "OT")
-SYSTEMS = ("GFK", "TCA", "JDA", "EasyTL", "MEDA", "SPL", "CMMS", "auxiliary")
+SYSTEMS = (
+    *("GFK", "TCA", "JDA", "TTM", "EasyTL", "MEDA", "SPL", "CMMS"),
+    *("auxiliary", "DA-SVM", "DANN", "DDC", "DAN"),
+)
 """Systems of `marda.benchmarks.peers`; they bring their own classifier."""
+LABELLED_SYSTEMS = ("MMDT",)
+"""Those that need labelled target rows, and so run in SS alone."""
 OWN = "own"
 BASELINE = "ridge"
 """Classifier of the source-only rows that auto is compared with."""
@@ -396,7 +401,7 @@ _PEER_CLASSIFIERS = ("svm", "logistic")
 LEADERBOARD_CLASSIFIERS = ("auto", BASELINE, "svm", "logistic", "forest", "ridge10", OWN)
 _SCALED: Overrides = (("scaling", "balanced"),)
 _FIXED_MODELS = ("S1", "S1M", "S1D")
-METHODS = (AUTO, SOURCE, *_FIXED_MODELS, *PEERS, *SYSTEMS)
+METHODS = (AUTO, SOURCE, *_FIXED_MODELS, *PEERS, *SYSTEMS, *LABELLED_SYSTEMS)
 
 
 @dataclass(frozen=True)
@@ -457,9 +462,10 @@ def plan_leaderboard(
 ) -> tuple[Spec, ...]:
     """Every spec of the leaderboard.
 
-    ``us`` has all methods; ``ss`` auto and the source-only baseline, since the others do not use
-    target labels. ``overrides`` are arguments of ``MDAClassifierCV``. Collections of named tasks
-    (run only if named) have as many of their own splits or seeds as ``draws`` allows.
+    ``us`` has all methods; ``ss`` auto, the source-only baseline and the systems that use target
+    labels, since the others do not. ``overrides`` are arguments of ``MDAClassifierCV``.
+    Collections of named tasks (run only if named) have as many of their own splits or seeds as
+    ``draws`` allows.
     """
     if table not in ("us", "ss", "all"):
         raise PlanError(f"--settings auto knows the tables us and ss, got {table!r}.")
@@ -501,7 +507,8 @@ def _task_specs(task: TaskSpec, evaluation: Evaluation, overrides: Overrides) ->
     specs = [Spec(task, AUTO, "auto", "auto", overrides)]
     specs += [Spec(task, SOURCE, c, "auto") for c in evaluation.source]
     if task.setting == "SS":
-        return specs[:2]
+        labelled = LABELLED_SYSTEMS if evaluation.systems else ()
+        return [*specs[:2], *(Spec(task, name, OWN, "auto") for name in labelled)]
     specs += [
         Spec(task, model, classifier, "paper", changed)
         for changed, classifiers in evaluation.fixed

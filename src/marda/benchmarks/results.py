@@ -24,14 +24,25 @@ from marda.benchmarks.plan import (
     belongs,
     seen_rows,
 )
+from marda.benchmarks.ranking import RANKING_NOTES, rank_systems, ranking_grid
 from marda.benchmarks.runner import Executor, RunProgress, RunReport, run
 from marda.benchmarks.store import ResultRow, Store, StoreError
 from marda.benchmarks.tables import CheckedClaim, PaperTable, build_table, check_findings
 
-__all__ = ["HALVES", "STORE", "Results", "RunOptions", "failure_lines", "read_results", "reproduce"]
+__all__ = [
+    "HALVES",
+    "RANKING",
+    "STORE",
+    "Results",
+    "RunOptions",
+    "failure_lines",
+    "read_results",
+    "reproduce",
+]
 
 STORE = "results.sqlite"
 HALVES = "Development and report halves"
+RANKING = "All systems, ranked over the tasks that they share"
 
 
 class RunOptions(TypedDict, total=False):
@@ -187,6 +198,10 @@ def _leaderboard_page(
 ) -> str:
     lines = ["# auto next to the alternatives", ""]
     lines += [*render.markdown_lines(boards.summary_grid(found)), ""]
+    ranking = rank_systems(found)
+    if ranking is not None:
+        lines += [f"## {RANKING}", "", *render.markdown_lines(ranking_grid(ranking)), ""]
+        lines += [*(f"- {note}" for note in RANKING_NOTES), ""]
     if halves:
         lines += [f"## {HALVES}", "", *render.markdown_lines(halves_grid(halves)), ""]
     lines += [*checks, ""]

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
-from marda._memory import claim_blas_memory
+from marda._machine import claim_blas_memory
 from marda.cli import (
     adapt,
     bench,

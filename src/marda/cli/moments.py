@@ -148,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_build(args: argparse.Namespace) -> int:
-    from marda._memory import parse_bytes
+    from marda._machine import parse_bytes
     from marda.moments.files import summary_lines, write
     from marda.moments.parquet import label_values, moments_from_parquet
 

@@ -140,13 +140,17 @@ def _print_tables(results: Results) -> list[str]:
 def _print_leaderboards(results: Results) -> list[str]:
     """Print marda's own choice next to the alternatives; also why rows failed."""
     from marda.benchmarks.leaderboard import halves_grid, leaderboard_grid, summary_grid
+    from marda.benchmarks.ranking import RANKING_NOTES, rank_systems, ranking_grid
     from marda.benchmarks.render import align, print_section
-    from marda.benchmarks.results import HALVES, failure_lines
+    from marda.benchmarks.results import HALVES, RANKING, failure_lines
 
     for board in results.leaderboards:
         print_section(board.heading, align(leaderboard_grid(board), rule=True))
     summary = align(summary_grid(results.leaderboards), rule=True)
     print_section("auto next to the alternatives, means over tasks", summary)
+    ranking = rank_systems(results.leaderboards)
+    if ranking is not None:
+        print_section(RANKING, [*align(ranking_grid(ranking), rule=True), "", *RANKING_NOTES])
     if results.halves:
         print_section(HALVES, align(halves_grid(results.halves), rule=True))
     if results.checks:

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marda._linalg import add_gram, mirror_lower
 from marda.estimators.accuracy_estimation import target_skill
-from marda.estimators.heads import RidgeHead, syrk
+from marda.estimators.heads import RidgeHead
 from marda.estimators.model import ROUNDINGS
 from marda.estimators.pseudo_labels import Pool
 
@@ -30,7 +31,7 @@ Shares = NDArray[np.float64]
 
 #: Shares that differ by less, in total variation, are the same.
 SAME = 0.02
-CACHE_BYTES = 2**20
+CACHE_BYTES, BLOCK_BYTES = 2**20, 2**24
 #: Rounds of centring by predicted shares.
 ROUNDS = 3
 
@@ -135,18 +136,31 @@ class CentredGram:
     """
 
     def __init__(self, H: Matrix, side: NDArray[np.int64], normalize: bool):
-        self._mean = H.mean(0)
-        self._rows = H - self._mean
-        self._gram = syrk(self._rows, transposed=False)
+        self._mean, self._rows = H.mean(0), H
+        gram = np.zeros((len(H), len(H)), dtype=H.dtype, order="F")
+        step = max(64, BLOCK_BYTES // (H.itemsize * max(1, len(H))))
+        for start in range(0, H.shape[1], step):  # no copy of all rows
+            some = slice(start, start + step)
+            gram = add_gram(gram, H[:, some] - self._mean[some])
+        self._gram = mirror_lower(gram).T
         self._domains, self._place = np.unique(side, return_inverse=True)
         self._normalize = normalize
+
+    def _along(self, C: Matrix) -> Matrix:
+        """Products of the rows, about their mean, with those of C."""
+        out = np.empty((len(self._rows), len(C)), dtype=C.dtype)
+        step = max(1, CACHE_BYTES // (C.itemsize * max(1, C.shape[1])))
+        for start in range(0, len(out), step):
+            some = slice(start, start + step)
+            out[some] = (self._rows[some] - self._mean) @ C.T
+        return out
 
     def about(self, centers: Mapping[int, Matrix]) -> Matrix:
         """The n×n products about these centres, one per domain."""
         C = np.stack([centers[d] for d in self._domains.tolist()]) - self._mean
         C = C.astype(self._rows.dtype)
         gram, mine = self._gram, (np.arange(len(self._gram)), self._place)
-        cross, shift = self._rows @ C.T, C @ C.T
+        cross, shift = self._along(C), C @ C.T
         member = np.zeros_like(cross)  # one-hot
         member[mine] = 1
         half = cross - 0.5 * member @ shift

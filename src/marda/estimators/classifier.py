@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from marda._order import row_order, seed_of
 from marda._validation import check_new_rows, check_rows, is_marked
-from marda.estimators._base import BaseMDA, with_parameters
 from marda.estimators.fitting import Shared, fit_and_score, fit_model, fit_moments
 from marda.estimators.model import (
     SelfTraining,
@@ -26,6 +25,7 @@ from marda.estimators.model import (
     settings_of,
 )
 from marda.estimators.streaming import check_mark, dask_moments, lazy_on_dask, why_rows
+from marda.estimators.transformer import BaseMDA, with_parameters
 from marda.moments import Moments
 from marda.moments.accumulate import is_dask
 

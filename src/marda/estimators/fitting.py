@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from marda._linalg import InaccurateError, SingularError
-from marda._memory import format_bytes
+from marda._machine import format_bytes
 from marda._order import row_order
 from marda._validation import UNLABELED
 from marda.estimators.dscm import denoised_means
@@ -57,12 +57,15 @@ class Shared:
         Denoised rows, by the settings that W depends on; None: they are not kept.
     loss : bool
         Whether the loss of an answer is asked for: it costs as much as a factorisation.
+    single : bool
+        Whether float32 rows may be denoised by float32 factors (by the dual and primal routes).
     """
 
     problems: dict[Any, Problem] = field(default_factory=dict)
     moments: dict[tuple[bool, bool], Moments] = field(default_factory=dict)
     denoised: dict[Any, Matrix] | None = None
     loss: bool = True
+    single: bool = False
 
 
 def fit_model(
@@ -309,7 +312,7 @@ def _make_problem(
     solver: str,
     rows: TrainingRows,
     settings: ModelSettings,
-    known: dict[tuple[bool, bool], Moments],
+    shared: Shared,
 ) -> Problem:
     X, codes, domain = rows.X, rows.labels.codes, rows.domain
     outputs = _pivots(X, settings.n_pivots)
@@ -319,6 +322,7 @@ def _make_problem(
         # problem takes it over, and the map keeps it.
         order = _row_order(rows)
         X, codes, domain, given = X[order], codes[order], domain[order], False
+    known = shared.moments
     if (grams, given) not in known:
         known[grams, given] = accumulate(X, rows.labels.classes, codes, domain, grams=grams)
     moments = known[grams, given]
@@ -326,7 +330,10 @@ def _make_problem(
     held: dict[str, Any] = {}
     if not grams or not np.all(weights == 1):  # else Grams say it all
         held = {"X": X, "row_groups": moments.row_groups(domain, codes)}
-    return Problem(moments, settings.problem, solver, weights, outputs=outputs, **held)
+    single = shared.single and X.dtype == np.float32
+    return Problem(
+        moments, settings.problem, solver, weights, outputs=outputs, single=single, **held
+    )
 
 
 def _row_order(rows: TrainingRows) -> NDArray[np.int64]:
@@ -357,10 +364,10 @@ def _shared_problem(
 ) -> Problem:
     """The problem of these rows, which another model may have factorised."""
     if shared is None or settings.n_layers > 1:
-        return _make_problem(solver, rows, settings, {})
+        return _make_problem(solver, rows, settings, Shared())
     key = (solver, *_key(settings))
     if key not in shared.problems:
-        shared.problems[key] = _make_problem(solver, rows, settings, shared.moments)
+        shared.problems[key] = _make_problem(solver, rows, settings, shared)
     return shared.problems[key]
 
 
@@ -399,13 +406,9 @@ def _denoised(rows: TrainingRows, model: FittedModel, solution: Solution) -> Mat
     """All rows, denoised by their own W: its factors may know them."""
     known = None
     if solution.denoiser is not None and not solution.delta.shape[1]:
-        known = solution.denoiser.denoised_rows(rows.X.dtype)
-    if known is None:
-        return model.denoised(rows.X)
-    found = np.empty_like(known)
-    found[_row_order(rows)] = known
-    found += solution.at_center().astype(known.dtype)
-    return found
+        order, level = _row_order(rows), solution.at_center()
+        known = solution.denoiser.denoised_rows(order, level, rows.X.dtype)
+    return model.denoised(rows.X) if known is None else np.asarray(known)
 
 
 # Class predictors -------------------------------------------------------------------------------

@@ -88,19 +88,25 @@ def signs(codes: Index, n_classes: int, dtype: Any = np.float64) -> Matrix:
 
 @dataclass(frozen=True)
 class RidgeSolution:
-    """h as weights on `basis` rows (Gaussian) or on features (linear), and the intercept."""
+    """h as weights on `basis` rows (Gaussian) or on features (linear), and the intercept.
+
+    Where rows have features of their own (`_Explicit`), `z` are their weights.
+    """
 
     coef: Matrix
     intercept: Vector
+    z: Matrix | None = None
 
     def __add__(self, other: RidgeSolution) -> RidgeSolution:
-        return RidgeSolution(self.coef + other.coef, self.intercept + other.intercept)
+        z = None if self.z is None or other.z is None else self.z + other.z
+        return RidgeSolution(self.coef + other.coef, self.intercept + other.intercept, z)
 
     def standardised(self, scale: float) -> RidgeSolution:
         """Scores minus their mean over classes, divided by `scale`."""
         return RidgeSolution(
             (self.coef - self.coef.mean(1, keepdims=True)) / scale,
             (self.intercept - self.intercept.mean()) / scale,
+            None if self.z is None else (self.z - self.z.mean(1, keepdims=True)) / scale,
         )
 
 
@@ -194,7 +200,8 @@ class RidgeOnRows:
         """All rows; in float64 where float32 would not do."""
         F = self._given() if callable(self._given) else self._given
         if F.dtype == np.float32:
-            odd = not SMALLEST < float(np.abs(F).max(initial=0)) < 1 / SMALLEST
+            largest = max(float(F.max(initial=0)), -float(F.min(initial=0)))
+            odd = not SMALLEST < largest < 1 / SMALLEST
             if odd or (not self.gaussian and _squares(F).max(initial=0) > UNIT):
                 return np.asarray(F, dtype=np.float64)
         return F
@@ -266,6 +273,8 @@ class RidgeOnRows:
             return np.asarray(self.F[rows] @ solution.coef + solution.intercept)
         if self._gram is not None:
             return np.asarray(self._gram[rows] @ solution.coef + solution.intercept)
+        if self._explicit is not None and solution.z is not None:
+            return np.asarray(self._explicit.P[rows] @ solution.z)
         K = _gaussian(self.F[rows], self.basis, self.variance)
         return np.asarray(K @ solution.coef + solution.intercept)
 
@@ -356,7 +365,8 @@ class _Explicit:
     def __init__(self, P: Matrix, rest: Vector, back: Matrix | None = None):
         # Sums about a point far from the rows would lose digits in float32.
         self._mean = P.mean(axis=0, dtype=np.float64).astype(P.dtype)
-        self.P = np.column_stack([P - self._mean, np.ones(len(P), dtype=P.dtype)])
+        self.P = np.ones((len(P), P.shape[1] + 1), dtype=P.dtype)
+        np.subtract(P, self._mean, out=self.P[:, :-1])
         self._rest, self._back = rest, back
 
     def strengths(self, rows: Index, weights: Vector, ridge: float) -> Vector:
@@ -374,7 +384,7 @@ class _Explicit:
         """Weights of what P was made from, and the intercept."""
         inner = np.ascontiguousarray(z[:-1])
         coef = inner if self._back is None else self._back @ inner
-        return RidgeSolution(coef, z[-1] - self._mean @ inner)
+        return RidgeSolution(coef, z[-1] - self._mean @ inner, z)
 
 
 class _Held:
@@ -556,8 +566,10 @@ class GaussianRidge:
     def of(cls, classes: Vector, ridge: RidgeOnRows, solution: RidgeSolution) -> GaussianRidge:
         """What predictions need: only the basis rows that have a weight."""
         used = np.flatnonzero(np.any(solution.coef != 0, axis=1))
-        coef = solution.coef[used]
-        return cls(classes, ridge.basis[used], coef, solution.intercept, ridge.variance)
+        basis, coef = ridge.basis, solution.coef
+        if len(used) < len(basis):
+            basis, coef = basis[used], coef[used]
+        return cls(classes, basis, coef, solution.intercept, ridge.variance)
 
     def scores(self, F: Matrix) -> NDArray[np.float64]:
         """Scores of rows, one column per class."""

@@ -56,6 +56,7 @@ CLASSIFIERS = ("ridge", "kernel", "nn", "dscm")
 ROUNDINGS = 32
 #: ... or below this share of its length: denoised rows are sums over many terms.
 ROUNDING = 1e-12
+CACHE_BYTES = 2**20
 
 ACTIVATIONS: dict[str, Callable[[Matrix], Matrix]] = {
     "tanh": np.tanh,
@@ -446,41 +447,63 @@ def row_lengths(H: Matrix) -> NDArray[np.float64]:
     return np.asarray(lengths)
 
 
-def place(H: Matrix, domain: Index | None, centers: Centers, normalize: bool) -> Matrix:
-    """Rows, centred at the mean of their domain and brought to unit length, in place.
+def place(
+    H: Matrix,
+    domain: Index | None,
+    centers: Centers,
+    normalize: bool,
+    *,
+    out: Matrix | None = None,
+) -> Matrix:
+    """Rows, centred at the mean of their domain and brought to unit length.
 
     Parameters
     ----------
     H : array of shape (n_rows, n_outputs)
-        Denoised rows; overwritten.
+        Denoised rows.
     domain : array of shape (n_rows,) or None
         None: all rows are of the only domain in `centers`.
     centers : mapping of int to array
         Empty: rows are not centred.
     normalize : bool
         Whether rows get unit length.
+    out : array of the shape of H, default=None
+        Where they are written; None: over H.
     """
-    before = row_lengths(H) if centers and normalize else None
-    if centers and domain is None:
-        (only,) = centers.values()
-        H -= only.astype(H.dtype)
-    elif centers and domain is not None:
-        side = np.maximum(domain, -1)
-        for d in np.unique(side).tolist():
-            if d not in centers:
-                raise ValueError(
-                    f"sample_domain holds {d}, a domain that fit has not seen: rows are "
-                    f"centred at their own domain's mean (seen: {sorted(centers)})."
-                )
-            H[side == d] -= centers[d].astype(H.dtype)
-    if normalize:
-        norms = row_lengths(H)
-        if before is not None:  # rows that are their own centre but for rounding
-            rounding = max(ROUNDING, ROUNDINGS * float(np.finfo(H.dtype).eps))
-            norms[nothing := norms <= rounding * before] = 0
-            H[nothing] = 0
-        H /= np.where(norms > 0, norms, 1)[:, None].astype(H.dtype)
-    return H
+    out = H if out is None else out
+    side = None if domain is None else np.maximum(domain, -1)
+    seen = [] if side is None or not centers else np.unique(side).tolist()
+    for d in seen:
+        if d not in centers:
+            raise ValueError(
+                f"sample_domain holds {d}, a domain that fit has not seen: rows are "
+                f"centred at their own domain's mean (seen: {sorted(centers)})."
+            )
+    only = next(iter(centers.values())) if centers and side is None else None
+    step = max(1, CACHE_BYTES // max(1, H.itemsize * H.shape[1]))
+    for start in range(0, len(H), step):  # while they are in cache
+        some = slice(start, start + step)
+        before = row_lengths(H[some]) if centers and normalize else None
+        part = out[some]
+        if out is not H:
+            part[...] = H[some]
+        if only is not None:
+            part -= only.astype(H.dtype)
+        for d in seen:
+            assert side is not None
+            mine = side[some] == d
+            if mine.all():
+                part -= centers[d].astype(H.dtype)
+            else:
+                part[mine] -= centers[d].astype(H.dtype)
+        if normalize:
+            norms = row_lengths(part)
+            if before is not None:  # rows that are their own centre but for rounding
+                rounding = max(ROUNDING, ROUNDINGS * float(np.finfo(H.dtype).eps))
+                norms[nothing := norms <= rounding * before] = 0
+                part[nothing] = 0
+            part /= np.where(norms > 0, norms, 1)[:, None].astype(H.dtype)
+    return out
 
 
 def centers_for(means: GroupMeans, shares: NDArray[np.float64] | None = None) -> dict[int, Matrix]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from marda._memory import available_memory, format_bytes
+from marda._machine import available_memory, format_bytes
 from marda._order import row_order
 from marda._validation import UNLABELED
 from marda.criteria import Agreement, Neighbours, most_similar, nearest_neighbours
@@ -354,7 +354,11 @@ def _centring(
         if shares is None:
             centers = {d: np.zeros_like(c) for d, c in centers.items()}
         inner = None if products is None else products.about(centers)
-        return task.ridge_head(lambda: place(H.copy(), side, centers, task.model.normalize), inner)
+
+        def rows() -> Matrix:
+            return place(H, side, centers, task.model.normalize, out=np.empty_like(H))
+
+        return task.ridge_head(rows, inner)
 
     return centred
 

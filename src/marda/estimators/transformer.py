@@ -1,21 +1,379 @@
-"""`MDA`: denoised, domain-invariant features."""
+"""`MDA`, denoised, domain-invariant features; `BaseMDA`, what it shares with `MDAClassifier`.
+
+Parameters, the fitted model and its attributes, `transform`, `partial_fit` and `save`. The work is
+done by functions: fitting.py learns, streaming.py sums batches, model.py denoises.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Self
+import inspect
+import os
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from marda._validation import check_callers, check_domains, check_marks, check_rows, is_marked
-from marda.estimators._base import BaseMDA, with_parameters
+from marda._validation import (
+    check_callers,
+    check_domains,
+    check_marks,
+    check_new_rows,
+    check_rows,
+    is_marked,
+    summed,
+)
 from marda.estimators.fitting import fit_model, fit_moments
-from marda.estimators.model import TrainingRows, settings_of
-from marda.estimators.streaming import check_mark, dask_moments
+from marda.estimators.model import FittedModel, Layer, TrainingRows, settings_of
+from marda.estimators.streaming import (
+    IfStatisticsSuffice,
+    Stream,
+    check_batch,
+    check_mark,
+    dask_moments,
+    labels_to_read,
+    lazy_on_dask,
+)
 from marda.moments import Moments
 from marda.moments.accumulate import is_dask
+from marda.operators.maps import DenoisingMap
 from marda.terms import parse_method
 
-__all__ = ["MDA"]
+__all__ = ["MDA", "BaseMDA", "with_parameters"]
+
+Matrix = NDArray[Any]
+T = TypeVar("T")
+
+_PARAMETERS = """\
+method : str, default="S1D"
+    Model: "BL" (ridge on the rows as they are), "MCF" (ridge under noise), "S1" (denoise) or
+    "J12" (denoise and classify together), the last two followed by any of "M" (bring domain
+    means together), "C" (bring class means together; needs labelled target rows) and "D"
+    (make every row look like target to a domain predictor), such as "S1D" or "J12CD".
+noise : float, array of shape (n_features,) or Noise, default=0.5
+    Dropout probability in [0, 1), one a feature if an array, or a noise object.
+ridge, ridge_class, ridge_domain : float, default=1e-2, 1.0, 1.0
+    Penalties ω on ‖W‖², δ on ‖Z‖² and α on ‖z_D‖².
+class_loss_weight, domain_loss_weight : float, default=1.0, 1.0
+    Weights λ of the class term and γ of the domain terms.
+marginalization : {"exact", "paper"}, default="exact"
+    How noise enters the MMD terms: for entries dropped independently, or as the paper writes.
+scaling : {"balanced", "paper", "relative"}, default="balanced"
+    "balanced" multiplies the MMD terms by the number of rows, so that they are felt;
+    "relative" makes every ridge and weight a fraction of the trace that it competes with, so
+    that the units of the features do not matter.
+fit_intercept : bool, default=True
+    A bias column that noise leaves alone, and an intercept of the class predictor.
+class_weight : None, "balanced" or dict, default=None
+    Weights of labelled rows in the class predictor."""
+
+_SHARED_TAIL = """\
+n_layers : int, default=1
+    Layers; above one, every layer denoises the activated output of the one before.
+activation : {"tanh", "relu", "identity"}, default="tanh"
+    Applied to the output of every layer if there are several.
+concatenate : bool, default=True
+    With several layers, features are the input and every layer's output side by side.
+center : bool, default=False
+    Subtract from denoised rows the mean of their own domain (all targets together; of a source
+    with class_weight="balanced", the mean of its class means). Rows that come without a domain
+    are taken for target rows.
+normalize : bool, default=False
+    Scale denoised rows to unit length, after centring.
+solver : {"auto", "primal", "dual", "cg"}, default="auto"
+    d×d matrices, n×n matrices, or conjugate gradients; "auto" estimates work and memory.
+n_pivots : int, default=None
+    Reconstruct only the features that are non-zero in the most rows.
+max_iter, tol : int and float, default=100, 1e-5
+    The alternation of joint models ends when the loss changes by less than tol, relatively.
+unlabeled : default=-1
+    Mark of unlabelled target rows; NaN and None mark too.
+random_state : int, RandomState or None, default=None
+    Draws the thirds of the source that are compared, and landmarks and samples of very many
+    rows; passed to a classifier that has a random_state of its own and none set. None draws as
+    0 does. No draw depends on the order of rows.
+verbose : int, default=0
+    Above 0, say which route is taken and how the alternation ended."""
+
+
+def with_parameters(cls: type[T]) -> type[T]:
+    """Fill the shared parameter descriptions into a class docstring."""
+    if cls.__doc__:
+        # Python 3.13 strips the indentation of docstrings when it compiles them, 3.11 does not.
+        text = inspect.cleandoc(cls.__doc__)
+        text = text.replace("{parameters}", _PARAMETERS)
+        cls.__doc__ = text.replace("{more_parameters}", _SHARED_TAIL)
+    return cls
+
+
+class BaseMDA(TransformerMixin, BaseEstimator, ABC):
+    """Parameters, and everything that a fitted model gives."""
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"sample_domain": True}
+    __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {"sample_domain": True}
+    __metadata_request__transform: ClassVar[dict[str, bool]] = {"sample_domain": True}
+
+    _model: FittedModel | None = None
+    _stream: Stream | None = None
+
+    def __init__(
+        self,
+        method: str = "S1D",
+        *,
+        noise: Any = 0.5,
+        ridge: float = 1e-2,
+        ridge_class: float = 1.0,
+        ridge_domain: float = 1.0,
+        class_loss_weight: float = 1.0,
+        domain_loss_weight: float = 1.0,
+        marginalization: str = "exact",
+        scaling: str = "balanced",
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        n_layers: int = 1,
+        activation: str = "tanh",
+        concatenate: bool = True,
+        center: bool = False,
+        normalize: bool = False,
+        solver: str = "auto",
+        n_pivots: int | None = None,
+        max_iter: int = 100,
+        tol: float = 1e-5,
+        unlabeled: Any = -1,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.method = method
+        self.noise = noise
+        self.ridge = ridge
+        self.ridge_class = ridge_class
+        self.ridge_domain = ridge_domain
+        self.class_loss_weight = class_loss_weight
+        self.domain_loss_weight = domain_loss_weight
+        self.marginalization = marginalization
+        self.scaling = scaling
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.n_layers = n_layers
+        self.activation = activation
+        self.concatenate = concatenate
+        self.center = center
+        self.normalize = normalize
+        self.solver = solver
+        self.n_pivots = n_pivots
+        self.max_iter = max_iter
+        self.tol = tol
+        self.unlabeled = unlabeled
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # The fitted model -------------------------------------------------------------------------
+
+    @property
+    def model_(self) -> FittedModel:
+        """What the fit found, as one frozen object; batches are solved when it is first read."""
+        if self._model is None and self._stream is not None:
+            # `fit_moments` begins another fit: it forgets the batches, which may go on after it.
+            stream = self._stream
+            try:
+                self.fit_moments(stream.moments())
+            finally:
+                self._stream = stream
+        if self._model is None:
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first.")
+        return self._model
+
+    @model_.setter
+    def model_(self, model: FittedModel) -> None:
+        self._model, self._stream = model, None
+        self.n_features_in_ = model.layers[0].map.shape[0]
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit left: another one begins."""
+        for name in ("_model", "_stream", "preprocessing_"):
+            self.__dict__.pop(name, None)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._model is not None or self._stream is not None
+
+    def _single(self) -> Layer:
+        layers = self.model_.layers
+        if len(layers) > 1:
+            raise AttributeError(
+                f"a model of {len(layers)} layers has no single W, Z on inputs or coef_."
+            )
+        return layers[0]
+
+    @property
+    def W_(self) -> Matrix:
+        """The denoising matrix, dense on demand; refuses to exceed memory."""
+        return self._single().map.dense()
+
+    @property
+    def W_map_(self) -> DenoisingMap:
+        """The denoising matrix as an operator: `W_map_ @ V`."""
+        return self._single().map
+
+    @property
+    def offset_(self) -> NDArray[np.float64]:
+        """Bias row of W: denoised rows are X W + offset."""
+        return self._single().map.offset
+
+    @property
+    def pivots_(self) -> NDArray[np.int64] | None:
+        """Columns that are reconstructed, if not all."""
+        return self._single().outputs
+
+    @property
+    def loss_curve_(self) -> NDArray[np.float64]:
+        """The loss after every alternation (one value for sequential methods); never rises."""
+        return self.model_.loss_curve
+
+    @property
+    def n_iter_(self) -> int:
+        """Alternations; 1 for sequential methods."""
+        return self.model_.n_iter
+
+    @property
+    def residual_(self) -> float:
+        """Largest relative residual on random probes.
+
+        It is that of (★) and, unless the classifier learns from features, of the class predictor.
+        """
+        if self.model_.residual is None:
+            raise AttributeError("residual_: the model comes from a file that does not tell.")
+        return self.model_.residual
+
+    @property
+    def setting_(self) -> str:
+        """US: no labelled target rows; SUP: no unlabelled rows; SS: both kinds."""
+        return self.model_.setting
+
+    @property
+    def solver_(self) -> str:
+        """The route taken."""
+        return self.model_.solver
+
+    @property
+    def domains_(self) -> NDArray[np.int64]:
+        """Domains seen in fit."""
+        return self.model_.domains
+
+    # Rows -------------------------------------------------------------------------------------
+
+    @lazy_on_dask
+    def transform(self, X: Any, *, sample_domain: Any = None) -> NDArray[Any]:
+        """Denoised rows, X W + offset; with several layers, their concatenation.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows of any domain.
+        sample_domain : array of int of shape (n_rows,), default=None
+            Domains of the rows, which `center` needs; None: rows of the target.
+
+        Returns
+        -------
+        H : array of shape (n_rows, n_outputs)
+        """
+        check_is_fitted(self)
+        X, model = check_new_rows(self, X), self.model_
+        if sample_domain is None or not model.centers:
+            return np.asarray(model.features(X))
+        return np.asarray(model.features(X, check_domains(sample_domain, X.shape[0], both=False)))
+
+    def fit_transform(self, X: Any, y: Any = None, *, sample_domain: Any = None) -> Any:
+        """Fit, then denoised rows of all domains, each centred (if so set) at its own mean."""
+        fitted = self.fit(X, y, sample_domain=sample_domain)
+        return fitted.transform(X, sample_domain=sample_domain)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of denoised features: those of the inputs that they reconstruct."""
+        check_is_fitted(self)
+        return self.model_.names_out(_check_feature_names_in(self, input_features))
+
+    # Fits -------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def fit(self, X: Any, y: Any, *, sample_domain: Any = None) -> Self:
+        """Learn from rows."""
+
+    @abstractmethod
+    def fit_moments(self, moments: Moments) -> Self:
+        """Learn from statistics alone."""
+
+    def _take_names(self, moments: Moments) -> None:
+        """Names of features as the statistics have them."""
+        self.__dict__.pop("feature_names_in_", None)
+        if moments.feature_names is not None:
+            self.feature_names_in_ = moments.feature_names
+
+    @IfStatisticsSuffice
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, *, sample_domain: Any = None
+    ) -> Self:
+        """Add a batch of rows; equal to `fit` on all batches so far, in any order.
+
+        The first result that is asked for (`predict`, `transform`, `coef_` …) solves the model.
+        After `fit` or `fit_moments`, whose rows are not kept, it starts anew.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows of one or several domains.
+        y : array of shape (n_rows,), default=None
+            Labels; target rows may carry the mark. None: target rows without labels.
+        classes : array, default=None
+            Label values that may come in this and all later batches; a later label that is not
+            among them raises. Not needed. Classes that had no row yet are not in `classes_`.
+        sample_domain : array of int of shape (n_rows,), default=None
+            At least 0 for a source, below 0 for a target. None: one source.
+
+        Returns
+        -------
+        self
+        """
+        stream = self._stream
+        X = summed(
+            validate_data(
+                self, X, reset=stream is None, accept_sparse="csr", dtype=[np.float64, np.float32]
+            )
+        )
+        given = sample_domain is not None
+        domain = check_domains(sample_domain, X.shape[0], both=False)
+        y = labels_to_read(self, y, domain)
+        check_batch(self, X)
+        if stream is None:
+            weighted = self.class_weight is not None
+            stream = Stream(self.unlabeled, class_grams=weighted, classes=classes)
+        else:
+            stream.check_classes(classes)
+        names = getattr(self, "feature_names_in_", None)
+        stream.add(X, y, domain, given=given, names=names)
+        self._model, self._stream = None, stream
+        return self
+
+    # Files ------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, which `marda.load` reads.
+
+        Parameters
+        ----------
+        path : path
+            Replaced only once the file is complete.
+        """
+        from marda.persist import save
+
+        save(self, path)
 
 
 def _check_unread(y: Any, sample_domain: Any, mark: Any) -> None:

@@ -229,6 +229,25 @@ def _dates_of(days: NDArray[np.float64]) -> NDArray[Any]:
     return exact
 
 
+#: Columns of numbers that may be seconds, or thousandths, since 1970; and from when until when.
+_TIME_NAME = re.compile(
+    r"(?:^|[\W_])(?:(?i:time|date|datetime|timestamp|unixtime|epoch|ts|at))(?:$|[\W_])"
+    r"|[a-z](?:Time|Date|At)$|(?i:timestamp)$"
+)
+_SECONDS = date(1990, 1, 1).toordinal() - _EPOCH, date(2100, 1, 1).toordinal() - _EPOCH
+
+
+def _unix_days(numbers: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    """Days since 1970-01-01 of whole seconds, or thousandths; None if they cannot be."""
+    if numbers is None or np.isnan(numbers).all():
+        return None
+    known = numbers[~np.isnan(numbers)]
+    for per_day in (86_400.0, 86_400e3):
+        if known.min() >= _SECONDS[0] * per_day and known.max() < _SECONDS[1] * per_day:
+            return numbers / per_day if (known % 1 == 0).all() else None
+    return None
+
+
 # Columns -----------------------------------------------------------------------------------------
 
 MANY_NUMBERS = 20
@@ -290,6 +309,10 @@ class _Cell:
     @cached_property
     def truth(self) -> NDArray[np.float64] | None:
         return _truths(self.values) if self.text else None
+
+    @cached_property
+    def unix(self) -> NDArray[np.float64] | None:
+        return _unix_days(self.plain)
 
     @property
     def number(self) -> bool:
@@ -364,9 +387,12 @@ def settle(
     ]
     problems: list[Problem] = []
     notes: list[str] = []
-    numeric, dated = [], []
+    numeric, dated, unix = [], [], list[str]()
     for name in names:
         here = [held[name] for held in cells if name in held]
+        if _TIME_NAME.search(name) and _are_unix(here):
+            unix.append(name)
+            continue
         if not any(cell.text or cell.values.dtype.kind == "M" for cell in here):
             continue
         if all(cell.number for cell in here):
@@ -406,8 +432,23 @@ def settle(
                 days = cells[k][name].days.get(first, cells[k][name].plain)
                 assert days is not None  # a column without any value reads as numbers
                 new[k][name] = _dates_of(days)
+    for name in unix:
+        notes.append(f"column {name!r} is read as times: seconds, or thousandths, since 1970.")
+        agreed[name] = None
+        for k, held in enumerate(cells):
+            if name in held:
+                days = held[name].unix
+                new[k][name] = _dates_of(
+                    np.full(tables[k].n_rows, np.nan) if days is None else days
+                )
     settled = [replace(table, columns=held) for table, held in zip(tables, new, strict=True)]
     return settled, problems, notes, agreed
+
+
+def _are_unix(cells: Sequence[_Cell]) -> bool:
+    """Whether numbers of every file that has any are seconds, or thousandths, since 1970."""
+    filled = [cell for cell in cells if not cell.empty]
+    return bool(filled) and all(cell.unix is not None for cell in filled)
 
 
 def _stray_words(
@@ -629,7 +670,9 @@ def convert(
             if found is not None:
                 new[name] = found
     for name in dates:
-        if name in held and held[name].text and name in known.day_first:
+        if name in held and (unix := held[name].unix) is not None:
+            new[name] = _dates_of(unix)
+        elif name in held and held[name].text and name in known.day_first:
             days = held[name].days.get(known.day_first[name])
             if days is not None:
                 new[name] = _dates_of(days)

@@ -91,6 +91,8 @@ def screen(
     looked = [n for n in names if n not in keep and n in source.columns and n in target.columns]
     for name in looked:
         why = _plain_reason(source, target, name)
+        if why is None and name in texts:
+            why = _repeated_text(source, target, name)
         if why is not None:
             found[name] = why
     rest = [name for name in looked if name not in found]
@@ -161,6 +163,16 @@ def _plain_reason(source: Table, target: Table, name: str) -> str | None:
         return "tells the files apart and nothing else: no value is in both"
     if not _are_dates(columns) and _is_id(name, values):
         return "looks like an id or a row number"
+    return None
+
+
+def _repeated_text(source: Table, target: Table, name: str) -> str | None:
+    """What one file says in every row can neither be learnt from nor told apart."""
+    for table in (source, target):
+        values = table[name]
+        known = values[~is_missing(values)].tolist()
+        if len(known) >= ENOUGH_FOR_IDS and len(set(known)) == 1:
+            return f"is text, and the same in all rows of {table.path}"
     return None
 
 
@@ -252,7 +264,7 @@ def is_unspaced(texts: Sequence[str]) -> bool:
 
 
 def free_texts(source: Table, target: Table, names: Sequence[str]) -> list[str]:
-    """Columns that are text to read: mostly different values, of several words each.
+    """Columns that are text to read: in a file mostly different values, of several words each.
 
     Fewer different values, though each of several words, are categories. Numbers and codes are no
     words, so that dates which nothing else can read are not taken for text.
@@ -263,21 +275,24 @@ def free_texts(source: Table, target: Table, names: Sequence[str]) -> list[str]:
         if len(columns) < 2 or any(values.dtype.kind != "O" for values in columns):
             continue
         parts = [values[~is_missing(values)].tolist() for values in columns]
-        known = [*parts[0], *parts[1]]
-        if not _is_text([str(text) for part in parts for text in part[:1000]]):
-            continue
-        different = len(set(known))
-        if different > min(MANY_TEXTS, max(ENOUGH_TEXTS, len(known) // 2)):
+        # A file of few rows says nothing of how often values are there again.
+        counted = [part for part in parts if len(part) >= ENOUGH_TEXTS] or [[*parts[0], *parts[1]]]
+        mostly = any(len(set(part)) > min(MANY_TEXTS, len(part) // 2) for part in counted)
+        many = sum(len(set(part)) for part in parts) > ENOUGH_TEXTS
+        if mostly and many and _is_text([part for part in parts if part]):
             found.append(name)
     return found
 
 
-def _is_text(texts: Sequence[str]) -> bool:
-    if not texts:
-        return False
-    words = np.mean([sum(map(_is_word, text.split())) for text in texts])
-    unspaced = np.mean([len(UNSPACED.findall(text)) for text in texts])
-    return bool(words >= ENOUGH_WORDS or unspaced >= ENOUGH_CHARACTERS)
+def _is_text(parts: Sequence[Sequence[str]]) -> bool:
+    """Whether texts have enough words on average, and some in every file."""
+    looks = [[str(text) for text in part[:1000]] for part in parts]
+    words = [np.mean([sum(map(_is_word, text.split())) for text in look]) for look in looks]
+    signs = [np.mean([len(UNSPACED.findall(text)) for text in look]) for look in looks]
+    return any(
+        min(means) >= enough / 2 and np.mean(means) >= enough
+        for means, enough in ((words, ENOUGH_WORDS), (signs, ENOUGH_CHARACTERS))
+    )
 
 
 def _is_word(word: str) -> bool:

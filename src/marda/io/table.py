@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marda._memory import available_memory, format_bytes
+from marda._machine import available_memory, format_bytes
 from marda.io.problems import InputError, did_you_mean, name_key, option
 
 __all__ = [

@@ -71,11 +71,13 @@ class _Part:
         group = group.ravel()
         rows = np.arange(X.shape[0])
         member = sp.csr_array((np.ones(X.shape[0]), (group, rows)), (len(keys), X.shape[0]))
-        X = X.astype(np.float64, copy=False)
-        if not sp.issparse(X):
-            X = X - self.shift
-        squared = X.multiply(X) if sp.issparse(X) else np.square(X)
-        sums, squares = _dense(member @ X), _dense(member @ squared)
+        if sp.issparse(X):
+            X = X.astype(np.float64, copy=False)
+            sums, squares = _dense(member @ X), _dense(member @ X.multiply(X))
+        else:
+            X = np.subtract(X, self.shift, dtype=np.float64)
+            sums = _dense(member @ X)
+            squares = _dense(member @ np.square(X, out=None if self.grams else X))
         _check_finite(squares)
         counts = np.bincount(group, minlength=len(keys))
         for i, (dom, code) in enumerate(keys.tolist()):
@@ -96,7 +98,10 @@ class _Part:
             rows = X if where.all() else X[np.flatnonzero(where)]
             self.grams[slot] = _add_gram(self.grams[slot], rows)
 
-    def result(self, classes: NDArray[Any], feature_names: NDArray[Any] | None) -> Moments:
+    def result(
+        self, classes: NDArray[Any], feature_names: NDArray[Any] | None, *, last: bool
+    ) -> Moments:
+        """The statistics; with `last`, in the memory of the running sums, which then end."""
         keys = sorted(self.groups)
         for key in keys:
             _check_finite(self.groups[key][2])
@@ -107,8 +112,8 @@ class _Part:
                 class_grams = np.array(full[1:]).reshape(-1, *full[0].shape)
                 gram_labelled = class_grams.sum(0)
             else:
-                gram_labelled = full[1].copy()  # the running sum goes on changing
-            gram = full[0] + gram_labelled
+                gram_labelled = full[1] if last else full[1].copy()
+            gram = np.add(full[0], gram_labelled, out=full[0] if last else None)
         return Moments(
             classes,
             np.array([k[0] for k in keys], dtype=np.int64),
@@ -156,9 +161,16 @@ class Accumulator:
             self._dense = _Part(shift, n_classes, *self._options)
         self._dense.add(X, codes, domain)
 
-    def result(self, classes: NDArray[Any], feature_names: NDArray[Any] | None = None) -> Moments:
-        """The statistics of all batches so far."""
-        parts = [p.result(classes, feature_names) for p in (self._dense, self._sparse) if p]
+    def result(
+        self,
+        classes: NDArray[Any],
+        feature_names: NDArray[Any] | None = None,
+        *,
+        last: bool = False,
+    ) -> Moments:
+        """The statistics of all batches so far; after the `last` one, nothing can be added."""
+        both = (self._dense, self._sparse)
+        parts = [p.result(classes, feature_names, last=last) for p in both if p]
         if not parts:
             raise ValueError("no rows: at least one batch is needed.")
         return parts[0] if len(parts) == 1 else parts[0] + parts[1]
@@ -179,7 +191,7 @@ def accumulate(
     total = Accumulator(X.shape[1], len(classes), grams=grams, class_grams=class_grams)
     for rows in batch_rows(X, batch_size):
         total.add(X[rows], codes[rows], domain[rows])
-    return total.result(classes, feature_names)
+    return total.result(classes, feature_names, last=True)
 
 
 def from_arrays(

@@ -30,6 +30,7 @@ __all__ = [
     "parquet_on_workers",
     "part_on_workers",
     "start_local",
+    "sum_on_workers",
 ]
 
 #: Seconds to wait for a scheduler; one that runs answers in a fraction of one.
@@ -204,6 +205,46 @@ def part_on_workers(
 
     moments = _reduced(step, len(groups), options, lanes)
     return replace(moments, domain_names={} if part.name is None else {part.domain: part.name})
+
+
+def sum_on_workers(
+    task: Callable[..., Any], places: Sequence[Any], *shared: Any, lanes: int | None = None
+) -> Any:
+    """Σ task(place, *shared) over all places, on the workers: in lanes, then in a tree.
+
+    `task` is a pure function whose results can be added; `shared` travels to every worker once.
+    """
+    dask = _require("dask")
+    held = [dask.delayed(one, pure=False, traverse=False) for one in shared]
+    first, more = (dask.delayed(f, pure=False, traverse=False) for f in (_first, _more))
+    n_lanes = max(1, min(len(places), lanes or LANES_PER_THREAD * _n_threads()))
+    ends = []
+    for lane in _lanes(len(places), n_lanes, {}):
+        total = first(task, places[lane[0]], *held)
+        for i in lane[1:]:
+            total = more(total, task, places[i], *held)
+        ends.append(total)
+    while len(ends) > 1:
+        ends = [
+            dask.delayed(_added, pure=False)(ends[i : i + SPLIT_EVERY])
+            for i in range(0, len(ends), SPLIT_EVERY)
+        ]
+    return dask.compute(ends[0])[0]
+
+
+def _first(task: Callable[..., Any], place: Any, *shared: Any) -> Any:
+    return task(place, *shared)
+
+
+def _more(total: Any, task: Callable[..., Any], place: Any, *shared: Any) -> Any:
+    return total + task(place, *shared)
+
+
+def _added(parts: Sequence[Any]) -> Any:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
 
 
 def _reduced(

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from marda._memory import available_memory, format_bytes
+from marda._machine import available_memory, format_bytes
 from marda._validation import UNLABELED
 from marda.io.container import (
     ContainerError,

@@ -1,4 +1,4 @@
-"""Moments of Spark data frames, on the executors; the only module that meets Spark.
+"""Moments of Spark data frames, on the executors.
 
 `mapInPandas` hands every partition to a function that adds its batches up and gives one row: a
 moments file as bytes, or a sentence that says what is wrong with the rows. The driver adds the

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda._linalg import InaccurateError, SingularError
-from marda._memory import available_memory, format_bytes
+from marda._machine import available_memory, format_bytes
 from marda._validation import UNLABELED, Labels, check_number
 from marda.estimators import MDAClassifier
 from marda.estimators.fitting import Shared

@@ -10,9 +10,10 @@ Of a class predictor Z, its weights V = WZ on features solve (Q_l' + δ W⁻ᵀW
     W₀⁻ᵀW₀⁻¹ = q²I + N S⁻¹ + S⁻¹N + N S⁻²N/q²
 
 are entries of S⁻¹ and S⁻² times numbers: any N and any noise for one Cholesky per δ. The domain
-terms have few directions (one per source): W⁻¹ = W₀⁻¹ + J E changes that by rank 2k.
+terms have few directions (one per source): W⁻¹ = W₀⁻¹ + J E changes that by rank 2k. What S1M adds
+to N is mostly little: its answers are a series on S1's Cholesky.
 
-Nothing is left out, but S⁻² squares the condition of S: where that is bad, `eigenbasis` does it.
+S⁻² squares the condition of S: where that is bad, `eigenbasis` does it.
 """
 
 from __future__ import annotations
@@ -27,14 +28,17 @@ from numpy.typing import NDArray
 
 from marda._linalg import SingularError, add_gram, mirror_lower
 from marda.noise_paths.levels import Found, Point, Sample, Trial
-from marda.operators.cg import conjugate_gradients
-from marda.operators.linear import CholeskyFactor
+from marda.operators.linear import CholeskyFactor, conjugate_gradients
 
 __all__ = ["InverseMaps"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 CONDITION = 1e4  # of S; above it S⁻² has lost too much
+NEAR = 0.03  # how much N may differ, relatively, for a series to pay
+SETTLED, STEPS = 5e-9, 6  # what a series may leave out, and how many terms it may have
+CG_TOL = 1e-10  # of the domain terms
+TINY = float(np.finfo(float).tiny)
 
 
 class _Domain(NamedTuple):
@@ -73,12 +77,14 @@ class InverseMaps:
 
     def __init__(self, sample: Sample):
         self.sample = sample
-        factor = CholeskyFactor(sample.gram.dense().T, "the rows' Gram")  # BLAS likes columns
+        factor = CholeskyFactor(sample.gram.dense().T, "the rows' Gram")
         self.condition = factor.condition
         if not self.condition <= CONDITION:
             raise SingularError("features nearly depend on each other.")
         self.inverse = factor.inverse()
+        self.by_rows = self.inverse.T  # the same; thin products like rows, factors like columns
         self.square = mirror_lower(add_gram(np.zeros_like(self.inverse), self.inverse))
+        self.labelled_gram = np.asfortranarray(sample.labelled_gram.dense())
         # New memory for every product of this size would cost as much as the product.
         self.penalty, self.labelled, self.scratch = (np.empty_like(self.inverse) for _ in range(3))
 
@@ -97,8 +103,11 @@ class InverseMaps:
     def coefs(self, groups: Sequence[Sequence[Point]]) -> list[Found]:
         """V of candidates of one level, in groups with one W, and how far off they may be."""
         found: list[Found] = []
+        factorised: _Family | None = None
         for _, alike in groupby(groups, lambda group: self._plain(group[0])):
-            found += _Family(self, list(alike)).found()
+            family = _Family(self, list(alike), factorised)
+            found += family.found()
+            factorised = family if family.factors else factorised
         return found
 
     @staticmethod
@@ -108,21 +117,23 @@ class InverseMaps:
 
 
 class _Family:
-    """Candidates with one N, in groups with one W."""
+    """Candidates with one N, in groups with one W; `near` are others of the same level."""
 
-    def __init__(self, maps: InverseMaps, groups: Sequence[Sequence[Point]]):
-        self.maps, self.sample, self.groups = maps, maps.sample, groups
+    def __init__(self, maps: InverseMaps, groups: Sequence[Sequence[Point]], near: _Family | None):
+        self.maps, self.sample, self.groups, self.near = maps, maps.sample, groups, near
         first = groups[0][0]
         self.p, self.q = first.noise, 1 - first.noise
         self.N = self.sample.metric(first)
+        self.deltas = sorted({point.ridge_class for group in groups for point in group})
+        self.factors: dict[float, CholeskyFactor] = {}  # of Q_l' + δW₀⁻ᵀW₀⁻¹
 
     def _inverse(self, V: Matrix) -> Matrix:
         """W₀⁻¹V."""
-        return np.asarray(self.q * V + self.maps.inverse @ (self.N[:, None] / self.q * V))
+        return np.asarray(self.q * V + self.maps.by_rows @ (self.N[:, None] / self.q * V))
 
     def _inverse_adjoint(self, V: Matrix) -> Matrix:
         """W₀⁻ᵀV."""
-        return np.asarray(self.q * V + self.N[:, None] / self.q * (self.maps.inverse @ V))
+        return np.asarray(self.q * V + self.N[:, None] / self.q * (self.maps.by_rows @ V))
 
     def _penalty(self) -> Matrix:
         """W₀⁻ᵀW₀⁻¹."""
@@ -136,10 +147,22 @@ class _Family:
         F[np.diag_indices_from(F)] += self.q**2
         return F
 
+    def _change(self, near: _Family) -> Matrix:
+        """W₀⁻ᵀW₀⁻¹ beyond that of another N, without a difference of the two."""
+        maps, m, middle = self.maps, self.N - near.N, (self.N + near.N) / (2 * self.q**2)
+        F, more = maps.penalty, maps.scratch
+        np.add(m[:, None], m, out=F)
+        F *= maps.inverse
+        # N_iN_j − Ñ_iÑ_j, as a product of two thin matrices
+        np.matmul(np.stack([m, middle]).T, np.stack([middle, m]), out=more)
+        more *= maps.square
+        F += more
+        return F.T
+
     def _labelled(self) -> Matrix:
         """Q_l'."""
         Q, sample = self.maps.labelled, self.sample
-        np.multiply(sample.labelled_gram.dense().T, self.q**2, out=Q)
+        np.multiply(self.maps.labelled_gram, self.q**2, out=Q)
         Q[np.diag_indices_from(Q)] += self.p * self.q * sample.labelled_squares
         return Q
 
@@ -150,7 +173,7 @@ class _Family:
         none = np.zeros((len(self.N), 0))
         if point.method == "S1M":  # G + EᵀE
             E = np.sqrt(point.weight) * self.q * sample.discrepancy.rows
-            return _Term(self.maps.inverse @ E.T / self.q, E, none, none, 0.0)
+            return _Term(self.maps.by_rows @ E.T / self.q, E, none, none, 0.0)
         if point.method != "S1D":
             return _Term(none, none.T, none, none, 0.0)
         delta, residual = self._domain_map(point)
@@ -178,36 +201,78 @@ class _Family:
         def apply(V: Matrix) -> Matrix:
             return a * gram.matmul(V) + diagonal * V
 
-        return conjugate_gradients(apply, R, lambda V: V / size, name="the domain term").X
+        name = "the domain term"
+        return conjugate_gradients(apply, R, lambda V: V / size, tol=CG_TOL, name=name).X
 
     # The class predictor ------------------------------------------------------------------------
 
     def found(self) -> list[Found]:
         """V of the candidates."""
-        sample, q = self.sample, self.q
         terms = [self._term(group[0]) for group in self.groups]
         sides = [np.hstack([t.E.T, self._inverse_adjoint(t.J)]) for t in terms]
-        wanted, F = q * sample.labels, self._penalty()
+        wanted = self.q * self.sample.labels
         ends = np.cumsum([wanted.shape[1], *(side.shape[1] for side in sides)])
-        Q, K = self._labelled(), self.maps.scratch
-        condition = 0.0
+        solved, left_out, condition = self._solved(np.hstack([wanted, *sides]))
         answers: list[tuple[Point, _Term, Matrix]] = []
-        for delta in sorted({point.ridge_class for group in self.groups for point in group}):
-            np.multiply(F, delta, out=K)
-            K += Q
-            factor = CholeskyFactor(K, "the class predictor's matrix", delta)
-            condition = condition or factor.condition  # the least δ has the worst
-            solved = factor.solve(np.hstack([wanted, *sides]))
-            of_labels, *of_sides = np.split(solved, ends[:-1], axis=1)
+        for delta, columns in zip(self.deltas, solved, strict=True):
+            of_labels, *of_sides = np.split(columns, ends[:-1], axis=1)
             for group, term, side, own in zip(self.groups, terms, sides, of_sides, strict=True):
                 V = self._updated(of_labels, delta, term, side, own)
                 answers += [(point, term, V) for point in group if point.ridge_class == delta]
         tried = self._tried(answers)
         found = {
-            point: Found(V, trial, 0.0, self._condition(term, condition))
+            point: Found(V, trial, left_out, self._condition(term, condition))
             for (point, term, V), trial in zip(answers, tried, strict=True)
         }
         return [found[point] for group in self.groups for point in group]
+
+    def _solved(self, right: Matrix) -> tuple[list[Matrix], float, float]:
+        """(Q_l' + δW₀⁻ᵀW₀⁻¹)⁻¹ of columns for every δ, what is left out, and the condition."""
+        near = self._near
+        if near is not None:
+            solved, left_out = self._series(near, right)
+            if left_out <= SETTLED:
+                return solved, left_out, near.factors[self.deltas[0]].condition
+        F, Q, K = self._penalty(), self._labelled(), self.maps.scratch
+        for delta in self.deltas:
+            np.multiply(F, delta, out=K)
+            K += Q
+            self.factors[delta] = CholeskyFactor(K, "the class predictor's matrix", delta)
+        solved = [factor.solve(right) for factor in self.factors.values()]
+        return solved, 0.0, self.factors[self.deltas[0]].condition  # the least δ has the worst
+
+    @property
+    def _near(self) -> _Family | None:
+        """Others of the same level, where a series on their factors pays."""
+        near = self.near
+        if near is None or not set(self.deltas) <= set(near.factors):
+            return None
+        return near if float(np.abs(self.N / near.N - 1).max()) <= NEAR else None
+
+    def _series(self, near: _Family, right: Matrix) -> tuple[list[Matrix], float]:
+        """The same from the factors of a near N: K⁻¹ = K̃⁻¹ − K̃⁻¹(K − K̃)K̃⁻¹ + …"""
+        change, lengths = self._change(near), np.sqrt(self.sample.scatter)[:, None]
+        factors = [near.factors[delta] for delta in self.deltas]
+
+        def sizes(V: Matrix) -> Vector:
+            return np.asarray(np.linalg.norm(lengths * V, axis=0))
+
+        more = np.hstack([factor.solve(right) for factor in factors])
+        total, before, left_out = more.copy(), 1.0, np.inf
+        for _ in range(STEPS):
+            pushed = np.split(change @ more, len(factors), axis=1)
+            more = np.hstack(
+                [
+                    factor.solve(-delta * push)
+                    for delta, factor, push in zip(self.deltas, factors, pushed, strict=True)
+                ]
+            )
+            total += more
+            size = float((sizes(more) / np.maximum(sizes(total), TINY)).max())
+            left_out, before = size * min(size / before, 1.0), max(size, TINY)  # the next term
+            if left_out <= SETTLED:
+                break
+        return np.split(total, len(factors), axis=1), left_out
 
     def _condition(self, term: _Term, predictor: float) -> float:
         """Of the worst system: what S⁻² has lost, the class predictor's matrix may lose again."""
@@ -236,7 +301,7 @@ class _Family:
             V0[:, k] -= term.delta @ (term.U.T @ Z[:, k])
             right[:, k] = point.ridge_class * Z[:, k]
             pushed[:, k] = right[:, k] + term.U @ (term.delta.T @ y[:, k])
-        B = self.maps.inverse @ pushed / -self.q
+        B = self.maps.by_rows @ pushed / -self.q
         return [
             Trial(Z[:, k], V0[:, k], B[:, k], right[:, k], term.delta, term.U, term.residual)
             for k, (_, term, _) in enumerate(answers)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from marda._memory import available_memory, format_bytes
+from marda._machine import available_memory, format_bytes
 
 __all__ = ["ALTERNATIONS", "FEW_ROWS", "Cost", "Workload", "costs", "routes"]
 

@@ -28,20 +28,20 @@ __all__ = ["DualDenoiser", "RowSpacePredictor"]
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 PREDICTOR = "the class predictor's matrix"
-#: The least mean of the diagonal of J that I − C⁻¹ leaves its digits.
-LEAST_KEPT = 1e-4
+#: The least mean of the diagonal of J that I − C⁻¹ leaves its digits: of float64, of float32.
+LEAST_KEPT, LEAST_KEPT_SINGLE = 1e-4, 1e-2
 BLOCK_BYTES = 32 * 2**20
 
 
 class DualDenoiser(Denoiser):
     """n×n matrices and the rows themselves: more features than rows."""
 
-    def __init__(self, *args: Any, **kwargs: Any):
+    def __init__(self, *args: Any, single: bool = False, **kwargs: Any):
         super().__init__(*args, **kwargs)
         gram = self.system.gram
         assert isinstance(gram, RowGram)
         self.null = np.ones(gram.rows.shape[0]) if self.bias else None  # centred rows add up to 0
-        self.factor: RowFactor = RowFactor(self.system, null=self.null)
+        self.factor: RowFactor = RowFactor(self.system, null=self.null, single=single)
         self.rows: Rows = self.factor.rows
         self.output_rows = self.rows.columns(self.outputs)
         self._shifts: dict[tuple[float, float], tuple[RowFactor, Vector, float]] = {}
@@ -124,10 +124,13 @@ class DualDenoiser(Denoiser):
             self.outputs,
             system.scale / system.diagonal,
             np.zeros((self.n_features, 0)),
-            np.ascontiguousarray(self.factor.core_matrix()),
+            # Without mixing M is symmetric, and in Fortran order.
+            self.factor.inverse.T
+            if not len(self.factor.mixing)
+            else np.ascontiguousarray(self.factor.core_matrix()),
         )
 
-    def denoised_rows(self, dtype: Any) -> NDArray[Any] | None:
+    def denoised_rows(self, order: NDArray[np.int64], level: Vector, dtype: Any) -> Any:
         """X W₀ = J X_out / a with J = K C⁻¹ = I − C⁻¹, without the vector of ones (math.md §11).
 
         None where A is no multiple of the identity, where MMD terms mix rows, and where J is so
@@ -135,7 +138,8 @@ class DualDenoiser(Denoiser):
         """
         factor, scale = self.factor, self.system.scale
         n = len(factor.inverse)
-        small = n - float(np.trace(factor.inverse)) < LEAST_KEPT * n
+        least = LEAST_KEPT_SINGLE if factor.single else LEAST_KEPT
+        small = n - float(np.trace(factor.inverse, dtype=np.float64)) < least * n
         if small or len(factor.mixing) or factor.root is not None or np.ptp(scale):
             return None
         rows = self.output_rows
@@ -149,9 +153,11 @@ class DualDenoiser(Denoiser):
             if self.null is not None:
                 J -= J.mean(1, keepdims=True)
             J = (J / scale[0]).astype(dtype)
-            out[block] = J @ X
+            part = J @ X
             if sp.issparse(X) and rows.center is not None and self.null is None:
-                out[block] -= np.outer(J.sum(1), rows.center)
+                part -= np.outer(J.sum(1), rows.center)
+            part += level.astype(dtype)
+            out[order[block]] = part
         return out
 
     @cached_property

@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.operators.cg import conjugate_gradients
 from marda.operators.cost import FEW_ROWS
 from marda.operators.denoiser import Coupling, Denoiser, ExplicitMap
 from marda.operators.dual import DualDenoiser
-from marda.operators.linear import Factor, IterativeFactor, RowGram
+from marda.operators.linear import Factor, IterativeFactor, RowGram, conjugate_gradients
 from marda.operators.maps import IterativeMap, Map
 
 __all__ = ["IterativeDenoiser", "PivotDenoiser"]

@@ -12,17 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_solve, cholesky, lapack
+from scipy.linalg import LinAlgError, cho_solve, cholesky, eigvalsh_tridiagonal, lapack
 
-from marda._linalg import SingularError, mirror_lower
-from marda.operators.cg import conjugate_gradients
+from marda._linalg import InaccurateError, SingularError, mirror_lower
 from marda.operators.rows import Rows
 
 __all__ = [
+    "SINGLE_LIMIT",
     "CholeskyFactor",
     "DenseGram",
     "DiagonalPlusGram",
@@ -34,7 +34,9 @@ __all__ = [
     "RowGram",
     "SecondMoment",
     "SingularError",
+    "Solved",
     "UpdatedFactor",
+    "conjugate_gradients",
     "inverse_norm",
     "solve_together",
 ]
@@ -44,7 +46,11 @@ Vector = NDArray[np.float64]
 
 
 _EPS, _TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
-_DEPENDENT = 10 * _EPS
+_DEPENDENT = 10
+_SINGLE = float(np.finfo(np.float32).eps)
+#: Float32 factors must keep so many digits of what they solve, or they are made again in float64.
+SINGLE_LIMIT = 1e-4
+SLACK = 100.0  # a residual this many times the tolerance is still taken
 
 
 class Gram(Protocol):
@@ -219,14 +225,18 @@ class CholeskyFactor:
     Parameters
     ----------
     G : array of shape (d, d)
-        Symmetric; left as it is.
+        Symmetric, float64 or float32.
     name : str
         What G is, for the message if it is singular.
     ridge : float, default=0
         What was added to its diagonal, for the same message.
+    overwrite : bool, default=False
+        Whether G, in Fortran order, may be lost.
     """
 
-    def __init__(self, G: Matrix, name: str = "Q", ridge: float = 0.0):
+    def __init__(
+        self, G: NDArray[Any], name: str = "Q", ridge: float = 0.0, *, overwrite: bool = False
+    ):
         d = G.shape[0]
         self._diagonal = G.diagonal().copy()
         advice = "drop constant and repeated columns" if d else ""
@@ -240,13 +250,16 @@ class CholeskyFactor:
         if not np.isfinite(self._diagonal.sum()) or not np.isfinite(G[-1:].sum()):
             raise SingularError(f"{name} is not finite: the numbers are too large; {advice}.")
         try:
-            self._L = cholesky(G, lower=True, check_finite=False)
+            self._L = cholesky(G, lower=True, overwrite_a=overwrite, check_finite=False)
         except LinAlgError:
+            if overwrite:
+                raise SingularError(f"{name} is singular: {advice}.") from None
             rank = np.linalg.matrix_rank(G, hermitian=True)
             raise SingularError(f"{name} is singular (rank {rank} of {d}): {advice}.") from None
         # LAPACK accepts a matrix that rounding alone makes definite: its answers are noise. A pivot
         # is what is left of a diagonal entry after the columns before it.
-        dependent = ~(self._L.diagonal() ** 2 > _DEPENDENT * max(d, 100) * self._diagonal)
+        least = _DEPENDENT * np.finfo(G.dtype).eps * max(d, 100)
+        dependent = ~(self._L.diagonal() ** 2 > least * self._diagonal)
         if dependent.any():
             rank = d - int(dependent.sum())
             raise SingularError(
@@ -267,11 +280,16 @@ class CholeskyFactor:
         """G⁻¹B."""
         if not len(B):  # rows that are all zero have no row space; old SciPy refuses empty systems
             return B.copy()
+        B = B.astype(self._L.dtype, copy=False)  # else the factor would be cast
         return np.asarray(cho_solve((self._L, True), B, check_finite=False))
 
-    def inverse(self) -> Matrix:
-        """G⁻¹, for a third of the flops of solving with I."""
-        inverse, info = lapack.dpotri(self._L, lower=1)
+    def inverse(self, *, overwrite: bool = False) -> NDArray[Any]:
+        """G⁻¹, for a third of the flops of solving with I; in Fortran order.
+
+        With `overwrite`, the factor is lost.
+        """
+        invert = lapack.spotri if self._L.dtype == np.float32 else lapack.dpotri
+        inverse, info = invert(self._L, lower=1, overwrite_c=overwrite)
         if info:  # LAPACK's word; after a successful factorisation it has none
             raise SingularError("the factor could not be inverted.")
         return mirror_lower(np.asarray(inverse))
@@ -319,9 +337,19 @@ class RowFactor:
     null : array of shape (n,), default=None
         Weights of the rows, before √w, that sum to zero (centred rows: ones). K vanishes there, so
         anything may stand in C for it; the mean of K makes C as well conditioned as it can be.
+    single : bool, default=False
+        Factors in float32, where these are right to four digits and B is empty. C is then known
+        by its inverse alone.
     """
 
-    def __init__(self, system: DiagonalPlusGram, name: str = "Q", null: Vector | None = None):
+    def __init__(
+        self,
+        system: DiagonalPlusGram,
+        name: str = "Q",
+        null: Vector | None = None,
+        *,
+        single: bool = False,
+    ):
         if not isinstance(system.gram, RowGram):
             raise TypeError("a factor through the rows needs the rows, not their Gram.")
         if len(system.extra) and system.mixing is None:
@@ -335,16 +363,12 @@ class RowFactor:
         self.system = system
         self.rows = system.gram.rows
         self.root = None if system.gram.weights is None else np.sqrt(system.gram.weights)
-        with np.errstate(over="ignore", invalid="ignore"):
-            self.kernel = self.kernel_of(1 / system.diagonal)  # K
-        core = self.kernel.copy(order="F")
-        if null is not None:
-            v = null if self.root is None else _divided(null, self.root)
-            core += np.outer(v, v * (np.trace(core) / len(core) / float(v @ v)))
-        core[np.diag_indices_from(core)] += 1
-        self.cholesky = CholeskyFactor(core, name, float(system.diagonal.min()))
-        self.inverse = self.cholesky.inverse()  # C⁻¹
-        self.mixing: Matrix = np.zeros((0, len(core)))  # B, of F
+        self.name, self.null = name, null
+        self.single = single and not len(system.extra) and self._factorise_single()
+        if not self.single:
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._factorise(self.kernel.copy(order="F"))
+        self.mixing: Matrix = np.zeros((0, self.rows.shape[0]))  # B, of F
         self.mid: Matrix = self.mixing
         if len(system.extra):
             assert system.mixing is not None
@@ -355,26 +379,68 @@ class RowFactor:
             eye = np.eye(len(self.mixing))
             self.mid = np.asarray(np.linalg.solve(eye + BJ @ self.mixing.T, BJ), dtype=np.float64)
 
+    @cached_property
+    def kernel(self) -> Matrix:
+        """K."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.kernel_of(1 / self.system.diagonal)
+
+    def _factorise(self, core: NDArray[Any]) -> None:
+        """C, from K (overwritten), and its inverse."""
+        if self.null is not None:
+            v = self.null if self.root is None else _divided(self.null, self.root)
+            level = np.trace(core) / len(core) / float(v @ v)
+            if np.ptp(v):
+                core += np.outer(v, v * level).astype(core.dtype)
+            else:
+                core += core.dtype.type(v[0] ** 2 * level)
+        core[np.diag_indices_from(core)] += 1
+        single, ridge = core.dtype == np.float32, float(self.system.diagonal.min())
+        self.cholesky = CholeskyFactor(core, self.name, ridge, overwrite=single)
+        if single:
+            self.single_error = self.cholesky.condition * _SINGLE  # while there is a factor
+        self.inverse = self.cholesky.inverse(overwrite=single)  # C⁻¹
+
+    def _factorise_single(self) -> bool:
+        """The same in float32; whether that keeps enough digits."""
+        weights = 1 / self.system.diagonal
+        longest = self.rows.longest(weights * self.system.scale**2)
+        if not longest * _SINGLE < SINGLE_LIMIT:
+            return False
+        with np.errstate(over="ignore", invalid="ignore"):
+            K = self.kernel_of(weights, np.float32)
+        try:
+            self._factorise(K)
+        except SingularError:
+            return False
+        return self.single_error < SINGLE_LIMIT
+
     @property
     def condition(self) -> float:
-        """Of C."""
-        return self.cholesky.condition
+        """Of C, for rounding errors of float64."""
+        return self.single_error / _EPS if self.single else self.cholesky.condition
 
-    def kernel_of(self, weights: Vector) -> Matrix:
+    def kernel_of(self, weights: Vector, dtype: Any = np.float64) -> NDArray[Any]:
         """F diag(w) Fᵀ, n×n."""
-        K = self.rows.kernel(weights * self.system.scale**2)
+        K = self.rows.kernel(weights * self.system.scale**2, dtype)
         if self.root is not None:
-            K *= self.root
-            K *= self.root[:, None]
+            root = self.root.astype(dtype, copy=False)
+            K *= root
+            K *= root[:, None]
         return K
 
     def core(self, Y: Matrix) -> Matrix:
         """M Y."""
-        return np.asarray(self.inverse @ (Y - self.mixing.T @ (self.mid @ Y)))
+        return self._inverted(Y - self.mixing.T @ (self.mid @ Y))
+
+    def _inverted(self, Y: Matrix) -> Matrix:
+        """C⁻¹Y."""
+        solved = self.inverse @ Y.astype(self.inverse.dtype, copy=False)
+        return np.asarray(solved, dtype=np.float64)
 
     def core_adjoint(self, Y: Matrix) -> Matrix:
         """MᵀY."""
-        solved = self.inverse @ Y
+        solved = self._inverted(Y)
         return np.asarray(solved - self.mid.T @ (self.mixing @ solved))
 
     def core_matrix(self) -> Matrix:
@@ -500,3 +566,109 @@ class IterativeFactor:
             held = float((self.system.diagonal / self.jacobi).min())
             grows = 1 / max(held, _EPS**2)
         return grows * self.tol / _EPS
+
+
+# Conjugate gradients ------------------------------------------------------------------------------
+
+
+class Solved(NamedTuple):
+    """The solution, and the condition number of M⁻¹A as far as the iteration saw it."""
+
+    X: Matrix
+    condition: float
+
+
+def conjugate_gradients(
+    apply: Callable[[Matrix], Matrix],
+    B: Matrix,
+    precondition: Callable[[Matrix], Matrix],
+    *,
+    x0: Matrix | None = None,
+    tol: float = 1e-12,
+    max_iter: int = 2000,
+    coupled: bool = False,
+    name: str = "the system",
+) -> Solved:
+    """Solve A X = B for symmetric positive definite A, on blocks of columns.
+
+    The error is measured in the norm of the preconditioner, ‖r‖² = rᵀM⁻¹r: for a diagonal M it is
+    the same whatever units the unknowns have.
+
+    Parameters
+    ----------
+    apply, precondition : callables
+        V ↦ A V, and R ↦ M⁻¹R for an approximation M of A.
+    B : array of shape (n, c)
+        Right-hand sides.
+    x0 : array of shape (n, c), default=None
+        Where to start.
+    tol : float, default=1e-12
+        Stop when the residual of every column is below tol times its right-hand side.
+    max_iter : int, default=2000
+        Iterations at most.
+    coupled : bool, default=False
+        A mixes columns: they share their step lengths. Otherwise every column has its own.
+    name : str
+        For the message.
+
+    Returns
+    -------
+    Solved
+
+    Raises
+    ------
+    InaccurateError
+        If the residual stays above 100 times the tolerance, or is not a number.
+    """
+
+    def inner(A: Matrix, C: Matrix) -> Matrix:
+        products = np.einsum("ij,ij->j", A, C)
+        return np.full_like(products, products.sum()) if coupled else products
+
+    X = np.zeros_like(B) if x0 is None else x0.copy()
+    R = B.copy() if x0 is None else B - apply(X)
+    Z = precondition(R)
+    size = inner(B, Z if x0 is None else precondition(B))
+    goal = tol**2 * size
+    direction = Z.copy()
+    rz = inner(R, Z)
+    steps, ratios = [], []
+    iterations = 0
+    while (rz > goal).any() and iterations < max_iter and np.isfinite(rz).all():
+        iterations += 1
+        image = apply(direction)
+        curvature = inner(direction, image)
+        # A finished column has no direction left: its step is zero, not 0/0.
+        step = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)
+        X += step * direction
+        R -= step * image
+        Z = precondition(R)
+        rz_new = inner(R, Z)
+        ratio = np.divide(rz_new, rz, out=np.zeros_like(rz), where=rz > 0)
+        direction *= ratio
+        direction += Z
+        rz = rz_new
+        steps.append(step)
+        ratios.append(ratio)
+    reached = float(np.sqrt((np.abs(rz) / np.where(size > 0, size, 1)).max(initial=0.0)))
+    if not reached <= SLACK * tol or not np.isfinite(size).all():
+        raise InaccurateError(
+            f"conjugate gradients on {name} stopped after {iterations} iterations at a relative "
+            f"residual of {reached:.1e} (wanted {tol:.1e}): use a larger ridge, or another solver."
+        )
+    return Solved(X, _condition(np.array(steps), np.array(ratios)))
+
+
+def _condition(steps: Matrix, ratios: Matrix) -> float:
+    """Extreme eigenvalues of M⁻¹A from the Lanczos matrix that the steps and ratios make."""
+    if not len(steps):
+        return 1.0
+    column = int(np.argmax((steps > 0).sum(0)))  # the one that took the longest
+    length = int((steps[:, column] > 0).sum())
+    if not length:
+        return 1.0
+    alpha, beta = steps[:length, column], ratios[:length, column]
+    diagonal = 1 / alpha
+    diagonal[1:] += beta[:-1] / alpha[:-1]
+    values = eigvalsh_tridiagonal(diagonal, np.sqrt(beta[:-1]) / alpha[:-1])
+    return float(values[-1] / max(values[0], 1e-30 * values[-1]))

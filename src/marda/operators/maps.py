@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marda._memory import available_memory, format_bytes
+from marda._machine import available_memory, format_bytes
 from marda.operators.rows import Rows
 
 __all__ = ["DenoisingMap", "DenseMap", "IdentityMap", "IterativeMap", "Map", "RowMap"]
@@ -77,7 +77,7 @@ class RowMap(Map):
         w = a / D.
     extra : array of shape (d, k)
         E: further rows; none in what is fitted now, MMD terms in files of earlier versions.
-    core : array of shape (n + k, n)
+    core : array of shape (n + k, n), float64 or float32
         M.
     """
 
@@ -91,7 +91,7 @@ class RowMap(Map):
     ):
         self.rows, self.outputs = rows, outputs
         self.weights, self.extra = weights, extra
-        self.core = core.astype(np.float64, copy=False)
+        self.core = core
         self.output_rows = rows.columns(outputs)
         self.shape = (rows.shape[1], self.output_rows.shape[1])
 
@@ -100,12 +100,12 @@ class RowMap(Map):
         scores = self.rows.cross(X, self.weights)
         if self.extra.shape[1]:
             scores = np.hstack([scores, np.asarray(X @ self.extra)])
-        return self.output_rows.combine(scores @ self.core)
+        return self.output_rows.combine(scores.astype(self.core.dtype, copy=False) @ self.core)
 
     def matmul(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         """W V."""
         n = self.rows.shape[0]
-        inner = self.core @ self.output_rows.dot(V)
+        inner = self.core @ self.output_rows.dot(V).astype(self.core.dtype, copy=False)
         out = self.weights[:, None] * self.rows.tdot(inner[:n])
         return np.asarray(out + self.extra @ inner[n:])
 

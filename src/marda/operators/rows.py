@@ -2,7 +2,8 @@
 
 X stays what it was: dense or CSR, float32 or float64. X − 1mᵀ is never formed for sparse X. Every
 product is a product of float64 numbers: float32 rows are cast, then centred, a block at a time, so
-that no float64 copy of X exists.
+that no float64 copy of X exists. With `single`, for float32 weights, and in a float32 `kernel`,
+float32 rows are multiplied as they are.
 """
 
 from __future__ import annotations
@@ -36,9 +37,19 @@ class Rows:
         m, subtracted from every row.
     origin : Rows, default=None
         The same rows as they were given, in half the memory: what a fitted map keeps.
+    single : bool, default=False
+        Float32 rows are multiplied in float32, whatever they are multiplied with.
     """
 
-    def __init__(self, X: Any, center: Vector | None = None, origin: Rows | None = None):
+    def __init__(
+        self,
+        X: Any,
+        center: Vector | None = None,
+        origin: Rows | None = None,
+        *,
+        single: bool = False,
+    ):
+        self._single = single and X.dtype == np.float32
         self.origin = origin
         self.X = X
         self.center = center if center is None or center.any() else None
@@ -72,6 +83,8 @@ class Rows:
         """X − 1mᵀ as an array of any precision, for dense X; X itself where it is that already."""
         if self.center is None:
             return np.asarray(self.X, dtype=dtype)
+        if self.X.dtype == dtype:
+            return np.asarray(self.X - self.center.astype(dtype))
         out = np.empty(self.shape, dtype=dtype)
         for rows, columns in self._blocks():
             out[rows, columns] = self._float64(rows, columns)
@@ -79,14 +92,15 @@ class Rows:
 
     def dot(self, V: Matrix) -> Matrix:
         """(X − 1mᵀ) V."""
-        if self._cast:
+        V = V.astype(np.float32, copy=False) if self._single else V
+        if self._cast and V.dtype != self.X.dtype:
             out = np.zeros((self.shape[0], V.shape[1]))
             for rows, columns in self._blocks():
                 out[rows] += self._float64(rows, columns) @ V[columns]
             return out
         out = np.asarray(self.X @ V, dtype=np.float64)
         if self.center is not None:
-            out -= self.center @ V
+            out -= self.center.astype(V.dtype, copy=False) @ V
         return out
 
     def tdot(self, U: Matrix) -> Matrix:
@@ -95,7 +109,9 @@ class Rows:
 
     def first(self, n: int) -> Rows:
         """The first n rows (a view where X is dense)."""
-        return self if n == self.shape[0] else Rows(self.X[:n], self.center)
+        if n == self.shape[0]:
+            return self
+        return Rows(self.X[:n], self.center, single=self._single)
 
     def columns(self, index: NDArray[np.int64] | None) -> Rows:
         """Some columns, or all of them."""
@@ -117,7 +133,8 @@ class Rows:
 
     def combine(self, weights: Matrix) -> Matrix:
         """Weights (m×n) times these rows: m new rows."""
-        if self._cast:
+        weights = weights.astype(np.float32, copy=False) if self._single else weights
+        if self._cast and weights.dtype != self.X.dtype:
             out = np.zeros((weights.shape[0], self.shape[1]))
             for rows, columns in self._blocks():
                 out[:, columns] += weights[:, rows] @ self._float64(rows, columns)
@@ -125,7 +142,7 @@ class Rows:
         if sp.issparse(self.X):
             out = np.asarray((self.X.T @ weights.T).T, dtype=np.float64)
         else:  # not XᵀU: BLAS then streams the rows in the order in which they lie
-            out = np.asarray(weights @ self.X)
+            out = np.asarray(weights @ self.X, dtype=np.float64)
         if self.center is not None:
             out -= np.outer(weights.sum(1), self.center)
         return out
@@ -163,28 +180,46 @@ class Rows:
                 out -= self.center * (2 * (block.T @ w[rows]) - w[rows].sum() * self.center)
         return np.maximum(out, 0.0)
 
-    def kernel(self, weights: Vector) -> Matrix:
-        """(X − 1mᵀ) diag(w) (X − 1mᵀ)ᵀ, n×n, for w ≥ 0."""
+    def kernel(self, weights: Vector, dtype: Any = np.float64) -> NDArray[Any]:
+        """(X − 1mᵀ) diag(w) (X − 1mᵀ)ᵀ, n×n and in Fortran order, for w ≥ 0."""
         if sp.issparse(self.X):
-            return self._sparse_kernel(weights)
+            return self._sparse_kernel(weights, dtype)
         n, d = self.shape
-        K = np.zeros((n, n), order="F")
-        root = np.sqrt(weights)
+        K = np.zeros((n, n), dtype=dtype, order="F")
+        root = np.sqrt(weights).astype(dtype)
         for columns in self._chunks(d, n, KERNEL_BYTES):
-            K = add_gram(K, self._float64(slice(None), columns) * root[columns])
+            part = self._block(columns, dtype)
+            part = np.multiply(part, root[columns], out=part if part.base is None else None)
+            K = add_gram(K, part)
         return mirror_lower(K)
 
-    def _sparse_kernel(self, weights: Vector) -> Matrix:
-        X = self.X
+    def _block(self, columns: slice, dtype: Any) -> NDArray[Any]:
+        """Some columns of X − 1mᵀ; float32 ones are centred in float32."""
+        if dtype == np.float64 or self.X.dtype != dtype:
+            return self._float64(slice(None), columns).astype(dtype, copy=False)
+        if self.center is None:
+            return np.asarray(self.X[:, columns])
+        return np.asarray(self.X[:, columns] - self.center[columns].astype(dtype))
+
+    def _sparse_kernel(self, weights: Vector, dtype: Any) -> NDArray[Any]:
+        X = self.X.astype(dtype, copy=False)
         n = X.shape[0]
-        K = np.empty((n, n))
-        transposed = sp.csc_array(sp.diags_array(weights) @ X.T)
+        K = np.empty((n, n), dtype=dtype)
+        transposed = sp.csc_array(sp.diags_array(weights.astype(dtype)) @ X.T)
         for rows in self._chunks(n, 4 * n):  # a sparse product needs room beside its dense copy
             K[rows, : rows.stop] = (X[rows] @ transposed[:, : rows.stop]).toarray()
         mirror_lower(K)
         if self.center is not None:
             # (x−m)ᵀw(y−m) = xᵀwy − xᵀwm − mᵀwy + mᵀwm
             weighted = weights * self.center
-            t = np.asarray(X @ weighted)
-            K -= t[:, None] + t[None, :] - self.center @ weighted
-        return K
+            t = np.asarray(self.X @ weighted)
+            half = (t - 0.5 * (self.center @ weighted)).astype(dtype)
+            for rows in self._chunks(n, n, CACHE_BYTES):
+                K[rows] -= half[rows, None] + half
+        return K.T
+
+    def longest(self, weights: Vector) -> float:
+        """The largest weighted square of a row as it is multiplied: sparse rows are not centred."""
+        if not sp.issparse(self.X):
+            return 0.0
+        return float((self.X.multiply(self.X) @ weights).max(initial=0.0))

@@ -37,7 +37,7 @@ __all__ = ["decode_search", "encode_search"]
 #: Fitted attributes of plain values: the record of the choice, which predictions do not read.
 RECORD = (
     *("best_params_", "best_index_", "candidates_", "calibration_", "fit_seconds_"),
-    *("source_skill_", "target_skill_", "residual_", "compression_"),
+    *("source_skill_", "target_skill_", "residual_", "compression_", "n_rows_used_"),
 )
 INPUT_ARRAYS = ("columns", "middle", "spread", "factor", "offset")
 #: Arrays of a forest, and their kinds.

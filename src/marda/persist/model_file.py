@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda._memory import available_memory, format_bytes
+from marda._machine import available_memory, format_bytes
 from marda.io.container import (
     MAX_HEADER,
     Arrays,

@@ -1,7 +1,7 @@
 """A fitted classifier as one ONNX graph: preprocessing of numbers, denoising, classifier.
 
 The graph computes in float64, in the order of the formulas, so that its scores are marda's;
-compact members in float32, as marda does.
+compact members, and linear ones beside them, in float32, as marda does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 import marda
-from marda._memory import format_bytes
+from marda._machine import format_bytes
 from marda.estimators import DSCM, MDAClassifier
 from marda.estimators.heads import GaussianRidge
 from marda.estimators.model import FittedModel
@@ -25,7 +25,7 @@ from marda.io import InputError, Preprocessing, replacing
 from marda.io.columns import Matrix, Number
 from marda.operators.maps import DenoisingMap, IdentityMap, RowMap
 from marda.selection import MDAClassifierCV
-from marda.selection.ensemble import Compact, Ensemble, Member
+from marda.selection.ensemble import Compact, Ensemble, Member, is_compact
 from marda.selection.forest import Forest
 from marda.selection.inputs import TAIL, Inputs
 from marda.selection.source_only import LEAST, Pool, SourceOnly
@@ -34,6 +34,7 @@ __all__ = ["Graph", "OnnxError", "export"]
 
 OPSET, IR_VERSION = 17, 8  # read by onnxruntime since 1.12
 MAX_BYTES = 2**31 - 2**20  # protobuf's limit
+SINGLE_RANGE = 1e15  # lengths of rows up to which, and down to its inverse, squares fit in float32
 
 
 class OnnxError(ValueError):
@@ -374,37 +375,96 @@ def _dscm(graph: Graph, dscm: DSCM, F: str) -> str:
 def add_ensemble_scores(graph: Graph, ensemble: Ensemble, X: str) -> str:
     """Scores of all classes: the members', standardised and weighted."""
     made: dict[Any, str] = {}  # inputs that several members have in common
+    single: dict[Any, tuple[str, str]] = {}  # the same in float32, with the lengths of rows
+    compact = is_compact(ensemble)
     parts = []
     for member in ensemble.members:
-        key = member.inputs.key
-        if key not in made:
-            made[key] = _inputs(graph, member.inputs, X)
-        parts.append(_member(graph, member, made[key]))
+        key, inputs = member.inputs.key, member.inputs
+        if compact and inputs.kind in ("unit", "sqrt") and _in_single(member):
+            if key not in single:
+                single[key] = _scaled_inputs(graph, inputs, X, single)
+            S = _single_scores(graph, member, *single[key])
+        else:
+            if key not in made:
+                made[key] = _inputs(graph, inputs, X)
+            S = _scores(graph, member, made[key])
+        parts.append(_standardised_scores(graph, member, S))
     return graph.add("Sum", *parts)
 
 
-def _member(graph: Graph, member: Member, rows: str) -> str:
+def _in_single(member: Member) -> bool:
+    """Whether its scores are computed in float32: compact members, and linear ones beside them."""
+    if isinstance(member.model, Compact):
+        return True
+    return member.adapted is not None and member.adapted.model_.coef is not None
+
+
+def _single_scores(graph: Graph, member: Member, rows: str, lengths: str) -> str:
+    if isinstance(member.model, Compact):
+        return _compact(graph, member.model, rows, lengths)
+    assert member.adapted is not None
+    model = member.adapted.model_
+    assert model.coef is not None
+    S = graph.add("MatMul", rows, graph.single(model.coef.T))
+    S = graph.add("Cast", graph.add("Div", S, lengths), to=graph.types.DOUBLE)
+    return graph.add("Add", S, np.asarray(model.intercept)[None])
+
+
+def _scores(graph: Graph, member: Member, rows: str) -> str:
     if isinstance(member.model, SourceOnly):
-        S = _source_only(graph, member.model, rows)
-    elif isinstance(member.model, Compact):
-        S = _compact(graph, member.model, rows)
-    else:
-        assert member.adapted is not None
-        S = add_class_scores(graph, member.adapted, rows)
+        return _source_only(graph, member.model, rows)
+    if isinstance(member.model, Compact):
+        return _compact(graph, member.model, graph.add("Cast", rows, to=graph.types.FLOAT))
+    assert member.adapted is not None
+    return add_class_scores(graph, member.adapted, rows)
+
+
+def _standardised_scores(graph: Graph, member: Member, S: str) -> str:
     centred = graph.add("Sub", S, graph.add("ReduceMean", S, axes=[1], keepdims=1))
     return graph.add("Mul", centred, np.array([[member.weight / member.spread]]))
 
 
-def _compact(graph: Graph, model: Compact, rows: str) -> str:
+def _scaled_inputs(
+    graph: Graph, inputs: Inputs, X: str, made: dict[Any, tuple[str, str]]
+) -> tuple[str, str]:
+    """Float32 rows of any length, and these lengths: products are divided, not the rows.
+
+    Rows whose squares leave the range of float32 get a NaN, which shows in every output.
+    """
+    types, one, columns = graph.types, graph.single, ("columns", id(inputs.columns))
+    if columns not in made:
+        if inputs.columns is not None:
+            X = graph.add("Gather", X, np.asarray(inputs.columns, dtype=np.int64), axis=1)
+        rows = graph.add("Cast", X, to=types.FLOAT)
+        made[columns] = rows, graph.add("ReduceL1", rows, axes=[1], keepdims=1)
+    rows, total = made[columns]
+    least, most = (one(np.full((1, 1), value)) for value in (1 / SINGLE_RANGE, SINGLE_RANGE))
+    filled = graph.add("Greater", total, one(np.zeros((1, 1))))
+    odd = graph.add(
+        "Or",
+        graph.add("And", filled, graph.add("Less", total, least)),
+        graph.add("Greater", total, most),
+    )
+    if inputs.kind == "unit":
+        lengths = graph.add("ReduceL2", rows, axes=[1], keepdims=1)
+    else:
+        roots = graph.add("Sqrt", graph.add("Abs", rows))
+        rows, lengths = graph.add("Mul", graph.add("Sign", rows), roots), graph.add("Sqrt", total)
+    lengths = graph.add("Where", filled, lengths, one(np.ones((1, 1))))
+    return rows, graph.add("Where", odd, one(np.full((1, 1), np.nan)), lengths)
+
+
+def _compact(graph: Graph, model: Compact, rows: str, lengths: str | None = None) -> str:
     """The series of the exponential (selection/ensemble.py), in float32."""
     types, one = graph.types, graph.single
     k, leading = model.matrix.shape[1] - len(model.intercept), model.landmarks.shape[1]
-    rows = graph.add("Cast", rows, to=types.FLOAT)
-    H = graph.add("MatMul", rows, one(model.matrix[:, :k], half=True))
-    H = graph.add("Mul", H, one(model.scale[None, :k]))
-    H = graph.add("Add", H, one(model.shift[None, :k]))
-    S = graph.add("MatMul", rows, one(model.matrix[:, k:]))
-    S = graph.add("Add", S, one(model.shift[None, k:]))
+    thin = one(model.matrix[:, :k], half=True), one(model.matrix[:, k:])
+    P = graph.add("MatMul", rows, graph.add("Concat", *thin, axis=1))
+    P = P if lengths is None else graph.add("Div", P, lengths)
+    P = graph.add("Mul", P, one(model.scale[None]))
+    P = graph.add("Add", P, one(model.shift[None]))
+    H = _columns(graph, P, 0, k)
+    S = _columns(graph, P, k, model.matrix.shape[1])
     lengths = graph.add("ReduceL2", H, axes=[1], keepdims=1)
     empty = graph.add("Equal", lengths, one(np.zeros((1, 1))))
     lengths = graph.add("Where", empty, one(np.ones((1, 1))), lengths)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from marda._memory import peak_mb
+from marda._machine import peak_mb
 from marda.adaptation import Adapted
 from marda.adaptation.methods import classifier_of, explained, method_of
 from marda.diagnostics.answer import Answer, can_use

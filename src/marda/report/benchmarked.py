@@ -8,8 +8,9 @@ from statistics import fmean
 
 from marda.benchmarks.leaderboard import Entry, HalfLine, Leaderboard, checks, halves_grid
 from marda.benchmarks.plan import BENCHMARKS, MODELS, TABLE_CLASSIFIERS
+from marda.benchmarks.ranking import RANKING_NOTES, rank_systems, ranking_grid
 from marda.benchmarks.render import time_lines
-from marda.benchmarks.results import HALVES, Results
+from marda.benchmarks.results import HALVES, RANKING, Results
 from marda.benchmarks.store import ResultRow
 from marda.benchmarks.tables import Block, Cell, CheckedClaim, Column, PaperTable
 from marda.diagnostics.intervals import counted, signed
@@ -326,11 +327,25 @@ def _halves(lines: Sequence[HalfLine]) -> Section:
 
 def _boards(boards: Sequence[Leaderboard], notes: Sequence[str]) -> list[Section]:
     """A section per data set; then checks and notes."""
-    sections = [_board(board) for board in boards]
+    sections = [*_ranking(boards), *(_board(board) for board in boards)]
     if boards:
         told = [line.partition("] ")[2] for line in checks(boards)]
         sections.append(Section("Checks and notes", (points([*told, *notes], "note"),)))
     return sections
+
+
+def _ranking(boards: Sequence[Leaderboard]) -> list[Section]:
+    """Mean ranks with the critical difference, and auto against every other system."""
+    ranking = rank_systems(boards)
+    if ranking is None:
+        return []
+    ranks = [(one.label, one.rank) for one in ranking.systems]
+    drawing = charts.intervals(ranks, "mean rank", zero=False, form=".1f")
+    header, *rows = ranking_grid(ranking)
+    cells: list[Cells] = [[*row] for row in rows]
+    name = f"Mean ranks over {counted(ranking.n_tasks, 'task')}; intervals that overlap are alike."
+    whole = table("Auto against every other system; a click sorts.", ("system", *header[1:]), cells)
+    return [Section(RANKING, (Chart(drawing, name, ""), whole, points([*RANKING_NOTES], "note")))]
 
 
 def _board(board: Leaderboard) -> Section:

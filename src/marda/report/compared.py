@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from marda._memory import peak_mb
+from marda._machine import peak_mb
 from marda.adaptation import Compared
 from marda.adaptation.methods import explained
 from marda.diagnostics.intervals import counted, percent, scaled, signed

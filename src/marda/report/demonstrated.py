@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from marda._memory import peak_mb
+from marda._machine import peak_mb
 from marda.benchmarks.demonstration import (
     DIGIT_METHODS,
     DIGITS_INTRO,

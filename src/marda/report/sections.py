@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from marda._memory import format_bytes
+from marda._machine import format_bytes
 from marda.diagnostics import Diagnosis, Evidence, Facts, Finding, Gap, Interval, Picture
 from marda.diagnostics.intervals import percent, seconds_text
 from marda.diagnostics.verdict import (

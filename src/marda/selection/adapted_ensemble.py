@@ -218,7 +218,7 @@ class MemberFits:
         parameters = member_parameters(self.noise, normalize=option.normalize) | changed
         model = MDAClassifier(**parameters, class_weight=self.class_weight, random_state=self.seed)
         rows = TrainingRows(inputs.apply(self.X), self.labels, self.domain)
-        shared = self.shared.setdefault(option.kind, Shared(denoised={}, loss=False))
+        shared = self.shared.setdefault(option.kind, Shared(denoised={}, loss=False, single=True))
         return model, rows, shared
 
     def source_only(self, kind: str, weight: float) -> Member:
@@ -229,7 +229,8 @@ class MemberFits:
         # Other routes would factorise a matrix of all rows.
         solver = "cg" if sp.issparse(self.X) else "auto"
         model = MDAClassifier("BL", class_weight=self.class_weight, solver=solver)
-        fit_rows(model, TrainingRows(inputs.apply(self.X[known]), labels, self.domain[known]))
+        rows = TrainingRows(inputs.apply(self.X[known]), labels, self.domain[known])
+        fit_rows(model, rows, Shared(loss=False, single=True))
         scores = model.model_.scores(inputs.apply(self.target))
         return Member.of("source only", inputs, model, weight, scores)
 

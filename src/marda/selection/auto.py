@@ -12,7 +12,7 @@
   the target itself. In all other rows, images and words above all, the adapted models of
   adapted_ensemble.py.
 
-Target rows with a label say more than any story: the adapted models learn from them.
+Target rows with a label weigh these explanations, and models that learn from them (stacking.py).
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from marda.estimators.accuracy_estimation import (
 )
 from marda.estimators.pseudo_labels import TARGET_WEIGHT, balanced_weights
 from marda.selection.adapted_ensemble import AdaptedFit, MemberFits, fit_adapted
+from marda.selection.all_rows import AllRows, RestOfRows, fit_all_rows
 from marda.selection.ensemble import Ensemble, Member, calibrate, calibrate_ensemble
 from marda.selection.expectation import (
     LEAST,
@@ -173,11 +174,13 @@ class AutoFit:
     source_skill, target_skill : float
         How well models know the domains: κ, from 0 (chance) to 1.
     shift : Shift or None
-        What differs; None where nothing was asked, since there is no target or it has labels.
+        What differs; None where nothing was asked, since there is no target.
     evidence : Evidence or None
         What to expect rests on.
     calibration : dict
         Of source-only members, how well they are calibrated; empty for adapted ones.
+    all_rows : AllRows or None
+        Source-only models of all rows; None where all rows are here, or no such model speaks.
     """
 
     members: list[Member]
@@ -187,6 +190,7 @@ class AutoFit:
     shift: Shift | None = None
     evidence: Evidence | None = None
     calibration: dict[str, float] | None = None
+    all_rows: AllRows | None = None
 
 
 def fit_auto(
@@ -197,8 +201,12 @@ def fit_auto(
     seed: int,
     say: Any,
     columns: Any = None,
+    rest: RestOfRows | None = None,
 ) -> AutoFit:
-    """Explain the shift, fit the members, and weigh them."""
+    """Explain the shift, fit the members, and weigh them.
+
+    `rest` are labelled source rows that these are a sample of: source-only models learn from them.
+    """
     known, target = labels.codes != UNLABELED, domain < 0
     fits = MemberFits.of(X, labels, domain, class_weight, seed)
     if not target.any() or not known[~target].any():
@@ -208,7 +216,12 @@ def fit_auto(
     say("asking what differs")
     action = _Action.of(fits, columns)
     say(action.shift.sentence())
-    return action.weighed(say) if (known & target).any() else action.act(say)
+    labelled = bool((known & target).any())
+    if rest is not None and (labelled or action.tellings() or action.leaves_help()):
+        say("learning from all rows")
+        action = action.learned(rest)
+    found = action.weighed(say) if labelled else action.act(say)
+    return replace(found, all_rows=action.all_rows)
 
 
 @dataclass(frozen=True)
@@ -321,11 +334,15 @@ class _Action:
 
     fits: MemberFits
     shift: Shift
+    #: Models of these rows, and the same where all rows made better ones: the first are compared
+    #: with each other, the second predict.
+    sampled: Voices
     voices: Voices
     #: Samples of the labelled source rows and of target rows, with their places among these.
     source: _Sample
     target: _Target
     costs: Costs
+    all_rows: AllRows | None = None
 
     @classmethod
     def of(cls, fits: MemberFits, columns: Any) -> _Action:
@@ -364,7 +381,21 @@ class _Action:
         target = _Target(fits.X[theirs[among]], among)
         places = _some(np.arange(len(ours)), EXPECTED_ROWS, seed)
         source = _Sample(fits.X[ours[places]], labels.codes[ours[places]], places)
-        return cls(fits, shift, voices, source, target, costs)
+        return cls(fits, shift, voices, voices, source, target, costs)
+
+    def learned(self, rest: RestOfRows) -> _Action:
+        """The same, with source-only models of the rows outside of this sample, too."""
+        fits, costs = self.fits, self.costs
+        ours = (fits.labels.codes != UNLABELED) & (fits.domain >= 0)
+        with step(costs.source, costs.leaves + costs.judge, "learning from all rows"):
+            found = fit_all_rows(
+                self.sampled,
+                fits.X[np.flatnonzero(ours)],
+                rest,
+                class_weight=fits.class_weight,
+                classes=fits.labels.classes,
+            )
+        return replace(self, voices=found.voices, all_rows=found)
 
     # What is done ---------------------------------------------------------------------------------
 
@@ -565,8 +596,8 @@ class _Action:
 
     @property
     def _single(self) -> tuple[Voice, ...]:
-        """Models of one kind each."""
-        voices = (self.voices.chosen, *self.voices.others)
+        """Models of one kind each, of these rows."""
+        voices = (self.sampled.chosen, *self.sampled.others)
         return tuple(voice for voice in voices if voice.model.kind != "pool")
 
     @property

@@ -14,10 +14,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from marda._order import row_order, seed_of
-from marda._validation import check_rows, summed
+from marda._validation import UNLABELED, Labels, check_rows, summed
 from marda.estimators.accuracy_estimation import expected_accuracy
 from marda.estimators.classifier import labelled_accuracy
 from marda.estimators.model import TrainingRows
+from marda.selection.all_rows import HeldRows, RestOfRows
 from marda.selection.auto import AutoFit, fit_auto
 from marda.selection.ensemble import (
     Ensemble,
@@ -35,6 +36,8 @@ __all__ = ["MDAClassifierCV"]
 #: Above this many values single precision halves time, memory and the model file, and moves scores
 #: by less than any rule here can see.
 SINGLE_PRECISION = 2**20
+#: Values that are cast at a time.
+BLOCK = 2**18
 
 
 #: Fitted attributes that only the default sets.
@@ -66,8 +69,9 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     calibrate : bool, default=True
         Fit the temperature of `predict_proba` on left-out source rows, weighted towards the target.
     max_rows : int, default=10000
-        Above it, a seeded sample of this many rows per domain is used (labelled target rows and
-        rare classes are kept).
+        Above it, everything is chosen on a seeded sample of this many rows per domain (labelled
+        target rows and rare classes are kept). With "auto", source-only models then learn from all
+        labelled source rows, where that predicts the rows of the sample better (`n_rows_used_`).
     compress : bool, default=True
         With "auto", predict by compact copies of large adapted members where at least 99.5 % of the
         target rows keep their class (`compression_`): a fiftieth of the time and of the file.
@@ -96,10 +100,13 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         "sharpness" (the inverse temperature), "ece_before", "ece_after" and "rows" of the
         calibration on source rows. With "auto" also what to expect of the target rows:
         "expected_accuracy", "expected_interval" (low, high; 90 %), "can_tell" (False where only
-        labels can tell) and the "reason". Empty without.
+        labels can tell) and the "reason"; target labels correct it. Empty without.
+    n_rows_used_ : dict
+        "choices": rows that everything was chosen on; and per kind of source-only model ("linear",
+        "kernel") that predicts and was learned from more labelled rows, how many these are.
     shift_ : Shift or None
-        With "auto": what differs between source and target, told without a target label; None where
-        there is no target or it has labels.
+        With "auto": what differs between source and target, told without a target label; labels
+        only weigh stories that fit equally well. None where there is no target.
     compact_ : Ensemble or None
         The compressed models that predict in place of `ensemble_`; None: `ensemble_` predicts.
     compression_ : dict
@@ -181,6 +188,26 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         """
         if y is None:
             raise ValueError("MDAClassifierCV requires y to be passed, but the target y is None.")
+        return self._fit(X, y, sample_domain, None)
+
+    def fit_sample(self, X: Any, y: Any, *, sample_domain: Any, rest: RestOfRows) -> Self:
+        """Fit on a sample of rows that are too many for one place.
+
+        Parameters
+        ----------
+        X, y, sample_domain
+            As in `fit`: the sample. All choices rest on it.
+        rest : RestOfRows
+            The labelled source rows outside of it, of which sums are asked for. `rest.counts` has
+            an entry per class of y, in the order of `classes_`.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_domain, rest)
+
+    def _fit(self, X: Any, y: Any, sample_domain: Any, rest: RestOfRows | None) -> Self:
         candidates = self._check_parameters()
         X, labels, domain = check_rows(self, X, y, sample_domain)
         if len(labels.classes) < 2:
@@ -195,14 +222,16 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.classes_, self.domains_, self.compact_ = labels.classes, np.unique(domain), None
         seed = seed_of(self.random_state)
         order = row_order(X, domain, labels.codes)  # nothing below depends on how rows came
-        order = order[draw_rows(labels.codes[order], domain[order], self.max_rows, seed)]
-        X, labels, domain = X[order], labels._replace(codes=labels.codes[order]), domain[order]
-        if X.shape[0] * X.shape[1] > SINGLE_PRECISION:
-            X = X.astype(np.float32)
+        if rest is None:
+            order = order[draw_rows(labels.codes[order], domain[order], self.max_rows, seed)]
+            if len(order) < len(domain):
+                rest = _rest(X, labels, domain, order)
+        X = _taken(X, order, single=len(order) * X.shape[1] > SINGLE_PRECISION)
+        labels, domain = labels._replace(codes=labels.codes[order]), domain[order]
         began = time.perf_counter()
         if candidates is None:
             names = getattr(self, "feature_names_in_", None)
-            found = fit_auto(X, labels, domain, self.class_weight, seed, self._say, names)
+            found = fit_auto(X, labels, domain, self.class_weight, seed, self._say, names, rest)
             self._keep(found, X, domain, seed)
         else:
             best = search(
@@ -220,6 +249,9 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
             known = best.left_out if self.calibrate else []
             self.ensemble_, calibration = calibrate_ensemble([best.member], known, X, domain, seed)
             self.calibration_ = dict(calibration)
+        self.n_rows_used_ = {"choices": len(domain)}
+        if candidates is None and found.all_rows is not None and found.all_rows.kinds:
+            self.n_rows_used_ |= dict.fromkeys(found.all_rows.kinds, found.all_rows.n_rows)
         self.setting_ = TrainingRows(X, labels, domain).setting
         adapted = [one.adapted for one in self.members_ if one.adapted is not None]
         self.residual_ = max((one.residual_ for one in adapted), default=0.0)
@@ -414,10 +446,30 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         export(self, path)
 
 
+def _taken(X: Any, rows: NDArray[np.int64], *, single: bool) -> Any:
+    """Some rows, in float32 if so asked for, without a copy of them in float64."""
+    if not single or X.dtype == np.float32:
+        return X[rows]
+    if sp.issparse(X):
+        return X[rows].astype(np.float32)
+    found = np.empty((len(rows), X.shape[1]), dtype=np.float32)
+    step = max(1, BLOCK // X.shape[1])
+    for start in range(0, len(rows), step):
+        found[start : start + step] = X[rows[start : start + step]]
+    return found
+
+
 def _rows_differ(X: Any) -> bool:
     if sp.issparse(X):
         return bool((X.max(axis=0) != X.min(axis=0)).nnz)
-    return bool((X[0] != X).any())
+    return bool((X[:1] != X[1:2]).any() or (X[:1] != X).any())
+
+
+def _rest(X: Any, labels: Labels, domain: NDArray[np.int64], drawn: NDArray[np.int64]) -> HeldRows:
+    """Labelled source rows that were not drawn."""
+    left = (labels.codes != UNLABELED) & (domain >= 0)
+    left[drawn] = False
+    return HeldRows(X, labels.codes, np.flatnonzero(left), len(labels.classes))
 
 
 def _compressed(

@@ -41,7 +41,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import eigh
+from scipy.linalg import LinAlgError, cholesky, eigh
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.utils.extmath import randomized_svd
@@ -518,7 +518,7 @@ def compress(model: MDAClassifier, size: tuple[int, int], seed: int) -> Compact:
         quadratic = _single(weights[leading:, None] * np.array([-1.0, 1.0]))
     R = rng.standard_normal((B.shape[1], size[1])) / np.sqrt(size[1])
     R -= U @ (U.T @ R)
-    V = np.hstack([U, R, B.T @ (c / variance).astype(B.dtype)]).astype(np.float64)
+    V = np.hstack([U, R.astype(B.dtype), B.T @ (c / variance).astype(B.dtype)])
     image, shift = layer.matmul(V), (layer.offset - found.center_of_new_rows) @ V
     k, scale = U.shape[1] + size[1], np.ones(V.shape[1])
     largest = np.abs(image[:, :k]).max(0)
@@ -556,8 +556,19 @@ def _directions(
     G = slopes @ B
     squares, E = eigh((G @ G.T).astype(np.float64))
     r = min(n_directions, int((squares > np.finfo(np.float32).eps * squares[-1]).sum()))
-    U = G.T @ (E[:, -r:] / np.sqrt(squares[-r:])).astype(G.dtype)
-    return np.asarray(np.linalg.qr(U[:, ::-1])[0])
+    U = G.T @ (E[:, -r:] / np.sqrt(squares[-r:]))[:, ::-1].astype(G.dtype)
+    return _orthonormal(U)
+
+
+def _orthonormal(U: Array) -> Array:
+    """Columns that are so but for rounding, as the Q of U = QR: from UᵀU, where that has digits."""
+    try:
+        R = cholesky((U.T @ U).astype(np.float64), check_finite=False)
+    except LinAlgError:
+        return np.asarray(np.linalg.qr(U)[0])
+    if R.diagonal().min() < 0.5:
+        return np.asarray(np.linalg.qr(U)[0])
+    return np.asarray(U @ np.linalg.inv(R).astype(U.dtype))
 
 
 def _diagonal(U: Array, at: Array, weights: Array) -> tuple[Array, Array, Array]:

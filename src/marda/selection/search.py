@@ -21,7 +21,7 @@ from scipy.stats import rankdata
 from sklearn.metrics import recall_score
 from sklearn.model_selection import KFold, ParameterGrid
 
-from marda._memory import available_memory
+from marda._machine import available_memory
 from marda._validation import UNLABELED, Labels
 from marda.criteria import (
     Neighbours,

@@ -51,8 +51,12 @@ __all__ = [
     "SourceOnly",
     "Voice",
     "Voices",
+    "class_weights",
     "fit_alike",
     "fit_source_only",
+    "landmark_basis",
+    "similarity",
+    "with_models",
 ]
 
 Matrix = NDArray[np.float64]
@@ -102,7 +106,8 @@ class Linear:
 
     def scores(self, F: Any) -> Matrix:
         """Of rows, one column per class."""
-        return np.asarray(F @ self.coef + self.intercept, dtype=np.float64)
+        coef = self.coef.astype(F.dtype, copy=False)  # else float32 rows would be cast
+        return np.asarray(F @ coef + self.intercept, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -318,6 +323,34 @@ def fit_source_only(
     return Voices(chosen, others, codes, rows.weights)
 
 
+def with_models(voices: Voices, found: Sequence[tuple[Inputs, Any, Matrix]]) -> Voices:
+    """The same choice, among these models and others of the same kinds.
+
+    Parameters
+    ----------
+    voices : Voices
+        Source-only models.
+    found : sequence of tuples
+        Inputs, a model, and scores of the rows of `voices` by one that has not seen them. Each
+        stands in for the model of its kind if left-out rows have a lower log-loss with it.
+    """
+    n_classes = voices.chosen.left_out.shape[1]
+    rows = _Rows(None, voices.codes, n_classes, voices.weights, 0)
+    by_kind = {voice.model.kind: voice for voice in (voices.chosen, *voices.others)}
+    pooled = by_kind.pop("pool", None) is not None
+    for inputs, model, left_out in found:
+        voice = rows.voice(inputs, model, left_out)
+        old = by_kind.get(voice.model.kind)
+        if old is None or rows.loss(voice) < rows.loss(old):
+            by_kind[voice.model.kind] = replace(voice, setting=None if old is None else old.setting)
+    models = [by_kind[kind] for kind in VOICES if kind in by_kind]
+    if pooled and len(models) > 1:
+        models.append(_fit_pool(rows, models))
+    chosen = rows.simplest(models)
+    others = tuple(voice for voice in models if voice is not chosen)
+    return Voices(chosen, others, voices.codes, voices.weights)
+
+
 def fit_alike(
     voice: Voice,
     X: Any,
@@ -369,7 +402,8 @@ def _labelled_rows(
     seed: int,
     sample_weight: Any = None,
 ) -> _Rows:
-    weights = _class_weights(class_weight, codes, n_classes, classes)[codes]
+    sizes = np.bincount(codes, minlength=n_classes)
+    weights = class_weights(class_weight, sizes, classes)[codes]
     if sample_weight is not None:
         weights = np.asarray(sample_weight, dtype=np.float64)
     if (weights == 0).all():
@@ -378,12 +412,15 @@ def _labelled_rows(
     return _Rows(X, codes, n_classes, weights / weights.mean(), seed, columns)
 
 
-def _class_weights(weight: Any, codes: Index, n_classes: int, classes: Any) -> Vector:
-    sizes = np.bincount(codes, minlength=n_classes)
+def class_weights(weight: Any, sizes: Index, classes: Any = None) -> Vector:
+    """Weights of a row of each class, given how many rows there are of each."""
+    n_classes = len(sizes)
     if weight is None:
         return np.ones(n_classes)
     if isinstance(weight, str):
-        return np.divide(len(codes), n_classes * sizes, out=np.zeros(n_classes), where=sizes > 0)
+        share = np.zeros(n_classes)
+        np.divide(sizes.sum(), n_classes * sizes, out=share, where=sizes > 0)
+        return share
     if isinstance(weight, Mapping):
         names = list(range(n_classes)) if classes is None else np.asarray(classes).tolist()
         return np.array([float(weight.get(name, 1.0)) for name in names])
@@ -445,10 +482,8 @@ def _fit_kernel(rows: _Rows) -> Voice:
     found = []
     for width in WIDTHS:
         variance = width * total
-        values, V = eigh(_similarity(basis, basis, variance), check_finite=False)
-        good = values > EIGENVALUE_FLOOR * values.max()
-        back = V[:, good] / np.sqrt(values[good])
-        ridge = _Ridge(_similarity(F, basis, variance) @ back, rows.Y, rows.weights)
+        back = landmark_basis(basis, variance)
+        ridge = _Ridge(similarity(F, basis, variance) @ back, rows.Y, rows.weights)
         for penalty in KERNEL_RIDGES:
             coef, intercept, left_out = ridge.solve(penalty)
             model = GaussianRidge(classes, basis, back @ coef, intercept, variance)
@@ -456,7 +491,15 @@ def _fit_kernel(rows: _Rows) -> Voice:
     return min(found, key=rows.loss)
 
 
-def _similarity(A: Matrix, B: Matrix, variance: float) -> Matrix:
+def landmark_basis(landmarks: Matrix, variance: float) -> Matrix:
+    """What turns similarities to landmarks into coordinates in which landmarks are orthonormal."""
+    values, V = eigh(similarity(landmarks, landmarks, variance), check_finite=False)
+    good = values > EIGENVALUE_FLOOR * values.max()
+    return np.asarray(V[:, good] / np.sqrt(values[good]))
+
+
+def similarity(A: Matrix, B: Matrix, variance: float) -> Matrix:
+    """exp(−‖a − b‖²/2σ²) of all pairs of rows."""
     return np.asarray(rbf_kernel(A, B, gamma=0.5 / variance))
 
 
@@ -513,24 +556,26 @@ def _fit_inverted(rows: _Rows, inputs: Inputs, F: Matrix) -> Voice:
     Y, w = rows.Y, rows.weights
     share, root = w / w.sum(), np.sqrt(w)[:, None]
     mean, level = share @ F, share @ Y
-    A = np.asarray(root * (F - mean), dtype=np.float64)
+    A = F - mean.astype(F.dtype)
+    A *= root.astype(F.dtype)
     right = root * (Y - level)
     dual = A.shape[0] <= A.shape[1]
-    products = A @ A.T if dual else A.T @ A
+    products = np.asarray(A @ A.T if dual else A.T @ A, dtype=np.float64)
     unit = float(np.trace(products)) / len(F) or 1.0
     found = []
     for penalty in WIDE_RIDGES:
         inverse = _inverse(products, penalty * unit)
         if dual:
             along = inverse @ right
-            coef, leverage = A.T @ along, 1 - penalty * unit * np.diag(inverse)
+            coef = np.asarray(A.T @ along.astype(A.dtype), dtype=np.float64)
+            leverage = 1 - penalty * unit * np.diag(inverse)
         else:
             along = A @ inverse
             coef, leverage = along.T @ right, np.einsum("ij,ij->i", along, A)
-        intercept = level - mean @ coef
+        model = Linear(coef, level - mean @ coef)
         left = np.maximum(1 - leverage - share, LEAST_LEFT)[:, None]
-        left_out = Y - (Y - (F @ coef + intercept)) / left
-        found.append(rows.voice(inputs, Linear(coef, intercept), left_out))
+        left_out = Y - (Y - model.scores(F)) / left
+        found.append(rows.voice(inputs, model, left_out))
     return min(found, key=rows.loss)
 
 

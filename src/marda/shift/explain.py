@@ -370,8 +370,11 @@ def _percent(share: float) -> str:
 
 
 def _rows(name: str, X: Any) -> Any:
-    """Finite rows as float64, or as CSR."""
-    X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+    """Finite rows as float64 or float32, or as CSR."""
+    if sp.issparse(X):
+        X = sp.csr_array(X, dtype=np.float64)
+    elif getattr(X, "dtype", None) != np.float32:
+        X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"{name} must be a table with rows and columns, got shape {X.shape}.")
     if sp.issparse(X):
@@ -383,9 +386,14 @@ def _rows(name: str, X: Any) -> Any:
 
 def _n_different(X: Any) -> int:
     """Number of different rows, as far as it matters."""
-    some = X[row_order(X)[: 50 * MIN_ROWS]]
-    some = some.toarray() if sp.issparse(some) else some
-    return len({row.tobytes() for row in some + 0.0})  # −0 is 0
+    order, found = row_order(X)[: 50 * MIN_ROWS], set[bytes]()
+    for start in range(0, len(order), MIN_ROWS):
+        some = X[order[start : start + MIN_ROWS]]
+        some = some.toarray() if sp.issparse(some) else some
+        found |= {row.tobytes() for row in some + 0.0}  # −0 is 0
+        if len(found) >= MIN_ROWS:
+            break
+    return len(found)
 
 
 def _without_rare(sample: Sample, seen: Index) -> Sample:

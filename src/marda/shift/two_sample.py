@@ -148,8 +148,11 @@ def _most_used(*domains: Any) -> Index:
     for X in domains:
         n = X.shape[0]
         used += np.asarray((X != 0).sum(0)).ravel() / n
-        square = np.asarray((X * X).sum(0)).ravel() / n
-        mean = np.asarray(X.sum(0)).ravel() / n
+        if sp.issparse(X):
+            square = np.asarray((X * X).sum(0)).ravel() / n
+        else:
+            square = np.einsum("ij,ij->j", X, X, dtype=np.float64) / n
+        mean = np.asarray(X.sum(0, dtype=np.float64)).ravel() / n
         level += mean**2 / np.where(square > 0, square, 1.0)
     return np.sort(np.lexsort((level, -np.round(used, 6)))[:MAX_COLUMNS])
 

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import sklearn
 from numpy.typing import NDArray
 
-from marda._memory import available_memory, format_bytes
+from marda._machine import available_memory, format_bytes
 
 __all__ = [
     "FOLDS",

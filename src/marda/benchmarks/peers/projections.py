@@ -1,11 +1,13 @@
-"""GFK, TCA and JDA: projections in which the domains meet; and what all systems share.
+"""GFK, TCA, JDA and TTM: projections in which the domains meet; and what all systems share.
 
 - Geodesic flow kernel (Gong, Shi, Sha, Grauman: CVPR 2012): `GFK`
 - Transfer component analysis (Pan, Tsang, Kwok, Yang: TNN 2011): the first step of `JDA`
 - Joint distribution adaptation (Long, Wang, Ding, Sun, Yu: ICCV 2013): `JDA`
+- Transductive transfer machine (Farajidavar, de Campos, Kittler: ACCV 2014): `TTM`, without its
+  step that moves source rows one by one
 
 Systems are fitted on rows of both domains as `marda.pack` gives them. They learn from source labels
-alone: target labels are not looked at, whether there are some or not.
+alone: target labels are not looked at, whether there are some or not, but by `MMDT`.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted
@@ -24,6 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 __all__ = [
     "GFK",
     "JDA",
+    "TTM",
     "Domains",
     "discrepancy",
     "flow_factor",
@@ -45,6 +49,8 @@ class Domains(NamedTuple):
     labels: Labels
     target: Matrix
     classes: NDArray[Any]
+    target_labels: Labels
+    """Numbers of the classes of labelled target rows, else -1: for systems that learn from them."""
 
     @property
     def rows(self) -> Matrix:
@@ -67,7 +73,10 @@ def split_domains(X: Any, y: Any, sample_domain: Any) -> Domains:
     classes, labels = np.unique(np.asarray(y)[known], return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"source rows of at least 2 classes are needed, got {len(classes)}.")
-    return Domains(X[known], labels, X[target], classes)
+    told = np.asarray(y)[target]
+    place = np.minimum(np.searchsorted(classes, told), len(classes) - 1)
+    numbers = np.where(classes[place] == told, place, -1)
+    return Domains(X[known], labels, X[target], classes, numbers)
 
 
 def unit_rows(X: Any) -> Matrix:
@@ -245,3 +254,69 @@ class JDA(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """Classes of new rows."""
         return np.asarray(self.classes_[self.nearest_.predict(self.transform(X))])
+
+
+# Transductive transfer machine ------------------------------------------------------------------
+
+
+class TTM(ClassifierMixin, BaseEstimator):
+    """A projection in which the means meet; then every class of the source is moved and stretched.
+
+    In the components of `JDA` with one guess (which are those of transfer component analysis),
+    target rows get probabilities of classes. Source rows of a class are given the mean and the
+    deviation, per component, that target rows have when they count by its probability. This is done
+    again with probabilities from moved rows. A row is of the class of its nearest moved source row.
+
+    The authors also move source rows one by one along the density of target rows, between both
+    steps, and their adaptive version chooses the classifier; neither is here.
+
+    Parameters
+    ----------
+    n_components : int, default=100
+        Of the projection.
+    ridge : float, default=1.0
+        Of the projection.
+    C : float, default=100.0
+        Of the logistic regression that gives probabilities: little penalty, since flat ones would
+        move all classes to one place.
+    n_iter : int, default=10
+        Moves.
+    """
+
+    def __init__(
+        self, n_components: int = 100, ridge: float = 1.0, C: float = 100.0, n_iter: int = 10
+    ):
+        self.n_components = n_components
+        self.ridge = ridge
+        self.C = C
+        self.n_iter = n_iter
+
+    def fit(self, X: Any, y: Any, *, sample_domain: Any) -> TTM:
+        """Fit on rows of both domains."""
+        domains = split_domains(X, y, sample_domain)
+        self.components_ = JDA(self.n_components, self.ridge, n_iter=1).fit(
+            X, y, sample_domain=sample_domain
+        )
+        self.classes_ = domains.classes
+        start, target = map(self.components_.transform, (domains.source, domains.target))
+        moved, k = start, len(domains.classes)
+        for _ in range(self.n_iter):
+            likely = LogisticRegression(C=self.C, max_iter=300).fit(moved, domains.labels)
+            P = likely.predict_proba(target)
+            moved = np.empty_like(start)
+            for c in range(k):
+                own = domains.labels == c
+                p = P[:, c] / max(P[:, c].sum(), 1e-12)
+                mean = p @ target
+                deviation = np.sqrt(np.maximum(p @ (target - mean) ** 2, 1e-12))
+                spread = np.maximum(start[own].std(0), 1e-6)
+                moved[own] = (start[own] - start[own].mean(0)) / spread * deviation + mean
+        self.moved_ = moved
+        self.nearest_ = nearest(moved, domains.labels)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Classes of new rows."""
+        check_is_fitted(self)
+        found = self.nearest_.predict(self.components_.transform(X))
+        return np.asarray(self.classes_[found])

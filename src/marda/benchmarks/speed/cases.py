@@ -26,8 +26,7 @@ from sklearn.model_selection import ParameterGrid
 
 from marda import MDA, MDAClassifier, MDAClassifierCV, datasets, noise_path, paper_settings
 from marda._linalg import add_gram, lower_product
-from marda._machine import blas_threads, machine_facts
-from marda._memory import peak_mb
+from marda._machine import blas_threads, machine_facts, peak_mb
 from marda.benchmarks.execute import fit_unit
 from marda.benchmarks.plan import MODELS_US, Spec, TaskSpec
 from marda.benchmarks.store import ResultRow, Store, now, stamp

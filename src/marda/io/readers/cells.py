@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda._memory import DEFLATE_RATIO, available_memory, format_bytes
+from marda._machine import DEFLATE_RATIO, available_memory, format_bytes
 from marda.io.readers import text
 from marda.io.readers.text import MAX_COLUMNS, name_columns
 from marda.io.table import WHOLE, InputError, Request, Table

@@ -23,7 +23,7 @@ from typing import IO, Any
 import numpy as np
 import scipy.sparse as sp
 
-from marda._memory import DEFLATE_RATIO, available_memory, format_bytes
+from marda._machine import DEFLATE_RATIO, available_memory, format_bytes
 from marda.io.table import WHOLE, InputError, Request, Table, check_width
 
 __all__ = [
@@ -297,10 +297,10 @@ def _encoding(path: Path, wish: str | None) -> tuple[str, tuple[str, ...]]:
     )
 
 
-#: Two or three accents in a row beside a plain letter of the same case: ação, créée, pää, AÇÃO.
+#: Two to four accents in a row beside a plain letter of the same case: ação, créée, pää, AÇÃO.
 _ACCENTS = re.compile(
-    r"(?<=[a-z])[à-öø-ÿœ]{2,3}(?![^\x00-\x7f])|(?<![^\x00-\x7f])[à-öø-ÿœ]{2,3}(?=[a-z])"
-    r"|(?<=[A-Z])[À-ÖØ-ÝŒ]{2,3}(?![^\x00-\x7f])|(?<![^\x00-\x7f])[À-ÖØ-ÝŒ]{2,3}(?=[A-Z])"
+    r"(?<=[a-z])[à-öø-ÿœ]{2,4}(?![^\x00-\x7f])|(?<![^\x00-\x7f])[à-öø-ÿœ]{2,4}(?=[a-z])"
+    r"|(?<=[A-Z])[À-ÖØ-ÝŒ]{2,4}(?![^\x00-\x7f])|(?<![^\x00-\x7f])[À-ÖØ-ÝŒ]{2,4}(?=[A-Z])"
 )
 
 
