@@ -182,6 +182,7 @@ def compare(
         methods = [m for m in METHODS if enough or m not in ALIGNED]
     X, y, domain, mark = data.packed(target_labels=False)
     notes = list(data.notes)
+    largest = int(np.unique(domain, return_counts=True)[1].max())
     costs = [Weights.of(data, method) for method in methods]
     done, each = costs[0].read, costs[0].measure + (costs[0].show if shown.any else 0.0)
     results, predictions, details = [], [], []
@@ -199,7 +200,7 @@ def compare(
             if shown.any:
                 details.append(_details(data, model, predictions[-1]))
         done = work.done + each
-        notes += [*messages, *sample_notes(model, domain)]
+        notes += [*messages, *sample_notes(model, largest)]
     watch(0.99, "comparing")
     right = [np.asarray(p[data.known] == data.yt[data.known]) for p in predictions]
     pairs = pairs_of(methods, right) if data.known.any() else ()
