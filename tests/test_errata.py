@@ -11,12 +11,18 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_sylvester
 
+from marda import MDA
 from marda._linalg import SingularError
 from marda.benchmarks import paper
 from marda.datasets import load, make_task
 from marda.noise import Dropout
 from marda.problem import Settings
-from marda.terms import class_discrepancy, domain_discrepancy, parse_method
+from marda.terms import (
+    class_discrepancy,
+    classes_to_target,
+    domain_discrepancy,
+    parse_method,
+)
 from oracles import Written, numerical_gradient
 from problems import full_map, make_case, moments_of, problem_of, relative, solved
 
@@ -238,6 +244,33 @@ def test_two_columns_of_the_domain_predictor_are_gamma_two(method):
         left += 0.7 * oracle.Q_l @ W @ Z @ Z.T
         right += 0.7 * oracle.T @ Z.T
     assert relative(left, right) < 1e-8
+
+
+def test_class_means_may_be_brought_to_the_mean_of_the_target():
+    case = make_case("US", seed=15)
+    X, source = case.X, case.domain >= 0
+    found = classes_to_target(moments_of(case), Dropout(0.0), "exact")
+    gaps = [
+        X[source & (case.codes == c)].mean(0) - X[~source].mean(0) for c in range(case.n_classes)
+    ]
+    np.testing.assert_allclose(
+        found.rows.T @ found.rows, sum(np.outer(v, v) for v in gaps), atol=1e-12
+    )
+    y = np.where(source, case.codes, -1)
+    options = {"noise": 0.3, "fit_intercept": False, "class_means": "source-to-target"}
+
+    def spread(**changes):  # of denoised source classes about the denoised target
+        model = MDA("S1C", **{**options, **changes}).fit(X, y, sample_domain=case.domain)
+        H = model.transform(X)
+        centre = H[~source].mean(0)
+        each = [H[source & (case.codes == c)].mean(0) - centre for c in range(case.n_classes)]
+        return np.linalg.norm(each) / np.linalg.norm(H - H.mean(0))
+
+    assert spread(domain_loss_weight=100.0) < 0.5 * spread(domain_loss_weight=1e-6)
+    with pytest.raises(ValueError, match="needs labelled target rows"):
+        spread(class_means="labelled")
+    with pytest.raises(ValueError, match="class_means must be one of"):
+        spread(class_means="both")
 
 
 # Figures ------------------------------------------------------------------------------------------

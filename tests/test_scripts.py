@@ -140,3 +140,13 @@ def test_expectations_are_collected_once_and_shown(tmp_path, capsys, monkeypatch
     off = np.mean([abs(float(row["ours"]) - float(row["truth"])) for row in rows.values()])
     assert f"| ours | both | {100 * off:.1f} |" in "\n".join(lines)
     assert lines[-1].startswith("| generated | development | 2 |")
+
+
+def test_pages_are_what_the_rows_on_record_give(tmp_path, capsys):
+    tables = script("paper_tables.py")
+    assert tables.main(["--check", "--out", str(tmp_path)]) == 0, capsys.readouterr().out
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"tables.md", "tables.csv", "tables.tex", "auto.md", "rows.csv", "report.html"}
+    rows = tables.every_row()
+    assert all(row.commit and row.versions and row.machine for row in rows if row.n_test)
+    assert sum(not row.n_test for row in rows) == 60  # of amt-gap.csv: 12 tasks, 5 models

@@ -33,6 +33,7 @@ from marda.terms import (
     Model,
     PredictionTerm,
     class_discrepancy,
+    classes_to_target,
     domain_discrepancy,
     domain_targets,
     label_products,
@@ -60,6 +61,7 @@ class Settings:
     marginalization: str = "exact"
     scaling: str = "balanced"
     fit_intercept: bool = True
+    class_means: str = "labelled"
 
 
 COPY_BYTES = 2**27  # of float32 rows that are held as float64 ones, too: products then need no cast
@@ -250,6 +252,9 @@ class Problem:
     def _discrepancy(self, which: str) -> Discrepancy | None:
         noise, rule = self.settings.noise, self.settings.marginalization
         parts = []
+        if "C" in which and self.settings.class_means == "source-to-target":
+            parts.append(classes_to_target(self.moments, noise, rule))
+            which = which.replace("C", "")
         if "M" in which:
             parts.append(domain_discrepancy(self.moments, noise, rule))
         if "C" in which:

@@ -20,6 +20,7 @@ __all__ = [
     "Model",
     "PredictionTerm",
     "class_discrepancy",
+    "classes_to_target",
     "domain_discrepancy",
     "domain_targets",
     "label_products",
@@ -122,6 +123,25 @@ def domain_discrepancy(moments: Moments, noise: Noise, marginalization: str) -> 
     sources = np.unique(moments.domains[~target])
     pairs = [_pair(moments, noise, moments.domains == s, target, marginalization) for s in sources]
     return Discrepancy.sum(pairs).scaled(1 / len(pairs))
+
+
+def classes_to_target(moments: Moments, noise: Noise, marginalization: str) -> Discrepancy:
+    """The same for every class of the source: its mean and that of the whole target.
+
+    What the published implementation does where no target row is labelled. It needs no target
+    label, and pulls all classes to one point.
+    """
+    target = moments.domains < 0
+    parts = []
+    for c in np.unique(moments.labels[~target & (moments.labels != UNLABELED)]):
+        of_class = (moments.labels == c) & ~target
+        sources = np.unique(moments.domains[of_class])
+        groups = [of_class & (moments.domains == s) for s in sources]
+        pairs = [_pair(moments, noise, g, target, marginalization) for g in groups]
+        parts.append(Discrepancy.sum(pairs).scaled(1 / len(pairs)))
+    if not parts:
+        raise ValueError("the class term C needs labelled source rows, and there are none.")
+    return Discrepancy.sum(parts)
 
 
 def class_discrepancy(moments: Moments, noise: Noise, marginalization: str) -> Discrepancy:

@@ -113,9 +113,13 @@ def test_parameters_are_of_our_models_alone():
 
 
 def test_a_sample_of_the_rows_is_told():
-    domain = np.repeat([0, -1], [30, 50])
-    model = MDAClassifierCV(max_rows=40)
-    (note,) = sample_notes(model, domain)
-    assert "a sample of about 40 rows per domain (the largest has 50)" in note
-    assert sample_notes(MDAClassifierCV(max_rows=50), domain) == []
-    assert sample_notes(MDAClassifier("S1"), domain) == []
+    model = MDAClassifierCV()
+    model.n_rows_used_ = {"choices": 40}
+    assert sample_notes(model, 5000) == [
+        "everything was chosen on a sample of 40 of 5,000 rows; all target rows are predicted."
+    ]
+    model.n_rows_used_ |= {"linear": 3000, "kernel": 3000}
+    (note,) = sample_notes(model, 5000)
+    assert "the linear and kernel models then learned from all 3,000 labelled source rows" in note
+    assert sample_notes(model, 40) == []
+    assert sample_notes(MDAClassifier("S1"), 80) == []

@@ -78,7 +78,7 @@ def test_predictions_of_one_class_are_a_warning(tmp_path):
 def test_models_that_need_rows_are_refused_before_any_work(parameters, words):
     with pytest.raises(InputError, match=words):
         model_for("S1D", None, **parameters)
-    with pytest.raises(InputError, match="auto needs rows in memory"):
+    with pytest.raises(InputError, match="auto needs rows, not statistics"):
         model_for("auto", None)
     with pytest.raises(InputError, match="S9"):
         model_for("S9", None)

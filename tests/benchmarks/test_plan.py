@@ -8,6 +8,7 @@ from marda.benchmarks.plan import (
     LABELLED_SYSTEMS,
     LEADERBOARD,
     METHODS,
+    MODELS,
     MODELS_US,
     PEERS,
     SYSTEMS,
@@ -17,6 +18,7 @@ from marda.benchmarks.plan import (
     TaskSpec,
     Unit,
     belongs,
+    everything,
     group_units,
     plan_leaderboard,
     plan_table,
@@ -292,3 +294,14 @@ def test_rows_of_one_table_are_never_in_both_halves():
     for spec in plan_leaderboard(benchmarks=["skada-bench", "tables"], draws=5):
         first = spec.task.benchmark, spec.task.pair.split()[0]
         assert halves.setdefault(first, spec.task.half) == spec.task.half
+
+
+def test_everything_has_every_data_set_table_and_system():
+    requests = everything(1)
+    specs = [spec for request in requests for spec in request.specs()]
+    assert {s.task.benchmark for s in specs} == set(BENCHMARKS) - {"off31-decaf6"}
+    assert {s.task.setting for s in specs} == {"US", "SUP", "SS"}
+    assert {s.task.protocol for s in specs} == {"full", "full-test", "sampled"}
+    assert {s.model for s in specs} == set(MODELS) | set(METHODS)
+    surf = {(s.task.preprocessing, s.variant) for s in specs if s.task.protocol == "sampled"}
+    assert surf == {("paper", "paper"), ("no-l2", "paper"), ("no-l2", "paper+normalize=true")}

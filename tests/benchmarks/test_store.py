@@ -9,7 +9,15 @@ import pytest
 from marda._machine import git_commit, machine, versions
 from marda.benchmarks import store as store_module
 from marda.benchmarks.plan import plan_table
-from marda.benchmarks.store import ResultRow, Store, StoreError, failed, now
+from marda.benchmarks.store import (
+    ResultRow,
+    Store,
+    StoreError,
+    failed,
+    now,
+    read_rows,
+    write_rows,
+)
 
 from .fakes import made_row
 
@@ -270,3 +278,18 @@ def test_a_damaged_claim_is_void(store):
             store._db.execute(f"UPDATE claims SET {change}")
             assert other.claim("u")
             other.release()
+
+
+def test_rows_travel_as_one_compressed_file(tmp_path):
+    path = tmp_path / "rows.jsonl.xz"
+    rows = [made_row(spec) for spec in plan_table("us", benchmarks=["amt"], models=["S1"])]
+    write_rows(path, reversed(rows))
+    found = read_rows(path)
+    assert {row.spec.key: row for row in found} == {row.spec.key: row for row in rows}
+    first = path.read_bytes()
+    write_rows(path, found)
+    assert path.read_bytes() == first  # in whatever order they came
+    for damage in (first[:40], b"", first[:-20] + b"x" * 20, b"not xz"):
+        path.write_bytes(damage)
+        with pytest.raises(StoreError, match="is not a file of result rows"):
+            read_rows(path)

@@ -183,7 +183,22 @@ def test_findings_have_an_interval_over_tasks(gain, spread, told):
     assert finding.told == item.told == told
     grid = render.findings_grid([finding])
     assert grid[1][1:3] == ["3 of 3", f"{told} (1 of 3 have rows)"]
-    assert grid[1][3].startswith("amt US ridge: S1 − BL ")
+    assert grid[1][4].startswith("amt US ridge: S1 − BL ")
+    assert grid[1][3].startswith(f"{told}: ")  # one comparison is its own average
+    assert finding.average.interval == item.interval
+
+
+def test_findings_on_average_are_means_of_comparisons_by_task():
+    specs = plan_table("us", benchmarks=["amt", "oc10"], classifiers=["ridge"])
+    gain = {"amt": 3.0, "oc10": -1.0}
+    rows = rows_for(specs, lambda s: gain[s.task.benchmark] * (s.model == "S1"))
+    mda = check_findings(rows)[0]
+    assert mda.told == "does not hold"
+    assert mda.average.difference == pytest.approx(1.0)  # 12 tasks of +3 and 12 of -1
+    assert mda.average.told == "holds"
+    similar = next(f for f in check_findings([]) if "similar" in f.statement)
+    assert similar.average is None
+    assert mda.average.text == "on average"
 
 
 def test_claims_may_compare_classifiers():

@@ -1,12 +1,14 @@
 import csv
 import importlib.util
+from dataclasses import replace
 
 import pytest
 
 from marda import cli
-from marda.benchmarks import execute, runner
+from marda.benchmarks import execute, results, runner
 from marda.benchmarks.plan import BENCHMARKS, Request
-from marda.benchmarks.results import reproduce
+from marda.benchmarks.results import read_results, reproduce
+from marda.benchmarks.store import write_rows
 from skada_files import write
 
 from . import fakes
@@ -215,3 +217,53 @@ def test_what_is_missing_is_one_line(monkeypatch, tmp_path, capsys, name, words)
     err = capsys.readouterr().err
     assert words in err
     assert err.count("\n") == 1
+
+
+SMALL = ("--models", "S1", "--classifiers", "ridge", "--tasks", "books-dvd", "dvd-books")
+
+
+def test_rows_are_compared_with_those_on_record(faked, tmp_path, capsys):
+    out, file = tmp_path / "out", tmp_path / "rows.jsonl.xz"
+    call = [*CALL, *SMALL, "--out", str(out), "--check", str(file)]
+    assert cli.main(call) == 2
+    assert "is not there: name a file of rows" in capsys.readouterr().err
+    assert not out.exists()  # before anything is run
+    assert cli.main(call[:-2]) == 0
+    rows = read_results(out).rows
+    write_rows(file, rows)
+    assert cli.main(call) == 0
+    told = capsys.readouterr().out
+    assert "2 of 2 rows are on record: 2 to the digit" in told
+    assert "1 of 1 means over tasks agree within 0.1 points" in told
+    write_rows(file, [replace(row, accuracy=row.accuracy - 1) for row in rows])
+    assert cli.main(call) == 1
+    assert "amt US full paper paper S1 ridge: +1.00" in capsys.readouterr().out
+    write_rows(file, [])
+    assert cli.main(call) == 1
+    assert "none of these rows is on record" in capsys.readouterr().out
+
+
+def test_everything_is_run_and_written_in_one_go(faked, monkeypatch, tmp_path, capsys):
+    asked = {"models": ("S1",), "tasks": ("books-dvd",), "draws": 1}
+    requests = (
+        Request("us", ("amt",), classifiers=("ridge",), **asked),
+        Request("us", ("amt",), classifiers=("ridge10",), unlabelled="test", **asked),
+        Request("us", ("amt",), ("auto", "source-only"), tasks=("books-dvd",), settings="auto"),
+    )
+    monkeypatch.setattr(results, "everything", lambda draws: requests)
+    call = ["reproduce", "--all", "--jobs", "1", "--out", str(tmp_path)]
+    assert cli.main(call) == 0
+    told = capsys.readouterr().out
+    assert "6 rows computed, 0 from the store, 0 failed" in told
+    assert told.count("Table 2: unsupervised adaptation (US)") == 2  # one per protocol
+    assert "auto next to the alternatives" in told
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"tables.md", "tables.csv", "tables.tex", "auto.md", "rows.csv", "report.html"} <= names
+    assert cli.main(call) == 0
+    assert "0 rows computed, 6 from the store" in capsys.readouterr().out
+
+
+def test_everything_leaves_nothing_to_choose(tmp_path, capsys):
+    call = ["reproduce", "--all", "--table", "us", "--models", "S1", "--out", str(tmp_path)]
+    assert cli.main(call) == 2
+    assert "--all runs everything: leave --models, --table out." in capsys.readouterr().err

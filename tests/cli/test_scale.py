@@ -23,6 +23,8 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 FILES = ("--source", "s.parquet", "--target", "t.parquet", "--label", "y", "--id", "id")
 SMALL = ("--memory", "1kB")
+#: The default draws a sample and has no checkpoint.
+NAMED = (*SMALL, "--method", "S1D")
 FEATURES = ",".join(f"f{i}" for i in range(6))
 
 
@@ -107,7 +109,7 @@ def test_scaled_statistics_and_a_default_method(here, capsys):
 
 def test_files_over_memory_are_read_in_batches(here):
     before = set(os.listdir())
-    done = shell(*FILES, *SMALL, "--out", "p.csv", "--model", "m.marda", folder=here)
+    done = shell(*FILES, *NAMED, "--out", "p.csv", "--model", "m.marda", folder=here)
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines() == [
         "marda adapt: the rows take 24 kB, more than the 1 kB that rows may take (--memory), so "
@@ -140,7 +142,7 @@ def test_killed_and_started_again(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_pair(tmp_path, 1200, 800, group=5)  # 400 row groups: about a second
     before = set(os.listdir())
-    call = (*FILES, *SMALL, "--out", "p.csv", "--model", "m.marda")
+    call = (*FILES, *NAMED, "--out", "p.csv", "--model", "m.marda")
     done = killed(tmp_path, *call)
     again = shell(*call, folder=tmp_path)
     assert again.returncode == 0, again.stderr
@@ -153,7 +155,7 @@ def test_killed_and_started_again(tmp_path, monkeypatch):
 def test_other_files_start_over_and_say_so(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_pair(tmp_path, 1200, 800, group=5)
-    call = (*FILES, *SMALL, "--out", "p.csv", "--model", "m.marda")
+    call = (*FILES, *NAMED, "--out", "p.csv", "--model", "m.marda")
     killed(tmp_path, *call)
     X, _ = rows(800, shift=0.9, seed=5)
     pq.write_table(table_of(X), tmp_path / "t.parquet", row_group_size=500)
@@ -169,7 +171,7 @@ def test_another_method_after_a_failure_reads_no_rows_again(here, monkeypatch, c
     from marda.adaptation import stream
     from marda.moments.parquet import ParquetRows
 
-    call = ["adapt", *FILES, *SMALL, "--model", "m.marda"]
+    call = ["adapt", *FILES, *NAMED, "--model", "m.marda"]
     with monkeypatch.context() as patch:
         patch.setattr(stream, "fit_statistics", lambda *a, **k: 1 / 0)
         assert cli.main(call) == 1
@@ -182,7 +184,7 @@ def test_another_method_after_a_failure_reads_no_rows_again(here, monkeypatch, c
 
 def test_a_checkpoint_that_is_none_is_left_alone(here, capsys):
     (here / "m.marda.checkpoint").write_text("my notes")
-    assert cli.main(["adapt", *FILES, *SMALL, "--model", "m.marda"]) == 2
+    assert cli.main(["adapt", *FILES, *NAMED, "--model", "m.marda"]) == 2
     assert "m.marda.checkpoint: not a moments file" in capsys.readouterr().err
     assert (here / "m.marda.checkpoint").read_text() == "my notes"
 
@@ -192,7 +194,8 @@ def test_workers_of_a_scheduler(here):
     with distributed.LocalCluster(
         n_workers=1, processes=False, protocol="tcp://", dashboard_address=":0"
     ) as cluster:
-        call = (*FILES, "--scheduler", cluster.scheduler_address, "--model", "m.marda")
+        scheduler = ("--scheduler", cluster.scheduler_address, "--method", "S1D")
+        call = (*FILES, *scheduler, "--model", "m.marda")
         done = shell(*call, "--out", "p.csv", folder=here)
     assert done.returncode == 0, done.stderr
     assert_as_in_memory()
@@ -201,7 +204,8 @@ def test_workers_of_a_scheduler(here):
 @pytest.mark.slow
 def test_a_cluster_on_this_machine(here):
     before = set(os.listdir())
-    call = (*FILES, "--cluster", "local", "--out", "p.csv", "--model", "m.marda")
+    cluster = ("--cluster", "local", "--method", "S1D")
+    call = (*FILES, *cluster, "--out", "p.csv", "--model", "m.marda")
     done = shell(*call, folder=here)
     assert done.returncode == 0, done.stderr
     assert set(os.listdir()) == before | {"p.csv", "m.marda"}
@@ -267,7 +271,7 @@ BOTH = ("--moments", "s.moments", "t.moments")
         ((*BOTH, "--out", "p.csv"), "--out without --target"),
         ((*BOTH, "--model", "s.moments"), "would replace an input file"),
         ((*BOTH, "--classifier", "nn"), "classifier='nn' needs rows"),
-        ((*BOTH, "--method", "auto"), "--method auto needs rows in memory"),
+        ((*BOTH, "--method", "auto"), "--method auto needs rows, not statistics alone"),
         ((*BOTH, "--method", "S1C"), "needs labelled target rows"),
         (("--moments", "s.moments"), "no file holds statistics of a target"),
         (("--moments", "t.moments"), "no file holds statistics of a source"),
@@ -278,7 +282,7 @@ BOTH = ("--moments", "s.moments", "t.moments")
         (("--moments", "two.moments", "t.moments"), "t.moments: cannot be merged with two.moments"),
         ((*BOTH, "--target", "short.parquet", "--out", "p.csv"), "short.parquet has no columns"),
         ((*files(), "--classifier", "nn"), "classifier='nn' needs rows"),
-        ((*files(), "--method", "auto"), "--method auto needs rows in memory"),
+        ((*files(), "--method", "auto", "--noise", "0.3"), "auto chooses --noise by itself"),
         ((*files(), "--method", "S1C"), "S1C needs labelled target rows"),
         ((*files(), "--report", "r.html"), "--report shows rows, and rows are not held"),
         ((*files(), "--text", "id"), "--text needs all rows in memory"),

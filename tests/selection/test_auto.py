@@ -419,6 +419,16 @@ def test_many_labels_are_believed_more_than_any_story():
     assert low <= model.score(Xt[100:], yt[100:]) <= high
 
 
+def test_a_class_that_only_target_labels_know():
+    rng = np.random.default_rng(0)
+    (Xs, ys), (Xt, yt) = (classes(100, 4, 0.5, rng) for _ in range(2))
+    Xt[:40, 1] += 5
+    yt[:40] = 2
+    model = fitted(Xs, ys, Xt, np.where(np.arange(100) % 2 == 0, yt, -1))
+    assert model.shift_ is None
+    assert np.mean(model.predict(Xt[:40]) == 2) > 0.9
+
+
 @pytest.mark.parametrize("name", ["too few rows", "one target row", "constant target", "mixed"])
 @pytest.mark.parametrize("n", [1, 1000])
 def test_odd_targets_with_labels(name, n, default):

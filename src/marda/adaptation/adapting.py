@@ -248,7 +248,7 @@ def adapt(
     for name, wanted in (("--report", report), ("--card", card), ("--plots", plots)):
         refuse_report(wanted, "rows are not held in memory here", name)
     outputs = Outputs(target, options.format, options.id, out, model)
-    if method in (None, AUTO) and all(value is None for value in parameters.values()):
+    if method_of(make_classifier(method, None, **parameters)) == AUTO:
         return _adapt_sampled(
             source, target, options, outputs, memory, cluster, reason, announce, progress
         )
@@ -406,7 +406,7 @@ def _adapt_sampled(
             *notes,
             *ignored,
             *result.notes,
-            *sample_notes(result.model, int(draw.counts.sum(1).max())),
+            *sample_notes(result.model, n_rows),
             *_notes(outputs.out, outputs.model),
         ),
         files=outputs.files,
@@ -496,7 +496,6 @@ def adapt_rows(
                 mean = np.array(chosen.means) if chosen.means else None
                 influence = overall_influence(fitted, data.Xt, parts, mean)
     fitted.preprocessing_ = chosen.to_json()
-    largest = int(np.unique(domain, return_counts=True)[1].max())
     return Adapted(
         fitted,
         data.preprocessing,
@@ -507,7 +506,7 @@ def adapt_rows(
         len(data.yt),
         known,
         watch.seconds,
-        (*data.notes, *notes, *sample_notes(fitted, largest)),
+        (*data.notes, *notes, *sample_notes(fitted, len(y) if rest is None else 0)),
         (),
         names,
         tuple(watch.times),

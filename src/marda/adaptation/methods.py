@@ -113,25 +113,23 @@ def method_of(model: Any) -> str:
     return AUTO if isinstance(model, MDAClassifierCV) else str(model.method)
 
 
-def sample_notes(model: Any, largest: int) -> list[str]:
-    """A sentence where not everything was learned from all rows; `largest`: of a domain."""
-    most = getattr(model, "max_rows", None)
-    if most is None or largest <= most:
+def sample_notes(model: Any, n_rows: int) -> list[str]:
+    """A sentence where not everything was learned from all of so many rows."""
+    used = dict(getattr(model, "n_rows_used_", {}))
+    chosen = used.pop("choices", n_rows)
+    if chosen >= n_rows:
         return []
-    used = dict(model.n_rows_used_)
-    sentence = (
-        f"everything was chosen on a sample of about {most:,} rows per domain (the largest has "
-        f"{largest:,})"
-    )
-    used.pop("choices")
+    learned = ""
     if used:
-        kinds = " and ".join(used)
         models = "model" if len(used) == 1 else "models"
-        sentence += (
-            f"; then the {kinds} {models} learned from all {max(used.values()):,} labelled source "
-            "rows"
+        learned = (
+            f"the {' and '.join(used)} {models} then learned from all {max(used.values()):,} "
+            "labelled source rows, and "
         )
-    return [f"{sentence}; all target rows are predicted."]
+    return [
+        f"everything was chosen on a sample of {chosen:,} of {n_rows:,} rows; {learned}all target "
+        "rows are predicted."
+    ]
 
 
 def classifier_of(model: Any) -> str:

@@ -596,3 +596,25 @@ class Request:
             draws=self.draws,
             present=present,
         )
+
+
+def everything(draws: int) -> tuple[Request, ...]:
+    """What ``--all`` asks for: every table, reading, data set and system that there is.
+
+    The paper's tables; SURF rows of any length, and L2 after W in place of before; on the Amazon
+    reviews W sees test rows, and ordinary ridges classify; then the leaderboards.
+    """
+    surf = Request("surf", ("oc10-surf",), preprocessing="no-l2", draws=draws)
+    ridges = ("ridge", "ridge3", "ridge10")
+    return (
+        Request(draws=draws),
+        Request("all", ("oc10-decaf6",), draws=draws),
+        surf,
+        replace(surf, overrides=(("normalize", True),)),
+        *(
+            Request(table, ("amt",), classifiers=ridges, unlabelled="test", draws=draws)
+            for table in ("us", "ss")
+        ),
+        Request("us", tuple(EVALUATIONS), settings="auto", draws=draws),
+        Request("ss", LEADERBOARD, settings="auto", draws=draws),
+    )

@@ -11,7 +11,7 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -239,7 +239,8 @@ def findings_lines(findings: Sequence[CheckedClaim], *, evidence: bool = False) 
 
 def findings_grid(findings: Sequence[CheckedClaim]) -> list[list[str]]:
     """Header and lines: every claim, what the paper's own tables say, and what our rows do."""
-    grid = [["claim", "in the paper's tables", "on our rows", "differences, 95 % over tasks"]]
+    heads = ["claim", "in the paper's tables", "in every cell of ours", "on average"]
+    grid = [[*heads, "differences, 95 % over tasks"]]
     for finding in findings:
         held, there = finding.printed
         known = [item for item in finding.evidence if item.difference is not None]
@@ -247,7 +248,11 @@ def findings_grid(findings: Sequence[CheckedClaim]) -> list[list[str]]:
         ours: str = finding.told if known else "cannot be told: no rows"
         if 0 < len(known) < len(finding.evidence):
             ours += f" ({len(known)} of {len(finding.evidence)} have rows)"
-        grid.append([finding.statement, f"{held} of {there}", ours, "; ".join(shown)])
+        average = finding.average
+        mean = ""
+        if average is not None:
+            mean = f"{average.told}: {_with_interval(replace(average, text='')).strip()}"
+        grid.append([finding.statement, f"{held} of {there}", ours, mean, "; ".join(shown)])
     return grid
 
 

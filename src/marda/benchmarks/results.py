@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import TypedDict, Unpack
 
 from marda.benchmarks import leaderboard as boards
@@ -22,6 +23,7 @@ from marda.benchmarks.plan import (
     Spec,
     TableName,
     belongs,
+    everything,
     seen_rows,
 )
 from marda.benchmarks.ranking import RANKING_NOTES, rank_systems, ranking_grid
@@ -35,9 +37,13 @@ __all__ = [
     "STORE",
     "Results",
     "RunOptions",
+    "compare_rows",
     "failure_lines",
     "read_results",
     "reproduce",
+    "reproduce_all",
+    "results_of",
+    "write_results",
 ]
 
 STORE = "results.sqlite"
@@ -119,6 +125,47 @@ def reproduce(
     return Results(tables, (), findings, rows, failures, report=report, files=files)
 
 
+def reproduce_all(out: Path, draws: int = 1, **options: Unpack[RunOptions]) -> Results:
+    """Run all of `everything` that the store under ``out`` lacks, then write and return it all."""
+    plans = [
+        request.specs(_present(request.specs(), options.get("data_dir")))
+        for request in everything(draws)
+    ]
+    reports = []
+    for specs in plans:
+        with Store(out / STORE) as store:
+            reports.append(run(specs, store, **options))
+    total = RunReport(
+        planned=sum(one.planned for one in reports),
+        from_store=sum(one.from_store for one in reports),
+        computed=sum(one.computed for one in reports),
+        failed=sum(one.failed for one in reports),
+        wall_seconds=sum(one.wall_seconds for one in reports),
+        jobs=reports[0].jobs,
+    )
+    return write_results(read_results(out), out, total)
+
+
+def write_results(results: Results, out: Path, report: RunReport) -> Results:
+    """Write all tables and leaderboards of ``results`` into the folder ``out``."""
+    texts = {"rows.csv": render.rows_csv(results.rows)}
+    if results.tables:
+        texts["tables.md"] = _tables_page(results.tables, results.findings, results.rows, report)
+        texts["tables.csv"] = render.to_csv(results.tables)
+        texts["tables.tex"] = "\n".join(map(render.to_latex, results.tables))
+    if results.leaderboards:
+        texts["auto.md"] = _leaderboard_page(
+            results.leaderboards,
+            results.halves,
+            results.checks,
+            results.notes,
+            results.failures,
+            render.time_text(results.rows, report),
+        )
+    files = tuple(render.write_text(out / name, text) for name, text in texts.items())
+    return replace(results, report=report, files=files)
+
+
 def read_results(folder: Path) -> Results:
     """Read what ``marda reproduce --out folder`` stored, over all its calls."""
     path = folder / STORE
@@ -128,23 +175,68 @@ def read_results(folder: Path) -> Results:
         rows, failures = tuple(store.rows()), tuple(store.failures())
     if not rows:
         raise StoreError(f"{path} holds no finished row: run marda reproduce again.")
+    return results_of(rows, failures)
+
+
+def results_of(rows: tuple[ResultRow, ...], failures: tuple[ResultRow, ...] = ()) -> Results:
+    """Every table and leaderboard that rows give; findings of the stated settings, if there."""
     specs = [row.spec for row in (*rows, *failures)]
     auto = [spec for spec in specs if spec.settings == "auto"]
     plain = [spec for spec in specs if spec.settings != "auto" and spec.model in MODELS]
     findings: tuple[CheckedClaim, ...] = ()
+    stated = [s for s in plain if (s.variant, s.task.preprocessing) == ("paper", "paper")]
     if plain:
-        findings = check_findings(
-            rows, plain[0].variant, plain[0].task.preprocessing, seen_rows(plain)
-        )
+        kind = (stated or plain)[0]
+        seen = seen_rows([s for s in stated if s.task.protocol == "full"] or plain)
+        findings = check_findings(rows, kind.variant, kind.task.preprocessing, seen)
+    found = boards.leaderboards(auto, rows)
     return Results(
         tuple(_stored_tables(plain, rows)),
-        boards.leaderboards(auto, rows),
+        found,
         findings,
         rows,
         failures,
         tuple(boards.notes(auto)) if auto else (),
+        tuple(boards.checks(found, rows)),
         halves=half_lines(auto, rows),
     )
+
+
+MEAN_TOLERANCE = 0.1
+"""Points by which a mean over tasks may differ from the rows on record."""
+
+
+def compare_rows(
+    rows: Sequence[ResultRow], recorded: Sequence[ResultRow]
+) -> tuple[list[str], bool]:
+    """How rows agree with those on record: lines to print, and whether every mean agrees."""
+    known = {row.spec.key: row.accuracy for row in recorded}
+    pairs = [(row, known[row.spec.key]) for row in rows if row.spec.key in known]
+    gaps = [
+        (row, row.accuracy - before)
+        for row, before in pairs
+        if row.accuracy is not None and before is not None
+    ]
+    if not gaps:
+        return ["none of these rows is on record: nothing was compared"], False
+    columns: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)
+    for row, gap in gaps:
+        spec = row.spec
+        place = (spec.task.benchmark, spec.task.setting, spec.task.protocol)
+        columns[*place, spec.task.preprocessing, spec.variant, spec.model, spec.classifier].append(
+            gap
+        )
+    means = {column: fmean(found) for column, found in columns.items()}
+    off = {column: mean for column, mean in means.items() if abs(mean) > MEAN_TOLERANCE}
+    worst_row, worst = max(gaps, key=lambda item: abs(item[1]))
+    lines = [
+        f"{len(gaps)} of {len(rows)} rows are on record: {sum(gap == 0 for _, gap in gaps)} to the "
+        f"digit, the farthest {worst:+.2f} points off ({worst_row.spec.key})",
+        f"{len(means) - len(off)} of {len(means)} means over tasks agree within "
+        f"{MEAN_TOLERANCE} points",
+        *(f"{' '.join(column)}: {mean:+.2f}" for column, mean in off.items()),
+    ]
+    return lines, not off
 
 
 def _present(specs: Iterable[Spec], data_dir: Path | None) -> dict[str, tuple[str, ...]]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 import os
 import socket
 import sqlite3
@@ -34,7 +35,7 @@ from typing import Any, Literal
 
 from marda._machine import git_commit, machine, versions
 from marda.benchmarks.plan import Spec
-from marda.io.writing import process_exists
+from marda.io.writing import process_exists, replacing
 
 Status = Literal["done", "failed"]
 FORMAT = 2
@@ -127,6 +128,28 @@ def failed(specs: Sequence[Spec], message: str, **known: Any) -> list[ResultRow]
 def stamp(row: ResultRow) -> ResultRow:
     """Add where the row was made: versions, machine, commit."""
     return replace(row, versions=versions(), machine=machine(), commit=git_commit())
+
+
+def write_rows(path: Path, rows: Iterable[ResultRow]) -> Path:
+    """Done rows as JSON lines, sorted by key and compressed (xz): what can be cited and shipped."""
+    lines = {row.spec.key: row.to_json() for row in rows if row.status == "done"}
+    text = "".join(lines[key] + "\n" for key in sorted(lines))
+    with replacing(path) as temporary:
+        temporary.write_bytes(lzma.compress(text.encode()))
+    return path
+
+
+def read_rows(path: Path) -> list[ResultRow]:
+    """Rows that `write_rows` wrote; anything else raises `StoreError`."""
+    try:
+        with lzma.open(path) as file:
+            text = file.read(MAX_VALUE + 1)
+        rows = [ResultRow.from_json(line) for line in text.decode().splitlines()]
+    except FileNotFoundError:
+        raise StoreError(f"{path} is not there: name a file of rows (.jsonl.xz).") from None
+    except (OSError, EOFError, lzma.LZMAError, ValueError, TypeError, KeyError, RecursionError):
+        raise StoreError(f"{path} is not a file of result rows (.jsonl.xz).") from None
+    return rows
 
 
 def describe(error: BaseException) -> str:

@@ -7,6 +7,7 @@ rows: yes, no, or not enough rows.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
@@ -409,6 +410,8 @@ class CheckedClaim:
     evidence: tuple[ClaimComparison, ...]
     printed: tuple[int, int] = (0, 0)
     """How many comparisons hold in the paper's own tables, of how many there."""
+    average: ClaimComparison | None = None
+    """All comparisons that have rows as one: their mean per task; None without any."""
 
     @property
     def verdict(self) -> Verdict:
@@ -446,6 +449,7 @@ def check_findings(
     found = []
     for claim in paper.CLAIMS:
         evidence = []
+        by_task: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         for setting, name, (model, first), (other, second) in claim.cells():
             pairs = [f"{s}-{t}" for s, t in BENCHMARKS[name].pairs()]
             protocol = full_protocol(name, unlabelled)
@@ -456,12 +460,21 @@ def check_findings(
             gaps = accuracies.gaps(ours, model, other, pairs, theirs)
             text = f"{name} {setting} {first}: {model} − {other}"
             text += "" if first == second else f" {second}"
-            difference = fmean(gaps) if gaps else None
-            evidence.append(
-                ClaimComparison(text, difference, claim.threshold, claim.strict, _interval(gaps))
-            )
-        found.append(CheckedClaim(claim.statement, tuple(evidence), claim.printed()))
+            for pair, gap in zip(pairs, gaps, strict=False):  # without rows there are no gaps
+                by_task[name, pair].append(gap)
+            evidence.append(_compared(text, gaps, claim))
+        # "Similar" compares both ways round, and the mean of both says nothing.
+        one_way = not any(a != b and (b, a) in claim.comparisons for a, b in claim.comparisons)
+        means = [fmean(gaps) for gaps in by_task.values()]
+        average = _compared("on average", means, claim) if means and one_way else None
+        found.append(CheckedClaim(claim.statement, tuple(evidence), claim.printed(), average))
     return tuple(found)
+
+
+def _compared(text: str, gaps: Sequence[float], claim: paper.PaperClaim) -> ClaimComparison:
+    """One difference per task as a comparison."""
+    difference = fmean(gaps) if gaps else None
+    return ClaimComparison(text, difference, claim.threshold, claim.strict, _interval(gaps))
 
 
 def _interval(gaps: Sequence[float]) -> tuple[float, float] | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from marda.cli._common import add_command, command_of, joint, positive, progress_choice
 
 if TYPE_CHECKING:
-    from marda.benchmarks.results import Results
+    from marda.benchmarks.results import Results, RunOptions
 
 
 def register(commands: Any) -> None:
@@ -23,6 +23,11 @@ def register(commands: Any) -> None:
         usage="[options]",
         example="marda reproduce --table us --datasets amt --tasks books-dvd",
     ).add_argument
+    joint(
+        add("--all", action="store_true"),
+        add("--check", type=Path, metavar="FILE"),
+        text="all tables and systems (1 draw); compare with rows on record",
+    )
     add(
         "--table",
         default="all",
@@ -69,7 +74,6 @@ def register(commands: Any) -> None:
     add(
         "--draws",
         type=positive,
-        default=20,
         metavar="N",
         help="draws of sup, ss, surf; splits, seeds (20)",
     )
@@ -90,11 +94,13 @@ def register(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Reproduce and print; 1 if a row failed."""
-    from marda.benchmarks.plan import Request
+    from marda.benchmarks.plan import DRAWS, Request
     from marda.benchmarks.render import print_section, time_text
-    from marda.benchmarks.results import reproduce
+    from marda.benchmarks.results import compare_rows, reproduce, reproduce_all
     from marda.benchmarks.runner import Shown
+    from marda.benchmarks.store import read_rows
 
+    recorded = read_rows(args.check) if args.check else None
     request = Request(
         table=args.table,
         datasets=_tuple(args.datasets),
@@ -105,26 +111,48 @@ def run(args: argparse.Namespace) -> int:
         unlabelled=args.unlabelled,
         settings=args.settings,
         overrides=tuple(_setting(text) for text in args.set),
-        draws=args.draws,
+        draws=args.draws or DRAWS,
     )
-    results = reproduce(
-        request,
-        args.out,
-        data_dir=args.data,
-        jobs=args.jobs,
-        force=args.force,
-        progress=Shown(show=progress_choice(args)),
-    )
-    reasons = _print_leaderboards(results) if args.settings == "auto" else _print_tables(results)
+    options: RunOptions = {
+        "data_dir": args.data,
+        "jobs": args.jobs,
+        "force": args.force,
+        "progress": Shown(show=progress_choice(args)),
+    }
+    if args.all:
+        _refuse_choices(args)
+        results = reproduce_all(args.out, args.draws or 1, **options)
+        _print_tables(results)
+        reasons = _print_leaderboards(results)
+    else:
+        results = reproduce(request, args.out, **options)
+        auto = args.settings == "auto"
+        reasons = _print_leaderboards(results) if auto else _print_tables(results)
     assert results.report is not None
     if not args.quiet:
         print_section("Where the time went", time_text(results.rows, results.report))
     written = [*results.files, *_report(args.out, results, command_of(args))]
+    agrees = True
+    if recorded is not None:
+        lines, agrees = compare_rows(results.rows, recorded)
+        print_section(f"Against {args.check}", lines)
     if results.failures:
         print_section(f"{len(results.failures)} rows failed (run again to retry)", reasons)
     if not args.quiet:
         print_section("Written", [str(line) for line in written])
-    return 1 if results.failures else 0
+    return 1 if results.failures or not agrees else 0
+
+
+def _refuse_choices(args: argparse.Namespace) -> None:
+    """``--all`` leaves nothing to choose."""
+    from marda.benchmarks.plan import PlanError
+
+    chosen = ("datasets", "models", "classifiers", "tasks", "unlabelled", "preprocessing", "set")
+    given = [f"--{name}" for name in chosen if getattr(args, name)]
+    given += ["--table"] if args.table != "all" else []
+    given += ["--settings"] if args.settings != "paper" else []
+    if given:
+        raise PlanError(f"--all runs everything: leave {', '.join(given)} out.")
 
 
 def _print_tables(results: Results) -> list[str]:

@@ -164,6 +164,7 @@ def settings_of(parameters: Mapping[str, Any], *, seed: int = 0) -> ModelSetting
     terms = parse_method(parameters["method"])
     for name, allowed in (
         ("marginalization", ("exact", "paper")),
+        ("class_means", ("labelled", "source-to-target")),
         ("scaling", ("balanced", "paper", "relative")),
         ("activation", tuple(ACTIVATIONS)),
         ("solver", ("auto", "primal", "dual", "cg")),
@@ -192,6 +193,7 @@ def settings_of(parameters: Mapping[str, Any], *, seed: int = 0) -> ModelSetting
         marginalization=parameters["marginalization"],
         scaling=parameters["scaling"],
         fit_intercept=bool(parameters["fit_intercept"]),
+        class_means=parameters["class_means"],
     )
     as_they_are = {
         name: parameters[name]

@@ -61,6 +61,10 @@ class_loss_weight, domain_loss_weight : float, default=1.0, 1.0
     Weights λ of the class term and γ of the domain terms.
 marginalization : {"exact", "paper"}, default="exact"
     How noise enters the MMD terms: for entries dropped independently, or as the paper writes.
+class_means : {"labelled", "source-to-target"}, default="labelled"
+    What "C" brings together: the means of labelled rows of a class, in both domains; or the
+    mean of every source class and that of the whole target, as the published implementation
+    does without target labels.
 scaling : {"balanced", "paper", "relative"}, default="balanced"
     "balanced" multiplies the MMD terms by the number of rows, so that they are felt;
     "relative" makes every ridge and weight a fraction of the trace that it competes with, so
@@ -130,6 +134,7 @@ class BaseMDA(TransformerMixin, BaseEstimator, ABC):
         class_loss_weight: float = 1.0,
         domain_loss_weight: float = 1.0,
         marginalization: str = "exact",
+        class_means: str = "labelled",
         scaling: str = "balanced",
         fit_intercept: bool = True,
         class_weight: Any = None,
@@ -154,6 +159,7 @@ class BaseMDA(TransformerMixin, BaseEstimator, ABC):
         self.class_loss_weight = class_loss_weight
         self.domain_loss_weight = domain_loss_weight
         self.marginalization = marginalization
+        self.class_means = class_means
         self.scaling = scaling
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight

@@ -49,8 +49,11 @@ Index = NDArray[np.int64]
 
 #: Coefficients that a Newton step may have, those of all classes together.
 MAX_COEFFICIENTS = 2048
+#: Directions of landmarks below this share of the largest are left out: the rounding of sums, in
+#: whatever order they were added, would come out larger by the square of its inverse.
+FLOOR = 1e-5
 #: Rows whose features are made at a time.
-BLOCK = 8192
+BLOCK = 4096
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,8 @@ class RowSums:
     hessian : array of shape (n_classes, n_classes, p, p)
         Of its negative; blocks a < b, from which the others follow.
     gram, cross : arrays of shapes (m + 1, m + 1) and (m + 1, n_classes)
-        Of similarities to m landmarks and a one, with themselves and with ±1 per class.
+        Of similarities to m landmarks and a one (last), with themselves and with ±1 per class; the
+        last column of `gram` is that of its last row.
     """
 
     counts: Vector
@@ -186,20 +190,23 @@ class FixedFeatures:
             inputs, theta = self.linear
             F = _with_ones(inputs.apply(X))
             P = softmax(F @ theta, axis=1)
-            Y = np.eye(C)[codes]
-            sums.gradient[:] += F.T @ (w[:, None] * (Y - P))
+            sums.gradient[:] += F.T @ (w[:, None] * (np.eye(C)[codes] - P))
             for a in range(C):
                 for b in range(a + 1, C):
-                    sums.hessian[a, b] -= (F * (w * P[:, a] * P[:, b])[:, None]).T @ F
+                    A = F * np.sqrt(w * P[:, a] * P[:, b])[:, None]
+                    sums.hessian[a, b] -= A.T @ A
         if self.kernel is not None:
             assert sums.gram is not None
             assert sums.cross is not None
             inputs, landmarks, variance = self.kernel
             rows = np.asarray(inputs.apply(X), dtype=np.float64)
-            K = _with_ones(similarity(rows, landmarks, variance))
-            sums.cross[:] += K.T @ (w[:, None] * signs(codes, C))
-            K *= np.sqrt(w)[:, None]
-            sums.gram[:] += K.T @ K  # the same array twice: BLAS forms half of it
+            K, root, Y = similarity(rows, landmarks, variance), np.sqrt(w), signs(codes, C)
+            K *= root[:, None]
+            sums.gram[:-1, :-1] += K.T @ K  # the same array twice: BLAS forms half of it
+            sums.gram[-1, :-1] += root @ K
+            sums.gram[-1, -1] += w.sum()
+            sums.cross[:-1] += K.T @ (root[:, None] * Y)
+            sums.cross[-1] += w @ Y
 
     def models(self, sums: RowSums, penalty: float) -> Iterator[tuple[Inputs, Any]]:
         """The models that the sums determine, with their inputs; one kernel per ridge."""
@@ -244,7 +251,7 @@ class FixedFeatures:
         mean, level = sums.gram[-1, :-1] / total, sums.cross[-1] / total
         gram = sums.gram[:-1, :-1] - total * np.outer(mean, mean)
         cross = sums.cross[:-1] - total * np.outer(mean, level)
-        back = landmark_basis(landmarks, variance)
+        back = landmark_basis(landmarks, variance, FLOOR)
         squares, V = eigh(back.T @ gram @ back, check_finite=False)
         squares = np.maximum(squares, 0)
         unit = float(squares.sum()) / max(1, len(squares)) or 1.0

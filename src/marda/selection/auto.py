@@ -17,7 +17,7 @@ Target rows with a label weigh these explanations, and models that learn from th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -77,6 +77,8 @@ __all__ = [
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
+
+Adapt = Callable[[MemberFits, Any], AdaptedFit]
 
 #: Rows per domain that the shift is explained by, and target rows that expectations rest on.
 EXPLAINED_ROWS = 5000
@@ -209,7 +211,8 @@ def fit_auto(
     """
     known, target = labels.codes != UNLABELED, domain < 0
     fits = MemberFits.of(X, labels, domain, class_weight, seed)
-    if not target.any() or not known[~target].any():
+    # Nothing can be told of a class that only target labels know.
+    if not target.any() or len(np.unique(labels.codes[known & ~target])) < len(labels.classes):
         costs = Costs.of(X, int((~target).sum()), int(target.sum()), len(labels.classes))
         with step(costs.adapt, 0.0, "adapting"):
             return _adapted(fit_adapted(fits, say))
@@ -436,21 +439,21 @@ class _Action:
         tellings = self.tellings()
         if tellings:
             return self._plain(tellings)
-        fit = self.adapt(self.fits, say)
-        return self.source_only() if fit is None else self.judged(fit)
+        adapt = self.adaptation()
+        if adapt is None:
+            return self.source_only()
+        features, costs = adapt is _by_features, self.costs
+        what = "adapting" if features else "adapting leaves of a forest"
+        with step(costs.adapt if features else costs.leaves, costs.judge, what):
+            fit = adapt(self.fits, say)
+        return self.judged(fit)
 
-    def adapt(self, fits: MemberFits, say: Any) -> AdaptedFit | None:
-        """Models of features or of leaves that label the target; None: the source's is as good."""
-        costs = self.costs
+    def adaptation(self) -> Adapt | None:
+        """How models label the target themselves; None: the model of the source does as well."""
         if not self.leaves_help():
-            # Class shares alone were ruled out: no need to try models that do without centring.
-            with step(costs.adapt, costs.judge, "adapting"):
-                return fit_adapted(fits, say, shares=False)
+            return _by_features
         weight = self._odds()
-        if weight >= MAX_WEIGHT:
-            return None
-        with step(costs.leaves, costs.judge, "adapting leaves of a forest"):
-            return self.leaves(fits, weight, say)
+        return None if weight >= MAX_WEIGHT else partial(self.leaves, weight)
 
     def leaves_help(self) -> bool:
         """Whether the rows are a table: no other model predicts the source clearly better."""
@@ -467,7 +470,7 @@ class _Action:
                 return False
         return True
 
-    def leaves(self, fits: MemberFits, weight: float, say: Any) -> AdaptedFit:
+    def leaves(self, weight: float, fits: MemberFits, say: Any) -> AdaptedFit:
         """The model of the source, beside one that denoises leaves and labels the target itself."""
         model = self.voices.chosen.model
         say("adapting on leaves of a forest")
@@ -497,18 +500,23 @@ class _Action:
         labelled = np.flatnonzero((fits.labels.codes != UNLABELED) & (fits.domain < 0))
         rows, codes = fits.X[labelled], fits.labels.codes[labelled]
         tellings = self.tellings()
-        fit = None if tellings else self.adapt(fits, say)
-        explanations = []
-        if not tellings:
-            tellings = [_Telling.of(self.voices.chosen.model)]
+        explained = bool(tellings)
+        tellings = tellings or [_Telling.of(self.voices.chosen.model)]
         plain = self._plain(tellings)
         skills, found = (plain.source_skill, plain.target_skill), plain.calibration
-        if fit is not None:
-            with step(self.costs.weigh, 0.0, "weighing by labels"):
-                explanation, found = self._adapted_explanation(fit, labelled)
-            explanations.append(explanation)
-            tellings = [replace(one, weight=0.0) for one in tellings]
-            skills = fit.source_skill, fit.target_skill
+        explanations = []
+        adapt = None if explained else self.adaptation()
+        with step(0.0 if explained else self.costs.adapt + self.costs.weigh, 0.0, "weighing"):
+            if adapt is not None:
+                fit = adapt(fits, say)
+                explanation, found = self._adapted_models(adapt, fit, labelled, 1.0)
+                explanations.append(explanation)
+                tellings = [replace(one, weight=0.0) for one in tellings]
+                skills = fit.source_skill, fit.target_skill
+            # What was not asked for may be right all the same.
+            if not explained and adapt is not _by_features:
+                fit = _by_features(fits, say)
+                explanations.append(self._adapted_models(_by_features, fit, labelled, 0.0)[0])
         say("weighing explanations by labels")
         told = [(one, one.scores(rows), one.weight) for one in tellings]
         told += [(one, scores, 0.0) for one, scores in self._learned(tellings, rows, codes)]
@@ -527,8 +535,8 @@ class _Action:
             evidence = replace(evidence, labelled=(codes, np.exp(left_out)))
         return AutoFit(members, [], *skills, shift, evidence, found)
 
-    def _adapted_explanation(
-        self, fit: AdaptedFit, labelled: Index
+    def _adapted_models(
+        self, adapt: Adapt, fit: AdaptedFit, labelled: Index, belief: float
     ) -> tuple[Explanation, dict[str, float]]:
         """Adapted models, and what they say of rows whose labels they have not seen."""
         fits = self.fits
@@ -544,14 +552,12 @@ class _Action:
             hidden = fits.labels._replace(codes=codes)
             X, labels, domain = sample(fits.X, hidden, fits.domain, COMPARED_ROWS, fits.seed)
             part = MemberFits.of(X, labels, domain, fits.class_weight, fits.seed)
-            other = self.adapt(part, _silent)
-            assert other is not None
-            members = Ensemble(tuple(other.members), sharpness)
+            members = Ensemble(tuple(adapt(part, _silent).members))
             return lambda places: sharpness * members.scores(fits.X[labelled[places]])
 
         scores = left_out_scores(without, fits.labels.codes[labelled], fits.seed)
         members = tuple(replace(m, weight=sharpness * m.weight) for m in fit.members)
-        return Explanation(members, scores, 1.0), found
+        return Explanation(members, scores, belief), found
 
     def _learned(
         self, tellings: list[_Telling], rows: Any, codes: Index
@@ -704,6 +710,11 @@ class _Action:
 def entries_per_row(X: Any) -> float:
     """Of rows as products see them: denoised words are many."""
     return float(min(X.shape[1], 2000) if sp.issparse(X) else X.shape[1])
+
+
+def _by_features(fits: MemberFits, say: Any) -> AdaptedFit:
+    """The adapted ensemble; where class shares alone were ruled out, centred in any case."""
+    return fit_adapted(fits, say, shares=False)
 
 
 def _silent(what: str) -> None:

@@ -106,7 +106,8 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         "kernel") that predicts and was learned from more labelled rows, how many these are.
     shift_ : Shift or None
         With "auto": what differs between source and target, told without a target label; labels
-        only weigh stories that fit equally well. None where there is no target.
+        only weigh stories that fit equally well. None where there is no target, or a class that
+        only target rows have.
     compact_ : Ensemble or None
         The compressed models that predict in place of `ensemble_`; None: `ensemble_` predicts.
     compression_ : dict

@@ -40,8 +40,8 @@ Index = NDArray[np.int64]
 #: Of more rows than this a sample is looked at.
 MAX_ROWS = 3000
 MAX_DIRECTIONS = 50
-#: Weight of a row whose class is certain, beside the uncertainty of others (0 to 1).
-FLOOR = 0.1
+#: Weight of a row whose class is certain, beside the uncertainty of others (0 to 1): as much again.
+FLOOR = 1.0
 #: Weight of the row about which models differ most, and of that about which explanations of the
 #: shift do: these decide about all rows at once.
 MODELS, STORIES = 1.0, 4.0

@@ -491,10 +491,13 @@ def _fit_kernel(rows: _Rows) -> Voice:
     return min(found, key=rows.loss)
 
 
-def landmark_basis(landmarks: Matrix, variance: float) -> Matrix:
-    """What turns similarities to landmarks into coordinates in which landmarks are orthonormal."""
+def landmark_basis(landmarks: Matrix, variance: float, floor: float = EIGENVALUE_FLOOR) -> Matrix:
+    """What turns similarities to landmarks into coordinates in which landmarks are orthonormal.
+
+    Directions below a share `floor` of the largest are left out.
+    """
     values, V = eigh(similarity(landmarks, landmarks, variance), check_finite=False)
-    good = values > EIGENVALUE_FLOOR * values.max()
+    good = values > floor * values.max()
     return np.asarray(V[:, good] / np.sqrt(values[good]))
 
 

@@ -5,10 +5,13 @@ seen their labels. The predictions are those of a weighted sum of all of them,
 
     P(c | x) = softmax_c Σ_k a_k L_k(x),
 
-with the weights, at least 0, that make the n labels most likely, held to those p_k that were
-believed in before any label was read:
+with the weights, at least 0, that make the n labels most likely, held to beliefs q_k:
 
-    min over a ≥ 0 of  −Σ_i log P(y_i | x_i) + λ Σ_k (a_k − p_k)².
+    min over a ≥ 0 of  −Σ_i log P(y_i | x_i) + λ Σ_k (a_k − q_k)².
+
+Of explanations that were believed in before any label was read, with weights p_k, one is true:
+q_k ∝ p_k Π_i P_k(y_i | x_i), by Bayes' rule, a label in twenty being anything. All others, which
+learn from the labels, have q_k = 0.
 
 So no label changes nothing, a few move the weights as far as they contradict, and many decide. An
 explanation in whose disfavour nothing speaks but that another is as good keeps its weight.
@@ -23,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
 from marda.selection.ensemble import Member
 
@@ -37,6 +40,8 @@ Index = NDArray[np.int64]
 LEARNED = ("source and labels", "labels only")
 #: λ: how many labels, about, it takes to give up what was believed in before.
 BELIEF = 8.0
+#: Share of labels that may be anything, whatever is true.
+ANYTHING = 0.05
 #: Of an explanation.
 MAX_WEIGHT = 3.0
 #: Log-probabilities are no lower: a model that is sure and wrong is wrong once, not for ever.
@@ -84,7 +89,7 @@ def stack(explanations: Sequence[Explanation], codes: Index) -> tuple[list[Membe
     """
     S = np.stack([np.maximum(_centred(one.left_out), LOWEST) for one in explanations])
     belief = np.array([one.belief for one in explanations])
-    weights = _weights(S, codes, belief)
+    weights = _weights(S, codes, _after(S, codes, belief))
     members = [
         replace(member, weight=float(weight) * member.weight)
         for one, weight in zip(explanations, weights, strict=True)
@@ -93,6 +98,16 @@ def stack(explanations: Sequence[Explanation], codes: Index) -> tuple[list[Membe
     ]
     left_out = log_softmax(np.tensordot(weights, S, 1), axis=1)
     return members, left_out, weights
+
+
+def _after(S: Matrix, codes: Index, belief: Vector) -> Vector:
+    """q: beliefs after the labels, of the same sum as before."""
+    before = np.flatnonzero(belief > 0)
+    likely = np.exp(S[before][:, np.arange(len(codes)), codes])
+    likely = (1 - ANYTHING) * likely + ANYTHING / S.shape[2]
+    after = belief.copy()
+    after[before] = softmax(np.log(belief[before]) + np.log(likely).sum(1)) * belief.sum()
+    return np.asarray(after)
 
 
 def _weights(S: Matrix, codes: Index, belief: Vector) -> Vector:

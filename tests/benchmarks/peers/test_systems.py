@@ -397,6 +397,17 @@ def test_means_on_surf_are_those_that_were_published(name):
     assert surf_mean(system(name)) == pytest.approx(PUBLISHED[name], abs=TOLERANCE)
 
 
+# Nobody published figures of these as they are here: what docs/benchmarks.md says of them.
+RECORDED = {"TTM": 48.2, "DA-SVM": 43.6, "DANN": 43.6, "DDC": 44.2}
+
+
+@pytest.mark.slow
+@pytest.mark.data
+@pytest.mark.parametrize("name", RECORDED)
+def test_means_on_surf_are_those_on_record(name):
+    assert surf_mean(system(name)) == pytest.approx(RECORDED[name], abs=1.0)
+
+
 @pytest.mark.data
 def test_easytl_on_one_public_task_to_the_digit():
     data = datasets.load("oc10-surf")

@@ -117,6 +117,13 @@ def test_costs_beside_a_plain_fit():
     assert cases.joint(d=40)["ratio"] > 0
 
 
+def test_the_default_on_all_rows_beside_its_sample():
+    figures = cases.all_rows(n=2000, d=4, sample=100)
+    assert figures["learned_from"] == 2000
+    assert figures["accuracy"] > figures["sample_accuracy"]
+    assert figures["ratio"] == figures["fit_s"] / figures["sample_s"]
+
+
 def test_the_default_in_factorisations():
     figures = cases.default(n=300, d=600)
     assert figures["ratio"] == pytest.approx(figures["fit_s"] / figures["cholesky_s"])

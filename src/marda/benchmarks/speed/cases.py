@@ -461,6 +461,35 @@ def default(n: int = 4000, d: int = 5000) -> Figures:
     }
 
 
+def all_rows(n: int = 200_000, d: int = 50, sample: int = 10_000) -> Figures:
+    """The default on n + n rows of a table against its sample alone (ratio: of the times)."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2 * n + 5000, d), dtype=np.float32)
+    score = np.abs(X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * X[:, 3:].sum(1) - 0.8
+    y = (score + rng.logistic(size=len(X)) > 0).astype(np.int64)
+    new = slice(2 * n, None)
+    domain = np.repeat([0, -1], n)
+
+    def fit(rows: NDArray[Any]) -> tuple[float, MDAClassifierCV]:
+        labels = np.where(domain[rows] < 0, -1, y[rows])
+        model = MDAClassifierCV(random_state=0, max_rows=sample)
+        return _seconds(lambda: model.fit(X[rows], labels, sample_domain=domain[rows]))
+
+    few, small = fit(np.r_[:sample, n : n + sample])
+    whole, model = fit(np.arange(2 * n))
+    return {
+        "rows": 2 * n,
+        "features": d,
+        "fit_s": whole,
+        "sample_s": few,
+        "ratio": whole / few,
+        "accuracy": model.score(X[new], y[new]),
+        "sample_accuracy": small.score(X[new], y[new]),
+        "learned_from": max(model.n_rows_used_.values()),
+        "peak_mb": peak_mb(),
+    }
+
+
 # Predictions of a compact member ------------------------------------------------------------------
 
 

@@ -95,6 +95,13 @@ PLAN = [
         "one Cholesky factorisation of 4,000 rows",
         at_most=45,
     ),
+    Claim(
+        "the default's fit, 200,000 + 200,000 × 50",
+        cases.all_rows,
+        {},
+        "its fit on a sample of 10,000 + 10,000 of these rows",
+        at_most=2,
+    ),
     Claim("predictions, 1,000 × 4,608", cases.prediction, {}, FIRST_PRODUCT, at_most=2.5),
     Claim(
         "predictions, 1,000 × 5,000 sparse",
@@ -119,6 +126,12 @@ QUICK = [
         cases.default,
         {"n": 300, "d": 600},
         "one Cholesky factorisation of 300 rows",
+    ),
+    Claim(
+        "the default's fit, 4,000 + 4,000 × 5",
+        cases.all_rows,
+        {"n": 4000, "d": 5, "sample": 200},
+        "its fit on a sample of 200 + 200 of these rows",
     ),
     Claim("search of 50 candidates, d=60", cases.search, {"n": 120, "d": 60}, ONE_FIT),
     Claim("predictions, d=600", cases.prediction, {"n": 120, "d": 600}, FIRST_PRODUCT),

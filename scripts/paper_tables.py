@@ -1,0 +1,142 @@
+"""Tables of the documentation from the rows on record.
+
+    python scripts/paper_tables.py [--add results.sqlite ...] [--check] [--out FOLDER]
+
+The rows lie in docs/rows.jsonl.xz, one JSON object per run with its commit, versions and machine;
+docs/amt-gap.csv has those of the Amazon reviews without target labels. Written from them: the
+claims in docs/findings.md, tables 3 and 4 in docs/tables, and the ranking of all systems. --add
+takes the rows of stores of `marda reproduce` in first; --check writes nothing and fails where a
+page is not what the rows give; --out writes every table in every format into a folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from marda.benchmarks.plan import Spec, TaskSpec
+from marda.benchmarks.ranking import RANKING_NOTES, rank_systems, ranking_grid
+from marda.benchmarks.render import findings_grid, markdown_lines, to_markdown
+from marda.benchmarks.results import Results, results_of, write_results
+from marda.benchmarks.runner import RunReport
+from marda.benchmarks.store import ResultRow, Store, read_rows, write_rows
+from marda.report.benchmarked import benchmarked_page
+
+DOCS = Path(__file__).parent.parent / "docs"
+ROWS, AMT = DOCS / "rows.jsonl.xz", DOCS / "amt-gap.csv"
+BEGIN = "<!-- written by scripts/paper_tables.py -->"
+TITLES = {
+    "sup": "Table 3 (SUP), ours next to the paper's",
+    "ss": "Table 4 (SS), ours next to the paper's",
+}
+RANKED = (
+    "Systems that ran on the same tasks without a target label, `auto` (`MDAClassifierCV`) among "
+    "them. Those of `marda.benchmarks.peers` are written from their papers, each with one setting "
+    "for all data ([what they are](../benchmarks.md)). A data set on which few of them ran is "
+    "shown and does not count for the rank."
+)
+
+
+def amt_rows(path: Path = AMT) -> list[ResultRow]:
+    """Runs of scripts/amt_gap.py with the stated settings, as rows of Table 2."""
+    stated = {"tf": "plain", "reading": "marginalised", "setting": "US", "unlabelled": "train"}
+    found = []
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if any(row[name] != value for name, value in stated.items()):
+                continue
+            if float(row["delta"]) == float(row["gamma"]) == 1.0:
+                source, target = row["task"].split("-")
+                spec = Spec(TaskSpec("amt", source, target, "US"), row["model"], "ridge")
+                found.append(ResultRow(spec, "done", accuracy=float(row["accuracy"])))
+    return found
+
+
+def every_row(path: Path = ROWS) -> tuple[ResultRow, ...]:
+    """Rows on record; where a run is in both files, that of the first."""
+    rows = {row.spec.key: row for row in (*amt_rows(), *read_rows(path))}
+    return tuple(rows.values())
+
+
+def pages(results: Results) -> dict[Path, str]:
+    """Files of docs that rows alone decide, and their text; of findings what follows BEGIN."""
+    found = {}
+    for table in results.tables:
+        settings = next((n for n in table.notes if n.startswith("Settings: ")), "")
+        plain = settings.startswith("Settings: paper.") and not any(
+            note.startswith(("W sees", "Preprocessing")) for note in table.notes
+        )
+        if table.name in TITLES and plain:
+            head = f"# {TITLES[table.name]}\n\nWritten by `scripts/paper_tables.py` from the rows "
+            head += "on record (`docs/rows.jsonl.xz`).\n\n"
+            found[DOCS / "tables" / f"{table.name}.md"] = head + to_markdown(table)
+    ranking = rank_systems(results.leaderboards)
+    if ranking is not None:
+        lines = [
+            "# All systems, ranked",
+            "",
+            RANKED,
+            "",
+            *markdown_lines(ranking_grid(ranking)),
+            "",
+        ]
+        lines += [
+            f"Tasks: {ranking.n_tasks}; critical difference of mean ranks {ranking.critical:.2f}.",
+            "",
+        ]
+        lines += [f"- {note}" for note in RANKING_NOTES]
+        found[DOCS / "tables" / "ranking.md"] = "\n".join(lines) + "\n"
+    kept = (DOCS / "findings.md").read_text(encoding="utf-8").partition(BEGIN)[0]
+    grid = markdown_lines(findings_grid(results.findings))
+    every = [finding.told for finding in results.findings]
+    average = [finding.average.told for finding in results.findings if finding.average]
+    counts = f"In every cell {_counts(every)}; on average {_counts(average)}."
+    found[DOCS / "findings.md"] = "\n".join([kept + BEGIN, "", counts, "", *grid, ""])
+    return found
+
+
+def _counts(told: Sequence[str]) -> str:
+    words = {"holds": "hold", "does not hold": "do not", "cannot be told": "cannot be told"}
+    return f"(of {len(told)} claims) " + ", ".join(
+        f"{told.count(word)} {said}" for word, said in words.items()
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the pages, or tell which differ."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--add", type=Path, nargs="+", default=[], metavar="STORE")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--out", type=Path, metavar="FOLDER")
+    args = parser.parse_args(argv)
+    if args.add:
+        rows = read_rows(ROWS) if ROWS.exists() else []
+        for path in args.add:
+            with Store(path) as store:
+                rows += store.rows()
+        write_rows(ROWS, rows)
+    results = results_of(every_row())
+    differ = []
+    for path, text in pages(results).items():
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        differ.append(path)
+        if not args.check:
+            path.write_text(text, encoding="utf-8", newline="\n")
+    if args.out is not None:
+        args.out.mkdir(parents=True, exist_ok=True)
+        count = len(results.rows)
+        write_results(results, args.out, RunReport(count, count, 0, 0, 0.0, 1))
+        page = benchmarked_page(results, "scripts/paper_tables.py")
+        (args.out / "report.html").write_text(page, encoding="utf-8", newline="\n")
+    word = "differs from the rows" if args.check else "written"
+    for path in differ:
+        print(f"{path.relative_to(DOCS.parent)} {word}")
+    return 1 if args.check and differ else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
