@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from marda._progress import Progress, listening, tell
+from marda._progress import Progress, listening, step, tell, weigh
 
 
 class Terminal(io.StringIO):
@@ -84,14 +84,23 @@ def test_the_time_left_counts_down(monkeypatch):
     assert progress.left() is None
 
 
-def test_what_a_step_tells_lies_between_its_shares(monkeypatch):
-    now, seen = [0.0], []
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    tell(5.0, "nobody hears it")
-    with listening(lambda done, what: seen.append((done, what)), 0.2, 0.8):
-        now[0] = 10.0
-        tell(30.0, "a quarter is done")
-        now[0] = 40.0
-        tell(0.0, "all is done")
-    tell(5.0, "nobody hears it")
-    assert seen == [(pytest.approx(0.35), "a quarter is done"), (pytest.approx(0.8), "all is done")]
+def test_steps_are_weighed_against_all_the_work():
+    seen = []
+
+    def do(first):
+        with step(2.0, 4.0, "a"):
+            tell(0.5)
+            weigh(first)
+        with step(1.0, 3.0, "within"), step(100.0, 0.0, "is not told"):
+            tell(1.0)
+
+    do(1.0)  # nobody hears it
+    with listening(lambda done, what: seen.append((done, what)), 1.0, 3.0) as work:
+        do(1.0)
+        assert work.share == pytest.approx(3 / 9)
+        work.left = 0.0
+        work.pass_by(1.0)
+        assert work.share == pytest.approx(4 / 6)
+    do(1.0)
+    assert [what for _, what in seen] == ["a", "a", "within", "within"]
+    assert [done for done, _ in seen] == pytest.approx([1 / 10, 2 / 10, 2 / 9, 3 / 9])

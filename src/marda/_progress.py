@@ -11,43 +11,99 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self, TextIO
 
-__all__ = ["Progress", "listening", "tell"]
+__all__ = ["Progress", "Work", "listening", "step", "tell", "weigh"]
 
 #: Quick work shows nothing.
 DELAY = 2.0
-#: Told the seconds that are left of a step, as far as is known, and what comes next.
-_listener: ContextVar[Callable[[float, str], None] | None] = ContextVar("listener", default=None)
+
+
+class Work:
+    """How much of some work is done: steps of a known weight, and what is known of the rest.
+
+    Weights are seconds that `scripts/time_left.py` measured on some machine. Another one may be
+    faster or busier: only their ratios matter, since a display tells the time left from the time
+    spent.
+
+    Attributes
+    ----------
+    done : float
+        Weight of the steps that are done.
+    after : float
+        Weight of what comes when all steps are done.
+    """
+
+    def __init__(self, progress: Callable[[float, str], None], done: float, after: float) -> None:
+        self.progress, self.done, self.after = progress, done, after
+        self.weight = self.left = 0.0
+        self.what = ""
+
+    @property
+    def share(self) -> float:
+        """Of all the work, what is done."""
+        return self._share(0.0)
+
+    def pass_by(self, weight: float) -> None:
+        """So much of what came after is done."""
+        self.done, self.after = self.done + weight, max(0.0, self.after - weight)
+
+    def tell(self, share: float) -> None:
+        """So much of the step is done."""
+        self.progress(self._share(share), self.what)
+
+    def _share(self, share: float) -> float:
+        total = self.done + self.weight + self.left + self.after
+        return (self.done + share * self.weight) / total if total else 0.0
+
+
+_work: ContextVar[Work | None] = ContextVar("work", default=None)
 
 
 @contextmanager
-def listening(progress: Callable[[float, str], None], start: float, end: float) -> Iterator[None]:
-    """Pass on what a long step tells meanwhile, as shares of the work between two others.
+def listening(
+    progress: Callable[[float, str], None], done: float = 0.0, after: float = 0.0
+) -> Iterator[Work]:
+    """Pass on what is told of the steps within, as shares of all the work.
 
     Parameters
     ----------
     progress : callable
         Takes the share of the work that is done, and what comes next.
-    start, end : float
-        Shares before and after the step.
+    done, after : float
+        Weights of what was done before and of what comes after.
     """
-    began = time.monotonic()
-
-    def told(left: float, what: str) -> None:
-        spent = time.monotonic() - began
-        progress(start + (end - start) * spent / max(spent + left, 1e-9), what)
-
-    token = _listener.set(told)
+    work = Work(progress, done, after)
+    token = _work.set(work)
     try:
-        yield
+        yield work
     finally:
-        _listener.reset(token)
+        _work.reset(token)
 
 
-def tell(left: float, what: str) -> None:
-    """Say that a step has about so many seconds left, and what comes next; mostly nobody hears."""
-    listener = _listener.get()
-    if listener is not None:
-        listener(left, what)
+@contextmanager
+def step(weight: float, left: float, what: str) -> Iterator[None]:
+    """A step of so much weight, with so much left after it; mostly nobody hears."""
+    work = _work.get()
+    if work is None or work.weight:  # a step within a step tells nothing
+        yield
+        return
+    work.weight, work.left, work.what = weight, left, what
+    work.tell(0.0)
+    yield
+    work.done, work.weight = work.done + work.weight, 0.0
+
+
+def weigh(weight: float) -> None:
+    """Say that the step turned out to be of another weight."""
+    work = _work.get()
+    if work is not None and work.weight:
+        work.weight = weight
+
+
+def tell(share: float) -> None:
+    """Say that so much of the step is done."""
+    work = _work.get()
+    if work is not None and work.weight:
+        work.tell(share)
 
 
 class Progress:

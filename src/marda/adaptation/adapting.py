@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -18,9 +18,10 @@ from sklearn.model_selection import KFold
 
 from marda._machine import format_bytes
 from marda._order import row_order
-from marda._progress import listening
+from marda._progress import Work, listening, step
 from marda.adaptation.methods import (
     AUTO,
+    Weights,
     classes_and_probabilities,
     classifier_of,
     make_classifier,
@@ -444,27 +445,33 @@ def adapt_rows(
         Of `MDAClassifier`; those that are None have their defaults.
     """
     watch = watch or Watch(silent)
-    watch(0.0, "adapting")
-    long = judged and int(data.known.sum()) >= FEW_LABELS  # then it is fitted once per fold
-    fit_end = 0.15 if long else 0.85
     evidence = judgement = None
     influence: list[Influence] = []
     chosen = _with_means(data.preprocessing, data.Xt)
     label_first: tuple[RowToLabel, ...] = ()
-    with input_errors() as notes:
+    with input_errors() as notes, listening(watch.progress) as work:
         X, y, domain, mark = data.packed()
         fitted = make_classifier(method, mark, **parameters)
-        with listening(watch.progress, 0.0, fit_end):
+        name = method_of(fitted)
+        costs = Weights.of(data, name)
+        work.done, checks = costs.read, costs.predict + costs.check
+        shown = costs.show + _n_folds(data) * (costs.fit + costs.fixed) if judged else 0.0
+        work.after = checks + shown
+        watch(work.done / (work.done + costs.fit + work.after), "adapting")
+        began = work.done
+        with nullcontext() if name == AUTO else step(costs.fit, 0.0, "adapting"):
             if rest is None:
                 fitted.fit(X, y, sample_domain=domain)
             else:
                 fitted.fit_sample(X, y, sample_domain=domain, rest=rest)
+        work.left, fit_weight = 0.0, work.done - began
         if getattr(fitted, "shift_", None) is not None:
             fitted.shift_ = fitted.shift_.with_names(data.preprocessing.features)
-        watch(fit_end, "predicting")
+        watch(work.share, "predicting")
         codes, P = classes_and_probabilities(fitted, data.Xt)
         predictions = fitted.classes_[codes]
-        watch(fit_end + 0.01, "checking")
+        work.pass_by(costs.predict)
+        watch(work.share, "checking")
         facts: dict[str, Any] = {
             "names": data.preprocessing.features,
             "labels": data.ys,
@@ -473,10 +480,16 @@ def adapt_rows(
         }
         known = int(data.known.sum())
         diagnosis = diagnose(data.Xs, data.Xt, fitted, n_labelled=known, **facts)
+        work.pass_by(costs.check)
         if judged:
-            watch(fit_end + 0.04, "judging")
+            work.after = costs.show + _n_folds(data) * (fit_weight + costs.fixed)
+            watch(work.share, "judging")
+            judgement = _judge(data, fitted, work, fit_weight + costs.fixed, costs.show)
+            work.left, work.after = 0.0, costs.show
+            watch(work.share, "drawing")
             evidence = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
-            judgement = _judge(data, fitted, progress=watch.between(fit_end + 0.04, 0.95))
+            work.pass_by(costs.show / 2)
+            watch(work.share, "choosing rows to label")
             label_first = _to_label(data, fitted, predictions, P)
             if is_exact(fitted) or chosen.n_features <= WIDE:
                 parts = parts_of(chosen.parts, chosen.n_features)
@@ -504,7 +517,15 @@ def adapt_rows(
     )
 
 
-def _judge(data: Data, model: Any, progress: Progress = silent) -> Judgement | None:
+def _n_folds(data: Data) -> int:
+    """How often labelled target rows have the model fitted again."""
+    if int(data.known.sum()) < FEW_LABELS:
+        return 0
+    n, d = len(data.ys) + len(data.yt), data.Xs.shape[1]
+    return FOLDS if float(n) * d * min(n, d) < EXPENSIVE_FIT else 1
+
+
+def _judge(data: Data, model: Any, work: Work, fit_weight: float, after: float) -> Judgement | None:
     """Cross-validate on the labelled target rows; None where they are too few.
 
     Where a fit is expensive, one fifth of the labels is held out and judges alone.
@@ -515,8 +536,8 @@ def _judge(data: Data, model: Any, progress: Progress = silent) -> Judgement | N
         Rows and labels.
     model : classifier
         Whose parameters are judged; it is cloned and fitted once per fold.
-    progress : callable
-        Told the share of the folds that are done.
+    work : Work
+        Told of the folds, of `fit_weight` each; `after` is what comes then.
     """
     places = np.flatnonzero(data.known)
     if len(places) < FEW_LABELS:
@@ -526,17 +547,21 @@ def _judge(data: Data, model: Any, progress: Progress = silent) -> Judgement | N
     unlabelled = data.packed(target_labels=False)[1]
     plain = MDAClassifier("BL", unlabeled=mark)
     folds = KFold(FOLDS, shuffle=True, random_state=0).split(places)
-    cost = float(X.shape[0]) * X.shape[1] * min(X.shape)
     judges, guesses = [], []
-    n_folds = FOLDS if cost < EXPENSIVE_FIT else 1
+    n_folds = _n_folds(data)
+    began = work.done
     for k, (_, held) in enumerate(islice(folds, n_folds)):
-        progress(k / n_folds, f"judging, {k + 1} of {n_folds}")
+        work.done, work.left = began + k * fit_weight, 0.0
+        work.after = (n_folds - k) * fit_weight + after
+        work.progress(work.share, f"judging, {k + 1} of {n_folds}")
+        work.after -= fit_weight
         hidden = len(data.ys) + places[held]
         shown = y.copy()
         shown[hidden] = unlabelled[hidden]
         fitted = [clone(m).fit(X, shown, sample_domain=domain) for m in (model, plain)]
         guesses.append([m.predict(data.Xt[places[held]]) for m in fitted])
         judges.append(places[held])
+    work.done = began + n_folds * fit_weight
     truth = data.yt[np.concatenate(judges)]
     adapted, unadapted = (np.concatenate(part) for part in zip(*guesses, strict=True))
     right = [np.asarray(guess == truth) for guess in (adapted, unadapted)]

@@ -31,7 +31,7 @@ from sklearn.preprocessing import StandardScaler
 from marda._machine import available_memory, format_bytes
 from marda._order import row_order
 
-__all__ = ["ALIGNED", "ALIGNED_ROWS", "BASELINES", "Baseline"]
+__all__ = ["ALIGNED", "ALIGNED_ROWS", "BASELINES", "MAX_WIDTH", "Baseline"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix
 
-from marda._progress import listening
+from marda._progress import listening, step
 from marda.adaptation.baselines import ALIGNED, ALIGNED_ROWS, BASELINES
-from marda.adaptation.methods import compared_classifier, sample_notes
+from marda.adaptation.methods import AUTO, Weights, compared_classifier, sample_notes
 from marda.adaptation.reading import (
     Data,
     PathLike,
@@ -56,8 +56,6 @@ from marda.io.writing import replacing
 
 __all__ = ["Compared", "Details", "MethodResult", "compare"]
 
-#: How long methods take, about; others are 1.
-_COSTS = {"auto": 30.0, "forest": 3.0}
 METHODS = ("BL", "S1", "S1M", "S1D", "auto", *BASELINES)
 
 
@@ -184,22 +182,26 @@ def compare(
         methods = [m for m in METHODS if enough or m not in ALIGNED]
     X, y, domain, mark = data.packed(target_labels=False)
     notes = list(data.notes)
-    costs = np.cumsum([0.0, *(_COSTS.get(method, 1.0) for method in methods)])
-    shares = [0.97 * float(c / costs[-1]) for c in costs]
+    largest = int(np.unique(domain, return_counts=True)[1].max())
+    costs = [Weights.of(data, method) for method in methods]
+    done, each = costs[0].read, costs[0].measure + (costs[0].show if shown.any else 0.0)
     results, predictions, details = [], [], []
     for k, method in enumerate(methods):
-        watch(shares[k], method)
         at = watch.seconds
-        with input_errors() as messages, listening(progress, shares[k], shares[k + 1]):
+        after = sum(cost.fit + each for cost in costs[k + 1 :]) + each
+        watch(done / (done + costs[k].fit + after), method)
+        with input_errors() as messages, listening(progress, done, after) as work:
             model = compared_classifier(method, mark, **parameters)
-            model.fit(X, y, sample_domain=domain)
+            with nullcontext() if method == AUTO else step(costs[k].fit, 0.0, method):
+                model.fit(X, y, sample_domain=domain)
             predictions.append(model.predict(data.Xt))
             spent = watch.seconds - at
             results.append(_result(method, data, model, predictions, spent))
             if shown.any:
                 details.append(_details(data, model, predictions[-1]))
-        notes += [*messages, *sample_notes(model, len(domain))]
-    watch(0.97, "comparing")
+        done = work.done + each
+        notes += [*messages, *sample_notes(model, largest)]
+    watch(0.99, "comparing")
     right = [np.asarray(p[data.known] == data.yt[data.known]) for p in predictions]
     pairs = pairs_of(methods, right) if data.known.any() else ()
     before = None if not shown.any else (_a_distance(*_sampled(data)), mmd(*_sampled(data)))

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.adaptation.baselines import BASELINES, Baseline
+from marda.adaptation.baselines import BASELINES, MAX_WIDTH, Baseline
+from marda.adaptation.reading import Data
 from marda.estimators import MDAClassifier
 from marda.io import InputError
 from marda.selection import MDAClassifierCV
+from marda.selection.auto import Costs, entries_per_row
 from marda.terms import parse_method
 
 __all__ = [
     "AUTO",
     "FROM_STATISTICS",
     "WITH_PARAMETERS",
+    "Weights",
     "chosen_method",
     "classes_and_probabilities",
     "classifier_of",
@@ -149,3 +153,53 @@ def classes_and_probabilities(model: Any, X: Any) -> tuple[NDArray[np.int64], ND
     if own and (first - second > CLEAR).all():  # not if any is NaN
         return P.argmax(1), P
     return np.searchsorted(model.classes_, model.predict(X)).astype(np.int64), P
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Seconds that steps take about, on some machine: the weights of progress.
+
+    Attributes
+    ----------
+    read, fit, predict : float
+        Of the files, of the method, of predictions.
+    check, show : float
+        Of distances, and of what a report shows beside them.
+    measure : float
+        Of what `compare` tells of every method.
+    fixed : float
+        Of a fit of the ridge classifier.
+    """
+
+    read: float
+    fit: float
+    predict: float
+    check: float
+    show: float
+    measure: float
+    fixed: float
+
+    @classmethod
+    def of(cls, data: Data, method: str) -> Weights:
+        """By the sizes of the rows; constants fit what `scripts/time_left.py --steps` prints."""
+        ns, nt, X = len(data.ys), len(data.yt), data.Xs
+        n, d, z, C = ns + nt, X.shape[1], entries_per_row(X), len(np.unique(data.ys))
+        cut = 0.05 + (6e-7 * n * z if d > MAX_WIDTH else 0.0)
+        ridge = 0.02 + 1e-10 * n * z * min(n, z)
+        fits = {
+            AUTO: Costs.of(X, ns, nt, C).total,
+            "BL": ridge,
+            "logistic": 0.02 + 1e-8 * ns * z * C,
+            "forest": 1.1e-5 * ns * np.log2(ns + 2) * d**0.5,
+            "CORAL": cut + 1e-9 * min(d, MAX_WIDTH) ** 3,
+            "SA": cut + 2.5e-10 * min(d, MAX_WIDTH) ** 3,
+        }
+        return cls(
+            read=5e-8 * n * z,
+            fit=float(fits.get(method, 2.5 * ridge)),
+            predict=1e-8 * nt * z,
+            check=0.09 + 5e-7 * (min(ns, 1000) + min(nt, 1000)) * z,
+            show=0.03 + 1.5e-4 * nt + 3.5e-10 * n**2 * z,
+            measure=0.03 + 3e-8 * min(n, 1000) ** 2,
+            fixed=ridge,
+        )

@@ -23,6 +23,7 @@ from marda.adaptation.reading import (
     silent,
 )
 from marda.diagnostics.diagnosis import Finding, share_findings
+from marda.diagnostics.intervals import times_text
 from marda.diagnostics.verdict import FEW_ROWS, Facts, next_step, statistics_text
 from marda.estimators import MDAClassifier
 from marda.estimators.streaming import why_rows
@@ -447,7 +448,7 @@ def _findings(
             Finding(
                 "scales",
                 f"features have wildly different scales ({large!r} varies "
-                f"{spread.max() / spread.min():.0e} times as much as {small!r}): use --scale "
+                f"{times_text(spread.max() / spread.min())} as much as {small!r}): use --scale "
                 "standard.",
             )
         )

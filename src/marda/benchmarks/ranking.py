@@ -143,7 +143,9 @@ def _beyond_chance(
     ours: NDArray[np.float64], theirs: NDArray[np.float64], sizes: NDArray[np.float64]
 ) -> NDArray[np.int64]:
     """1 where ours is ahead of theirs by more than both errors, -1 behind, else 0."""
-    variance = sum(share * (1 - share) for share in (ours / 100, theirs / 100)) / sizes
+    spread = np.asarray(sum(share * (1 - share) for share in (ours / 100, theirs / 100)))
+    # Where the number of rows is not known, any difference may be chance.
+    variance = np.divide(spread, sizes, out=np.full(len(sizes), np.inf), where=sizes > 0)
     gap = (ours - theirs) / 100
     return np.where(np.abs(gap) > 1.96 * np.sqrt(variance), np.sign(gap), 0).astype(np.int64)
 

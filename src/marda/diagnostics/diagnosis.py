@@ -17,6 +17,7 @@ from marda.diagnostics.intervals import (
     bootstrap_mean,
     percentile_interval,
     row_counts,
+    times_text,
 )
 from marda.diagnostics.verdict import (
     FEW_ROWS,
@@ -139,7 +140,8 @@ def data_findings(Xs: Any, Xt: Any, names: Sequence[str], *, scales: bool = True
             Finding(
                 "scales",
                 f"features have wildly different scales ({large!r} varies "
-                f"{some.max() / some.min():.0e} times as much as {small!r}): use --scale standard.",
+                f"{times_text(some.max() / some.min())} as much as {small!r}): use --scale "
+                "standard.",
             )
         )
     apart = (low[0] > high[1]) | (low[1] > high[0])

@@ -22,6 +22,7 @@ __all__ = [
     "share_text",
     "signed",
     "step_text",
+    "times_text",
     "wilson",
 ]
 
@@ -110,6 +111,11 @@ def step_text(before: float, after: float, form: str = "f") -> str:
         if before == after or texts[0] != texts[1]:
             break
     return " → ".join(texts)
+
+
+def times_text(ratio: float) -> str:
+    """``3,000 times``: one digit tells enough of a ratio."""
+    return f"{float(f'{ratio:.0e}'):,.0f} times" if ratio < 1e7 else f"{ratio:.0e} times"
 
 
 def seconds_text(seconds: float) -> str:

@@ -339,7 +339,8 @@ def heat_map(
     texts = max((text_width(t) for *_, t in rows), default=0.0) + 8 if labels else 0
     wide = max(cell, texts, 46 if labels else 14)
     told, left = _names(lines_down, most=0.36)
-    heads = [wrapped(c, max(wide - 6, 54)) for c in columns]
+    # A few columns have room for whole words.
+    heads = [wrapped(c, max(wide - 6, 90 if len(columns) <= 4 else 54)) for c in columns]
     wide = max(wide, *(text_width(t) + 6 for found in heads for t in found))
     head = LINE * max(len(found) for found in heads) + 8
     over = LINE + 4 if across else 0

@@ -58,7 +58,7 @@ def compared_page(result: Compared, command: str = "") -> str:
     # How sure a test is stands with the tests.
     reasons = [r for r in verdict.reasons if r[0] != "How sure"]
     named = dict.fromkeys((result.facts.best, result.facts.first))
-    reasons += [(name, f"{explained(name)}.") for name in named if explained(name)]
+    reasons += [(name, explained(name)) for name in named if explained(name)]
     # One class for all rows would be as good: no method is to be praised.
     praised = verdict.kind == "good" and result.facts.no_better is not None
     return page(
@@ -109,8 +109,9 @@ def _figures(result: Compared) -> list[tuple[str, str]]:
 def _methods(result: Compared) -> Section:
     first = result.results[0].method
     rows: list[Cells] = []
+    scored = [(r.method, r.accuracy) for r in result.results if r.accuracy is not None]
     for r, details in zip(result.results, result.details, strict=True):
-        right: Cells = [NONE] * 2
+        right: Cells = []
         if r.accuracy is not None:
             low, high = (percent(v) for v in (r.accuracy.low, r.accuracy.high))
             right = [
@@ -129,12 +130,12 @@ def _methods(result: Compared) -> Section:
             ]
         )
     header = (
-        *("method", "right", "95% interval", f"as {first}"),
-        *("A-distance after", "MMD after", "time"),
+        "method",
+        *(("right", "95% interval") if scored else ()),
+        *(f"as {first}", "A-distance after", "MMD after", "time"),
     )
     whole = table("Every method; a click on a heading sorts.", header, rows)
     legend = facts([(r.method, explained(r.method)) for r in result.results])
-    scored = [(r.method, r.accuracy) for r in result.results if r.accuracy is not None]
     if not scored:
         return Section("Methods", (legend, whole))
     name = "Labelled target rows that are right, with 95% intervals."
@@ -144,7 +145,7 @@ def _methods(result: Compared) -> Section:
         name,
         table(name, ("method", "right", "95% interval"), cells),
     )
-    return Section("Methods", (legend, (chart, *_recalls(result)), whole))
+    return Section("Methods", (legend, *beside([chart, *_recalls(result)]), whole))
 
 
 def _recalls(result: Compared) -> list[Chart]:

@@ -345,10 +345,12 @@ def _section(section: Section) -> str:
     for part in section.parts:
         if isinstance(part, str):
             parts.append(part)
-        elif isinstance(part, Chart):
-            parts.append(_figure(part))
-        else:
-            parts.append(f'<div class="beside">{"".join(_figure(chart) for chart in part)}</div>')
+            continue
+        charts = (part,) if isinstance(part, Chart) else part
+        drawn = "".join(_figure(chart) for chart in charts)
+        # A chart that is wider than half a page would be cut beside another.
+        alone = len(charts) == 1 or any(chart.drawing.width > WIDTH for chart in charts)
+        parts.append(drawn if alone else f'<div class="beside">{drawn}</div>')
     inside = "\n".join(parts)
     return (
         f'<section id="{section.anchor}" aria-labelledby="{section.anchor}-title">'

@@ -26,6 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda._progress import tell
 from marda._validation import UNLABELED, Labels
 from marda.criteria import Neighbours, label_agreement, nearest_neighbours
 from marda.estimators import MDAClassifier
@@ -109,6 +110,7 @@ def fit_adapted(fits: MemberFits, say: Any, *, shares: bool = True) -> AdaptedFi
     near = fits.neighbours(fits.inputs(UNIT)) if shares else None
     members, kappas = [], []
     for k, option in enumerate(options):
+        tell((k + 1) / (len(options) + 2))
         say(f"adapting on {option}")
         last = option.kind not in (later.kind for later in options[k + 1 :])
         fits.shared_by(option).last = last and near is None

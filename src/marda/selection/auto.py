@@ -17,7 +17,6 @@ Target rows with a label weigh these explanations, and models that learn from th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,11 +24,13 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 from marda._order import row_order
-from marda._progress import tell
+from marda._progress import step
+from marda._progress import weigh as weigh_step
 from marda._validation import UNLABELED, Labels
 from marda.criteria import stack_rows
 from marda.estimators.accuracy_estimation import (
@@ -54,6 +55,7 @@ from marda.selection.forest import fit_forest
 from marda.selection.inputs import Inputs, align, draw_rows, leaf_inputs, sample
 from marda.selection.labelling import LEARNED, Explanation, left_out_scores, stack
 from marda.selection.source_only import (
+    WIDE,
     AllRows,
     SourceOnly,
     Voice,
@@ -64,7 +66,15 @@ from marda.selection.source_only import (
 )
 from marda.shift import Shift, Tale, explain_shift
 
-__all__ = ["AutoFit", "Evidence", "PlainModel", "fit_auto", "fit_plain"]
+__all__ = [
+    "AutoFit",
+    "Costs",
+    "Evidence",
+    "PlainModel",
+    "entries_per_row",
+    "fit_auto",
+    "fit_plain",
+]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -86,11 +96,6 @@ CLEARLY = 2.0
 MAX_WEIGHT = 10.0
 #: Stories that fit so much that they may take classes for each other: they are told, not acted on.
 FLEXIBLE = {"class shares and moved columns", "linear map"}
-#: How long steps take, in units of the one before (of a table of 20 columns and 1,000 rows per
-#: domain; measured): learning the source after explaining, adapting and judging after learning.
-SOURCE_COST, ADAPTED_COST, LEAVES_COST, JUDGED_COST = 1.5, 1.8, 4.0, 0.9
-#: The same with target labels, in units of all that is left without them.
-LABELS_COST = 2.0
 #: Adapted models are fitted without some of the labels on at most this many rows per domain.
 COMPARED_ROWS = 1000
 #: How far the adapted ensemble is believed in before labels where no story fits and it was not
@@ -133,6 +138,33 @@ class Evidence:
             outside=self.outside,
         )
         return found if self.labelled is None else expect_by_labels(found, P, *self.labelled)
+
+
+class Costs(NamedTuple):
+    """Seconds that the steps take about, on some machine: the weights of progress."""
+
+    explain: float
+    refuted: float
+    source: float
+    adapt: float
+    leaves: float
+    judge: float
+    weigh: float
+    total: float
+
+    @classmethod
+    def of(cls, X: Any, n_source: int, n_target: int, n_classes: int) -> Costs:
+        """By the sizes of the rows; constants fit what `scripts/time_left.py --steps` prints."""
+        n, d = n_source + n_target, X.shape[1]
+        wide = d > WIDE
+        explain = 0.4 + 4e-4 * min(n, 2500)
+        refuted = explain if wide else 0.5  # by a few draws each
+        source = 2.6e-7 * n_source**2 if wide else 0.25 + 8e-4 * n_source * (d / 20) ** 0.2
+        adapt, leaves = 0.05 + 1.1e-6 * n**2, 0.3 * source
+        judge = 0.05 + 2e-7 * n * entries_per_row(X) + 1.2e-7 * n**2
+        weigh = 5 * min(adapt if wide else leaves, 4.5)
+        total = explain + source + (adapt if wide else leaves) + judge
+        return cls(explain, refuted, source, adapt, leaves, judge, weigh, total)
 
 
 @dataclass(frozen=True)
@@ -186,7 +218,9 @@ def fit_auto(
     fits = MemberFits.of(X, labels, domain, class_weight, seed)
     # Nothing can be told of a class that only target labels know.
     if not target.any() or len(np.unique(labels.codes[known & ~target])) < len(labels.classes):
-        return _adapted(fit_adapted(fits, say))
+        costs = Costs.of(X, int((~target).sum()), int(target.sum()), len(labels.classes))
+        with step(costs.adapt, 0.0, "adapting"):
+            return _adapted(fit_adapted(fits, say))
     say("asking what differs")
     action = _Action.of(fits, columns)
     say(action.shift.sentence())
@@ -315,9 +349,7 @@ class _Action:
     #: Samples of the labelled source rows and of target rows, with their places among these.
     source: _Sample
     target: _Target
-    #: What the models of the source took, and thousands of rows per domain.
-    seconds: float
-    size: float
+    costs: Costs
     all_rows: AllRows | None = None
 
     @classmethod
@@ -326,55 +358,51 @@ class _Action:
         labels, domain, seed = fits.labels, fits.domain, fits.seed
         ours = np.flatnonzero((labels.codes != UNLABELED) & (domain >= 0))
         theirs = np.flatnonzero(domain < 0)
-        began = time.perf_counter()
+        costs = Costs.of(fits.X, len(ours), len(theirs), len(labels.classes))
         one_domain = np.zeros(len(ours), dtype=np.int64)
         some = ours[draw_rows(labels.codes[ours], one_domain, EXPLAINED_ROWS, seed)]
         others = _some(theirs, EXPLAINED_ROWS, seed)
-        shift = explain_shift(
-            fits.X[some],
-            labels.classes[labels.codes[some]],
-            fits.X[others],
-            columns=columns,
-            random_state=seed,
-        )
-        size = (len(ours) + len(theirs)) / 2000
-        left = _left(shift, size)
-        if (labels.codes[theirs] != UNLABELED).any():  # learning again, and adapting in parts
-            left = LABELS_COST * (1 + left)
-        factor = SOURCE_COST * max(1.0, size) ** 0.5 * (20 / fits.X.shape[1]) ** 0.25
-        if shift.stories or shift.kind == "none":  # stories that are told took longer to ask for
-            factor /= 2
-        tell((time.perf_counter() - began) * factor * (1 + left), "learning the source")
-        began = time.perf_counter()
-        voices = fit_source_only(
-            fits.X[ours],
-            labels.codes[ours],
-            len(labels.classes),
-            class_weight=fits.class_weight,
-            classes=labels.classes,
-            seed=seed,
-        )
-        seconds = time.perf_counter() - began
-        tell(seconds * left, "adapting")
+        weigh = costs.weigh if (labels.codes[theirs] != UNLABELED).any() else 0.0
+        left = costs.total - costs.explain + weigh
+        with step(costs.explain, left, "asking what differs"):
+            shift = explain_shift(
+                fits.X[some],
+                labels.classes[labels.codes[some]],
+                fits.X[others],
+                columns=columns,
+                random_state=seed,
+            )
+            simple = shift.kind in ("none", "too few rows") or set(shift.stories) - FLEXIBLE
+            weigh_step(costs.explain if simple else costs.refuted)
+        rest = weigh if simple else costs.total - costs.explain - costs.source + weigh
+        with step(costs.source, rest, "learning the source"):
+            voices = fit_source_only(
+                fits.X[ours],
+                labels.codes[ours],
+                len(labels.classes),
+                class_weight=fits.class_weight,
+                classes=labels.classes,
+                seed=seed,
+            )
         free = np.flatnonzero(labels.codes[theirs] == UNLABELED)
         among = _some(free if len(free) else np.arange(len(theirs)), EXPECTED_ROWS, seed)
         target = _Target(fits.X[theirs[among]], among)
         places = _some(np.arange(len(ours)), EXPECTED_ROWS, seed)
         source = _Sample(fits.X[ours[places]], labels.codes[ours[places]], places)
-        return cls(fits, shift, voices, voices, source, target, seconds, size)
+        return cls(fits, shift, voices, voices, source, target, costs)
 
     def learned(self, rest: RestOfRows) -> _Action:
         """The same, with source-only models of the rows outside of this sample, too."""
-        fits = self.fits
+        fits, costs = self.fits, self.costs
         ours = (fits.labels.codes != UNLABELED) & (fits.domain >= 0)
-        tell(self.seconds * _left(self.shift, self.size), "learning from all rows")
-        found = fit_all_rows(
-            self.sampled,
-            fits.X[np.flatnonzero(ours)],
-            rest,
-            class_weight=fits.class_weight,
-            classes=fits.labels.classes,
-        )
+        with step(costs.source, costs.leaves + costs.judge, "learning from all rows"):
+            found = fit_all_rows(
+                self.sampled,
+                fits.X[np.flatnonzero(ours)],
+                rest,
+                class_weight=fits.class_weight,
+                classes=fits.labels.classes,
+            )
         return replace(self, voices=found.voices, all_rows=found)
 
     # What is done ---------------------------------------------------------------------------------
@@ -417,18 +445,20 @@ class _Action:
         if tellings:
             return self._plain(tellings)
         adapt = self.adaptation()
-        return self.source_only() if adapt is None else self.judged(adapt(self.fits, say))
+        if adapt is None:
+            return self.source_only()
+        features, costs = adapt is _by_features, self.costs
+        what = "adapting" if features else "adapting leaves of a forest"
+        with step(costs.adapt if features else costs.leaves, costs.judge, what):
+            fit = adapt(self.fits, say)
+        return self.judged(fit)
 
     def adaptation(self) -> Adapt | None:
         """How models label the target themselves; None: the model of the source does as well."""
         if not self.leaves_help():
             return _by_features
         weight = self._odds()
-        if weight >= MAX_WEIGHT:
-            return None
-        cost = LEAVES_COST * max(self.size, 0.5) + _judged(self.size)
-        tell(self.seconds * cost, "adapting leaves of a forest")
-        return partial(self.leaves, weight)
+        return None if weight >= MAX_WEIGHT else partial(self.leaves, weight)
 
     def leaves_help(self) -> bool:
         """Whether the rows are a table: no other model predicts the source clearly better."""
@@ -480,16 +510,26 @@ class _Action:
         plain = self._plain(tellings)
         skills, found = (plain.source_skill, plain.target_skill), plain.calibration
         explanations = []
+<<<<<<< HEAD
         if not explained:
             adapt = self.adaptation()
             asked = 1.0 if adapt is _by_features else 1 - UNASKED
             tellings = [replace(one, weight=asked if adapt is None else 0.0) for one in tellings]
+=======
+        adapt = None if explained else self.adaptation()
+        with step(0.0 if explained else self.costs.adapt + self.costs.weigh, 0.0, "weighing"):
+>>>>>>> pages
             if adapt is not None:
                 fit = adapt(fits, say)
                 explanation, found = self._adapted_models(adapt, fit, labelled, asked)
                 explanations.append(explanation)
                 skills = fit.source_skill, fit.target_skill
+<<<<<<< HEAD
             if asked < 1:
+=======
+            # What was not asked for may be right all the same.
+            if not explained and adapt is not _by_features:
+>>>>>>> pages
                 fit = _by_features(fits, say)
                 explanations.append(self._adapted_models(_by_features, fit, labelled, UNASKED)[0])
         say("weighing explanations by labels")
@@ -570,8 +610,8 @@ class _Action:
 
     def judged(self, fit: AdaptedFit) -> AutoFit:
         """An adapted fit, with what it can be judged by."""
-        tell(self.seconds * _judged(self.size), "judging")
-        return replace(_adapted(fit), shift=self.shift, evidence=self._evidence())
+        with step(self.costs.judge, 0.0, "judging"):
+            return replace(_adapted(fit), shift=self.shift, evidence=self._evidence())
 
     # Parts of it ----------------------------------------------------------------------------------
 
@@ -682,18 +722,9 @@ class _Action:
         )
 
 
-def _left(shift: Shift, size: float) -> float:
-    """How long what is left takes, in units of learning the source."""
-    if set(shift.stories) - FLEXIBLE:
-        return 0.1
-    if shift.kind in ("none", "too few rows"):
-        return _judged(size)
-    return float(_judged(size) + ADAPTED_COST * size**1.1)
-
-
-def _judged(size: float) -> float:
-    """The same for what to expect: few rows are judged by many models."""
-    return JUDGED_COST * (1.0 if size >= 1 else 3.0)
+def entries_per_row(X: Any) -> float:
+    """Of rows as products see them: denoised words are many."""
+    return float(min(X.shape[1], 2000) if sp.issparse(X) else X.shape[1])
 
 
 def _by_features(fits: MemberFits, say: Any) -> AdaptedFit:

@@ -41,6 +41,7 @@ from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from marda._progress import tell
 from marda.estimators.heads import GaussianRidge, signs
 from marda.moments.features import (
     FixedFeatures,
@@ -320,7 +321,11 @@ def fit_source_only(
     """
     rows = _labelled_rows(X, codes, n_classes, class_weight, classes, seed, sample_weight)
     fits = _fits(rows)
-    voices = [fits[kind](rows) for kind in VOICES if kind in kinds and kind in fits]
+    chosen_kinds = [kind for kind in VOICES if kind in kinds and kind in fits]
+    voices = []
+    for k, kind in enumerate(chosen_kinds):
+        tell(k / (len(chosen_kinds) + 1))
+        voices.append(fits[kind](rows))
     if "pool" in kinds and len(voices) > 1:
         voices.append(_fit_pool(rows, voices))
     chosen = rows.simplest(voices)

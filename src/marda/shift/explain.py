@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from marda._order import row_order, seed_of
+from marda._progress import tell
 from marda.shift.class_prior import ClassPrior, SourceModel, estimate_class_prior, fit_source_model
 from marda.shift.stories import STORIES, Alignment, Fit, Story, fit_story, judge_rivals, judge_story
 from marda.shift.two_sample import Comparison, Sample, draw_sample
@@ -324,13 +325,15 @@ def explain_shift(
     model = fit_source_model(known.source, known.codes, seed=seed) if len(seen) > 1 else None
     prior = None if model is None else _prior(model, known, seen, len(classes), seed)
     fits, found = [], []
-    for story in STORIES:
+    for k, story in enumerate(STORIES):
+        tell(k / (len(STORIES) + 1))
         rows = known if story.shares else sample
         if not _can_test(story, rows, model):
             continue
         fit = fit_story(story, rows, len(seen), seed=seed)
         fits.append(fit)
         found.append(judge_story(fit, rows, model, n_draws=n_draws, seed=seed))
+    tell(len(STORIES) / (len(STORIES) + 1))
     whole = found[0].distance
     tales = tuple(
         _tale(fit, result, sample, whole, level, seen, len(classes), X_source.shape[1])
