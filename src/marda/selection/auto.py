@@ -510,26 +510,19 @@ class _Action:
         plain = self._plain(tellings)
         skills, found = (plain.source_skill, plain.target_skill), plain.calibration
         explanations = []
-<<<<<<< HEAD
-        if not explained:
-            adapt = self.adaptation()
-            asked = 1.0 if adapt is _by_features else 1 - UNASKED
-            tellings = [replace(one, weight=asked if adapt is None else 0.0) for one in tellings]
-=======
         adapt = None if explained else self.adaptation()
         with step(0.0 if explained else self.costs.adapt + self.costs.weigh, 0.0, "weighing"):
->>>>>>> pages
+            # What was not asked for may be right all the same.
+            asked = 1.0 if explained or adapt is _by_features else 1 - UNASKED
+            if not explained:
+                belief = asked if adapt is None else 0.0
+                tellings = [replace(one, weight=belief) for one in tellings]
             if adapt is not None:
                 fit = adapt(fits, say)
                 explanation, found = self._adapted_models(adapt, fit, labelled, asked)
                 explanations.append(explanation)
                 skills = fit.source_skill, fit.target_skill
-<<<<<<< HEAD
             if asked < 1:
-=======
-            # What was not asked for may be right all the same.
-            if not explained and adapt is not _by_features:
->>>>>>> pages
                 fit = _by_features(fits, say)
                 explanations.append(self._adapted_models(_by_features, fit, labelled, UNASKED)[0])
         say("weighing explanations by labels")
