@@ -4,8 +4,8 @@ Three passes. The first reads labels alone and decides which rows are drawn: eve
 number, given by the place of its row group and its own place in there, and of every class the
 smallest ones are taken. The second collects these rows, and everything is chosen on them as on rows
 in memory. The third adds up, over all other labelled rows of the sources, what source-only models
-learn from (selection/source_only.py): here, or on the workers of a cluster. A row group is the unit of
-work, and its sums depend on nothing else.
+learn from (selection/source_only.py): here, or on the workers of a cluster. A row group is the unit
+of work, and its sums depend on nothing else.
 """
 
 from __future__ import annotations
