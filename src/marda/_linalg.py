@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from scipy.linalg.blas import dsyrk, ssyrk
+from scipy.linalg.blas import dgemm, dsyrk, ssyrk
 
 __all__ = [
     "InaccurateError",
@@ -59,9 +59,15 @@ def lower_product(A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.
 
 
 def thin_product(A: NDArray[Any], V: NDArray[Any]) -> NDArray[Any]:
-    """A V; for few columns of doubles as (VᵀAᵀ)ᵀ, at which BLAS is up to twice as fast."""
-    turned = A.dtype == np.float64 and V.shape[1] < _THIN
-    return np.asarray((V.T @ A.T).T if turned else A @ V)
+    """A V; for few columns of doubles by the BLAS of the factorisations, in Fortran order.
+
+    It is up to twice as fast there, and the threads of two libraries do not wait for each other.
+    """
+    if A.dtype != np.float64 or V.dtype != np.float64 or not 0 < V.shape[1] < _THIN or not A.size:
+        return np.asarray(A @ V)
+    if A.flags.c_contiguous:
+        return np.asarray(dgemm(1.0, A.T, V, trans_a=1))
+    return np.asarray(dgemm(1.0, A, V)) if A.flags.f_contiguous else np.asarray(A @ V)
 
 
 def mirror_lower(matrix: NDArray[Any]) -> NDArray[Any]:

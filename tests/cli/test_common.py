@@ -26,6 +26,7 @@ WRITING = {
 #: Options and arguments that name what is read, or what a command goes on from.
 READ = {
     *("--source", "--target", "--input", "--moments", "--data", "--checkpoint", "folder"),
+    "reproduce --check",
     "predict --model",
     "evaluate --model",
     "label --model",

@@ -62,7 +62,7 @@ def register(commands: Any) -> None:
         "--settings",
         default="paper",
         choices=("paper", "marda", "auto"),
-        help="paper (default), marda, or auto: marda's own choice next to the alternatives",
+        help="paper (default), marda, or auto: marda's own choice beside others",
     )
     add(
         "--set",

@@ -281,7 +281,7 @@ class CholeskyFactor:
         if not len(B):  # rows that are all zero have no row space; old SciPy refuses empty systems
             return B.copy()
         B = B.astype(self._L.dtype, copy=False)  # else the factor would be cast
-        return np.asarray(cho_solve((self._L, True), B, check_finite=False))
+        return np.asarray(cho_solve((self._L, True), np.asfortranarray(B), check_finite=False))
 
     def inverse(self, *, overwrite: bool = False) -> NDArray[Any]:
         """G⁻¹, for a third of the flops of solving with I; in Fortran order.
