@@ -210,7 +210,9 @@ def section(call: Call, text: str) -> str:
     return f"## {call.why}\n\n```console\n$ {call.line}\n{text}\n```"
 
 
-TIME = re.compile(r"\d+(\.\d+)? (s|min|h|MB|GB|KB)\b|\d+ (bytes|B)\b|[0-9a-f]{16}|\d+\.\d+\.\d+\S*")
+TIME = re.compile(
+    r"(\d+ (h|min) )*\d+(\.\d+)? (s|min|h|MB|GB|KB)\b|\d+ (bytes|B)\b|[0-9a-f]{16}|\d+\.\d+\.\d+\S*"
+)
 NUMBER = re.compile(r"(?<![\w.])[-+−]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
 
 
