@@ -187,7 +187,8 @@ def record(calls: Sequence[Call] = CALLS) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         for file in FILES.glob("*.csv"):
             shutil.copy(file, folder)
-        make_parquet(Path(folder))
+        if any(".parquet" in call.line for call in calls):
+            make_parquet(Path(folder))
         os.chdir(folder)
         os.environ.pop("MARDA_DATA", None)
         os.environ["COLUMNS"] = "100"
