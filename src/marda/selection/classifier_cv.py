@@ -108,6 +108,9 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         With "auto": what differs between source and target, told without a target label; labels
         only weigh stories that fit equally well. None where there is no target, or a class that
         only target rows have.
+    residual_ : float
+        The largest of the adapted members; above 1e-6 (and below 1e-4) only where rows of more
+        than a million values are solved in float32.
     compact_ : Ensemble or None
         The compressed models that predict in place of `ensemble_`; None: `ensemble_` predicts.
     compression_ : dict
