@@ -18,6 +18,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import scipy.sparse as sp
@@ -119,9 +120,7 @@ def shown(told: Told, total: float) -> list[tuple[float, float | None]]:
     clock = [0.0]
     found: list[tuple[float, float | None]] = []
     moments = list(np.linspace(AFTER * total, total, MOMENTS, endpoint=False))
-    real = time.monotonic
-    _progress.time.monotonic = lambda: clock[0]  # type: ignore[assignment]
-    try:
+    with mock.patch.object(_progress.time, "monotonic", side_effect=lambda: clock[0]):
         display = _progress.Progress(show=False)
         for at, done, what in [*told, (total, 1.0, "done")]:
             while moments and moments[0] < at:
@@ -129,8 +128,6 @@ def shown(told: Told, total: float) -> list[tuple[float, float | None]]:
                 found.append((clock[0], display.left()))
             clock[0] = at
             display(done, what)
-    finally:
-        _progress.time.monotonic = real  # type: ignore[assignment]
     return found
 
 
