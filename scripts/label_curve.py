@@ -16,13 +16,14 @@ import os
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from _stored import Row, Stored
+from labelling import drawn, tasks_of
 from marda import MDAClassifierCV, pack
 from marda.benchmarks.execute import load_task
 from marda.benchmarks.plan import BENCHMARKS, TaskSpec
@@ -45,35 +46,22 @@ def specs_of(data: str, draws: int) -> list[TaskSpec]:
             for name in found.tasks
             for draw in range(2 * draws if data == "generated" else draws)
         ]
-    how = "log-tf" if data == "amt" else "paper"
-    pairs = [(s, t) for s in found.domains for t in found.domains if s != t]
-    return [
-        TaskSpec(data, s, t, "US", preprocessing=how, draw=draw)
-        for s, t in pairs
-        for draw in range(draws)
-    ]
+    return [replace(spec, draw=draw) for spec in tasks_of(data) for draw in range(draws)]
 
 
 def rows_of(spec: TaskSpec, n: int) -> tuple[Any, ...]:
     """Source rows, target rows to learn from, target rows to be judged by; each with classes."""
     task = load_task(spec, Path(os.environ["MARDA_DATA"]))
     rng = np.random.default_rng(spec.draw)
-    pairs = [(task.X_source, task.y_source)]
     if task.y_test is not None and BENCHMARKS[spec.benchmark].tasks:
-        pairs += [(task.X_target, task.y_target), (task.X_test, task.y_test)]
-        limits = [n, n, MAX_TESTED]
+        seen, judged = (task.X_target, task.y_target), (task.X_test, task.y_test)
     else:
         X, y = task.X_target, task.y_target
         order = rng.permutation(len(y))
-        seen = order[: min(n, len(y) // 2)]
-        rest = order[len(seen) :]
-        pairs += [(X[seen], y[seen]), (X[rest], y[rest])]
-        limits = [n, n, MAX_TESTED]
-    found: list[Any] = []
-    for (X, y), limit in zip(pairs, limits, strict=True):
-        some = np.sort(rng.permutation(len(y))[:limit])
-        found += [sp.csr_array(X)[some] if sp.issparse(X) else X[some], np.asarray(y)[some]]
-    return tuple(found)
+        first, rest = np.split(order, [min(n, len(y) // 2)])
+        seen, judged = (X[first], y[first]), (X[rest], y[rest])
+    source = drawn(task.X_source, task.y_source, n, rng)
+    return *source, *drawn(*seen, n, rng), *drawn(*judged, MAX_TESTED, rng)
 
 
 def curve(spec: TaskSpec, n: int, labels: tuple[int, ...]) -> Iterator[Row]:

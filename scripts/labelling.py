@@ -47,15 +47,18 @@ def tasks_of(data: str) -> list[TaskSpec]:
     return [TaskSpec(data, s, t, "US", preprocessing=how) for s, t in pairs]
 
 
+def drawn(X: Any, y: Any, n: int | None, rng: np.random.Generator) -> tuple[Any, Any]:
+    """At most n rows and their classes, in the order given."""
+    some = np.sort(rng.permutation(len(y))[:n])
+    return sp.csr_array(X)[some] if sp.issparse(X) else X[some], np.asarray(y)[some]
+
+
 def rows_of(spec: TaskSpec, n: int | None) -> tuple[Any, Any, Any, Any]:
     """Rows and classes of source and target; at most n of each, drawn."""
     task = load_task(spec, Path(os.environ["MARDA_DATA"]))
     rng = np.random.default_rng(0)
-    found = []
-    for X, y in ((task.X_source, task.y_source), (task.X_target, task.y_target)):
-        some = np.sort(rng.permutation(len(y))[:n])
-        found += [sp.csr_array(X)[some] if sp.issparse(X) else X[some], y[some]]
-    return tuple(found)
+    source = drawn(task.X_source, task.y_source, n, rng)
+    return *source, *drawn(task.X_target, task.y_target, n, rng)
 
 
 def gains(spec: TaskSpec, n: int | None, stand_in: bool, draws: int) -> Iterator[Row]:
