@@ -201,6 +201,23 @@ numpy.ones((300, 300)) @ numpy.ones((300, 300))  # what was claimed is kept
     assert "no working memory for BLAS: raise it." in done.stdout
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space are Linux's")
+@pytest.mark.parametrize("megabytes", [100, 150, 300, 600])
+def test_a_command_without_room_for_its_libraries_ends_with_a_line(megabytes):
+    code = f"""
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, ({megabytes} * 2**20, resource.RLIM_INFINITY))
+from marda.cli import main
+sys.exit(main(["demo"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert "leaves no room to load numpy, scipy and scikit-learn: raise it." in line
+
+
 def test_without_a_limit_nothing_is_claimed(monkeypatch):
     monkeypatch.setattr("mmap.mmap", None)
     claim_blas_memory()

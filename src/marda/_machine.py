@@ -36,6 +36,7 @@ __all__ = [
 DEFLATE_RATIO = 1032
 
 _BLAS_BUFFER = 2**26  # twice what the BLAS of numpy's and scipy's wheels asks for
+_LIBRARIES = 5 * 2**27  # numpy, scipy, scikit-learn and pyarrow take 600 MB of addresses
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
@@ -97,8 +98,9 @@ def _machine_memory() -> int:
 def claim_blas_memory() -> None:
     """Where the address space is limited (``ulimit -v``), take BLAS's working memory now.
 
-    OpenBLAS asks for it at its first product, and again and again, for ever, where there is none.
-    Raises MemoryError in its place.
+    OpenBLAS asks for it at its first product, and again and again, for ever, where there is none;
+    libraries that are loaded into too little room hang or end the process in their own words.
+    Raises MemoryError in their place.
     """
     try:
         import resource
@@ -108,19 +110,23 @@ def claim_blas_memory() -> None:
         return
     import mmap
 
+    def need(room: int, what: str) -> None:
+        try:
+            mmap.mmap(-1, room).close()
+        except OSError:
+            limit = format_bytes(resource.getrlimit(resource.RLIMIT_AS)[0])
+            raise MemoryError(
+                f"the limit of {limit} of address space (ulimit -v) leaves no {what}: raise it."
+            ) from None
+
+    if "numpy" not in sys.modules:
+        need(_LIBRARIES, "room to load numpy, scipy and scikit-learn")
     import numpy as np
     import scipy.linalg.blas  # numpy and scipy bring a BLAS each
 
     square = np.ones((300, 300), order="F")  # smaller ones need no working memory
     for product in (lambda: square @ square, lambda: scipy.linalg.blas.dsyrk(1.0, square)):
-        try:
-            mmap.mmap(-1, _BLAS_BUFFER).close()
-        except OSError:
-            limit = format_bytes(resource.getrlimit(resource.RLIMIT_AS)[0])
-            raise MemoryError(
-                f"the limit of {limit} of address space (ulimit -v) leaves no working memory for "
-                "BLAS: raise it."
-            ) from None
+        need(_BLAS_BUFFER, "working memory for BLAS")
         product()
 
 

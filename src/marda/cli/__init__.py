@@ -128,6 +128,8 @@ def _is_input_error(error: Exception) -> bool:
     """Whether the caller can mend it: wrong names, missing data, unwritable folders."""
     if isinstance(error, OSError):
         return True
+    if isinstance(error, MemoryError):  # the imports below need some
+        return False
     try:
         from marda.benchmarks.plan import PlanError
         from marda.benchmarks.store import StoreError
