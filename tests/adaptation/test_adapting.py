@@ -211,7 +211,7 @@ def test_labelled_target_rows_judge_without_having_been_seen(tmp_path, monkeypat
     assert judged.gain.value == pytest.approx(judged.adapted.value - judged.plain.value)
     # Where a fit is expensive, a fifth of the labels judges alone.
     monkeypatch.setattr("marda.adaptation.adapting.EXPENSIVE_FIT", 0)
-    few = adapt(source, target, ReadOptions("y"), **options).judgement
+    few = adapt(source, target, ReadOptions("y"), report=options["report"]).judgement
     assert few.n_rows == len(XT) // 5
     monkeypatch.undo()
     # Labels without meaning: a model that had seen them would be right above chance.
