@@ -60,7 +60,6 @@ def test_killed_and_started_again(tmp_path):
     while not (tmp_path / "go").exists():
         assert process.poll() is None
         time.sleep(0.002)
-    time.sleep(0.1)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (tmp_path / "a.m").exists()
