@@ -188,7 +188,7 @@ def _page(result: Any, command: str) -> str:
 
 
 def _card(result: Any, command: str) -> str:
-    from marda.report.card import model_card
+    from marda.report.adapted import model_card
 
     return model_card(result, command)
 

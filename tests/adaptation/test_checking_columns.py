@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from marda.adaptation.checking import Checked, ColumnShift, check_rows, compare_columns
 from marda.diagnostics import Interval
-from marda.diagnostics.table_shift import Checked, ColumnShift, check_rows, compare_columns
 from marda.io import Table
 from marda.io.columns import Category, Date, Matrix, Number, Words
 from marda.selection.expectation import Expectation
