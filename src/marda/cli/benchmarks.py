@@ -47,12 +47,12 @@ def run_demo(args: argparse.Namespace) -> int:
     # Before anything large is imported: whoever waits is told what for.
     _tell(["Does adaptation help? On digits, then on sentences; about half a minute.", ""])
     from marda.adaptation.reading import check_names
-    from marda.benchmarks.demonstration import run_demo
+    from marda.benchmarks import demonstration
     from marda.benchmarks.render import write_text
     from marda.report.demonstrated import demonstrated_page
 
     check_names((), {"--out": args.out})
-    result = run_demo(tell=_tell)
+    result = demonstration.run_demo(tell=_tell)
     _tell(["", f"Written: {write_text(args.out, demonstrated_page(result, command_of(args)))}"])
     return 0
 
