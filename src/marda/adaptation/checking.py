@@ -196,7 +196,7 @@ class Checked:
     def _plain(self) -> str:
         """What a plain model is worth here and there."""
         assert self.accuracy is not None
-        begin = f"a plain model names {share_text(self.accuracy)} of left-out source rows right"
+        begin = f"a plain model is right on {share_text(self.accuracy)} of left-out source rows"
         if self.measured is not None:
             low, high = share_text(self.measured.low), share_text(self.measured.high)
             rows = counted(self.n_labelled, "labelled target row")
