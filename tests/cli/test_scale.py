@@ -18,6 +18,7 @@ import pytest
 import marda
 from adaptation.tables import rows, table_of, write_pair
 from marda import cli
+from measured import KILLED_WHILE_WRITING
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -129,28 +130,10 @@ def test_files_over_memory_are_read_in_batches(here, capsys):
     assert_as_in_memory()
 
 
-#: The command, which is killed while it writes its checkpoint for the fourth time.
-KILLED = """
-import os, signal, sys
-from marda import cli
-from marda.moments import parquet
-write, replace, done = parquet.write, os.replace, []
-def counted(*arguments, **options):
-    done.append(1)
-    write(*arguments, **options)
-def killed(*names):
-    if len(done) == 4:
-        os.kill(os.getpid(), signal.SIGKILL)
-    replace(*names)
-parquet.write, os.replace = counted, killed
-sys.exit(cli.main(sys.argv[1:]))
-"""
-
-
 def test_killed_and_started_again(here, capsys):
     before = set(os.listdir())
     call = (*FILES, *NAMED, "--out", "p.csv", "--model", "m.marda")
-    killed = shell(*call, folder=here, start=("-c", KILLED))
+    killed = shell(*call, folder=here, start=("-c", KILLED_WHILE_WRITING))
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert not (here / "m.marda").exists()
     assert len(set(os.listdir()) - before) == 2  # the checkpoint, and the next one half written
