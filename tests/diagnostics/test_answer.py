@@ -69,6 +69,14 @@ def test_where_it_cannot_be_told_there_is_no_figure_but_a_reason():
     assert "from 0% to 99% of the predictions may be right: they disagree." in answer.text
 
 
+def test_labels_that_are_too_few_to_judge_are_not_denied():
+    told = replace(KNOWN, n_labelled=8, reason="8 labels of the target tell")
+    assert can_use(told).basis == "8 labels of the target tell."
+    answer = can_use(replace(told, can_tell=False))
+    assert answer.word == "Nobody can tell without more labels"
+    assert answer.basis.startswith("8 labels of the target; ")
+
+
 def test_labels_are_measured_and_decide():
     answer = can_use(KNOWN, JUDGED)
     assert (answer.kind, answer.expected, answer.interval) == ("good", 0.8, (0.75, 0.85))

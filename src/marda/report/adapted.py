@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -122,17 +123,20 @@ def _to_label(result: Adapted) -> list[Section]:
         "A label of one of these rows is meant to tell more than that of a row drawn by chance "
         "(marda label names more of them). For a measured accuracy, add rows drawn by chance."
     )
+    facts = result.diagnosis.facts
+    known = facts.expected is None or facts.can_tell  # else the page says that nothing is
     rows: list[Cells] = [
         [
             row.name,
             row.predicted,
-            NumberCell(percent(row.probability), row.probability),
+            *([NumberCell(percent(row.probability), row.probability)] if known else []),
             row.reason,
         ]
         for row in result.label_first
     ]
     caption = f"Rows of {result.inputs[1]}, the most telling one first."
-    shown = table(caption, ("row", "predicted", "probability", "why"), rows)
+    header = ("row", "predicted", *(["probability"] if known else []), "why")
+    shown = table(caption, header, rows)
     return [Section("Rows to label first", (paragraph(_said(result, text)), shown))]
 
 
@@ -151,8 +155,10 @@ def _influence(result: Adapted) -> list[Section]:
         f"average over rows of the target ({how}). It is what the model uses, not what causes the "
         f"class{'' if result.python else '; marda predict --explain tells it row by row'}."
     )
+    largest = max(one.moved for one in result.influence)
+    digits = max(0, 2 - math.floor(math.log10(largest))) if largest > 0 else 0
     rows: list[Cells] = [
-        [one.name, NumberCell(f"{one.moved:.3g}", one.moved)] for one in result.influence
+        [one.name, NumberCell(f"{one.moved:.{digits}f}", one.moved)] for one in result.influence
     ]
     shown = table("What moves predictions", ("column or word", "moves scores by"), rows)
     return [Section("What moves predictions", (paragraph(told), shown))]
@@ -270,6 +276,7 @@ def _candidates(candidates: Sequence[dict[str, Any]]) -> str:
     values = {name: {str(c[name]) for c in candidates if name in c} for name in names}
     # A source-only model has no parameters of denoising: those that all others share tell nothing.
     told = [n for n in names if len(values[n]) > 1 or n == "source_only"]
+    told = [n for n in told if n != "random_state"]
     rows: list[Cells] = [
         [str(k), *(_value(c.get(name, "–")) for name in told)]
         for k, c in enumerate(candidates[:MOST_CANDIDATES], start=1)
