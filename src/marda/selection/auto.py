@@ -52,7 +52,7 @@ from marda.selection.expectation import (
     stories_to_judge,
 )
 from marda.selection.forest import fit_forest
-from marda.selection.inputs import Inputs, align, draw_rows, leaf_inputs, sample
+from marda.selection.inputs import Inputs, align, draw_rows, drop_copies, leaf_inputs, sample
 from marda.selection.labelling import LEARNED, Explanation, left_out_scores, stack
 from marda.selection.source_only import (
     WIDE,
@@ -287,6 +287,9 @@ def fit_plain(
     classes, codes = np.unique(y_source, return_inverse=True)
     codes = np.concatenate([codes.ravel(), np.full(X_target.shape[0], UNLABELED)])
     domain = np.repeat([0, -1], [X_source.shape[0], X_target.shape[0]])
+    kept = drop_copies(X, codes, domain)
+    if len(kept) < len(domain):
+        X, codes, domain = X[kept], codes[kept], domain[kept]
     order = row_order(X, domain, codes)  # nothing below depends on how rows came
     order = order[draw_rows(codes[order], domain[order], PLAIN_ROWS, seed)]
     labels = Labels(classes, codes[order])
