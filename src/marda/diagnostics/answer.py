@@ -157,7 +157,7 @@ def _expected(facts: Facts) -> tuple[Kind, str, str]:
             f"right (90% interval). {guess}"
         )
     if outcome == "chance":
-        return "bad", "No: they are no clearly better than guessing", text
+        return "bad", "No: they are not clearly better than guessing", text
     if facts.interval is None:
         return "unclear", "Perhaps: what is known is a guess", text
     if facts.interval[0] <= facts.guessing:
@@ -167,8 +167,8 @@ def _expected(facts: Facts) -> tuple[Kind, str, str]:
 
 def _guess(facts: Facts) -> str:
     if facts.commonest > 1 / facts.n_classes + 0.005:
-        return f"One class for all rows makes {share_text(facts.commonest)}."
-    return f"Guessing makes {share_text(1 / facts.n_classes)}."
+        return f"One class for all rows gives {share_text(facts.commonest)}."
+    return f"Guessing gives {share_text(1 / facts.n_classes)}."
 
 
 def _basis(facts: Facts) -> str:
