@@ -1,6 +1,7 @@
 """Target labels: which rows to ask for, and what labels tell of the explanations of the shift.
 
-**Which rows to label next**: those typical of many others, and such that their labels decide.
+**Which rows to label next**: those typical of many others, such that their labels decide (math.md
+§18).
 
 With a few labels only, rows that stand for many others are worth more than the least certain
 ones, which are rare, alike and odd. Rows S are chosen one by one such that every row has a chosen
@@ -59,14 +60,22 @@ from marda.selection.expectation import stories_to_judge
 from marda.selection.inputs import RARE, share_of_zeros
 from marda.selection.source_only import SourceOnly
 
-__all__ = ["LEARNED", "Explanation", "RowsToLabel", "choose_rows", "left_out_scores", "stack"]
+__all__ = [
+    "LEARNED",
+    "LOOKED_AT",
+    "Explanation",
+    "RowsToLabel",
+    "choose_rows",
+    "left_out_scores",
+    "stack",
+]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 #: Of more rows than this a sample is looked at.
-MAX_ROWS = 3000
+LOOKED_AT = 3000
 MAX_DIRECTIONS = 50
 #: Mean uncertainty of a row (0 to 1) from which on certain rows count as well, and the least share
 #: that they have.
@@ -132,8 +141,8 @@ def choose_rows(model: Any, X: Any, budget: int, random_state: Any = None) -> Ro
         raise ValueError(f"budget must be a whole number of at least 1, got {budget!r}.")
     numbers = check_array(X, accept_sparse="csr", dtype=np.float64)
     order = row_order(numbers)
-    if len(order) > MAX_ROWS:
-        order = np.random.default_rng(seed_of(random_state)).permutation(order)[:MAX_ROWS]
+    if len(order) > LOOKED_AT:
+        order = np.random.default_rng(seed_of(random_state)).permutation(order)[:LOOKED_AT]
     numbers = numbers[order]
     rows = _safe_indexing(X, order)
     P = np.asarray(model.predict_proba(rows), dtype=np.float64)
