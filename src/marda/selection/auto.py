@@ -163,7 +163,8 @@ class Costs(NamedTuple):
         refuted = explain if wide else 0.5  # by a few draws each
         source = 2.6e-7 * n_source**2 if wide else 0.25 + 8e-4 * n_source * (d / 20) ** 0.2
         adapt, leaves = 0.05 + 1.1e-6 * n**2, 0.3 * source
-        judge = 0.05 + 2e-7 * n * entries_per_row(X) + 1.2e-7 * n**2
+        judging = min(n_source, EXPECTED_ROWS) + min(n_target, EXPECTED_ROWS)
+        judge = 0.05 + 2e-7 * judging * entries_per_row(X) + 1.2e-7 * judging**2
         weigh = 5 * min(adapt if wide else leaves, 4.5)
         total = explain + source + (adapt if wide else leaves) + judge
         return cls(explain, refuted, source, adapt, leaves, judge, weigh, total)
