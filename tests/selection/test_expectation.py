@@ -177,6 +177,22 @@ def test_the_median_of_confidence_source_only_and_agreement(known, kind):
     assert "agreement" not in found.parts
 
 
+def test_self_training_carries_majorities(known):
+    def expected(agreement, **settings):
+        P = np.tile([agreement, *[(1 - agreement) / 3] * 3], (400, 1))
+        codes = np.arange(400) % 4
+        one = (codes, np.eye(4)[codes])
+        return expect(P, one, P, shift=shift_of("features"), agreement=agreement, **settings)
+
+    # Above chance by 0.8, 0.5 and 0.2: odds of 4, 1 and 1/4 become 8, 1 and 1/8.
+    for before, after in ((0.85, 0.25 + 0.75 * 8 / 9), (0.625, 0.625), (0.4, 0.25 + 0.75 / 9)):
+        assert expected(before).accuracy == pytest.approx(before)
+        found = expected(before, self_trained=True)
+        assert found.accuracy == pytest.approx(after)
+        assert found.interval[0] < after < found.interval[1]
+    assert expected(1.0, self_trained=True).accuracy == pytest.approx(1)
+
+
 def test_disagreement_and_lost_support_widen(known):
     P = sure(400, 0.7)
     width = {}
