@@ -177,6 +177,15 @@ def test_the_median_of_confidence_source_only_and_agreement(known, kind):
     assert "agreement" not in found.parts
 
 
+def test_rows_outside_of_the_support_are_expected_halfway_to_chance(known):
+    P = sure(400, 0.9)
+    settings = {"shift": shift_of("features"), "agreement": 0.9}
+    assert expect(P, known, P, outside=0.05, **settings).accuracy == pytest.approx(0.9)
+    assert expect(P, known, P, outside=1.0, **settings).accuracy == pytest.approx(0.7)
+    half = (1 + 0.05) / 2  # of the rows, beside the one in twenty that is outside by definition
+    assert expect(P, known, P, outside=half, **settings).accuracy == pytest.approx(0.8)
+
+
 def test_self_training_carries_majorities(known):
     def expected(agreement, **settings):
         P = np.tile([agreement, *[(1 - agreement) / 3] * 3], (400, 1))
@@ -203,7 +212,9 @@ def test_disagreement_and_lost_support_widen(known):
             outside=outside,
         )  # fmt: skip
         width[voice, outside] = np.ptp(found.interval)
-        assert found.accuracy == pytest.approx(0.7)
+        assert found.accuracy == pytest.approx(
+            0.7 if outside < 0.1 else 0.7 - 0.5 * 0.75 / 0.95 * 0.2
+        )
     assert width[0.2, 0.05] > width[0.7, 0.05] + 0.05
     assert width[0.7, 0.8] > TELLING > width[0.7, 0.05]
     assert not found.can_tell

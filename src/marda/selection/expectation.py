@@ -57,6 +57,8 @@ TELLING = 0.4
 BASE, SPREAD, AWAY = 0.11, 0.1, 0.25
 #: What self-training makes of the odds that models know a row: it carries majorities.
 CARRIED = 1.5
+#: How far towards chance a source-only model is expected to be where no source row lies.
+FADED = 0.5
 #: The source's support is lost where nothing explains the shift and a larger share is outside it.
 LOST = 0.25
 #: One source row in so many is outside by definition.
@@ -354,18 +356,21 @@ def _by_kinds(
     if agreement is not None:
         parts["agreement"] = float(agreement)
     accuracy = float(np.median(list(parts.values())))
-    if self_trained:
-        accuracy = _carried(accuracy, n_classes)
     parts["voices"] = float(np.median(opinions))
     spread = max(parts.values()) - min(parts.values())
+    away = 0.0
     if outside is not None:
         parts["outside"] = outside
+        away = max(0.0, (outside - 1 / OUTSIDE) / (1 - 1 / OUTSIDE))
+    if self_trained:
+        accuracy = _carried(accuracy, n_classes)
+    else:
+        accuracy -= FADED * away * max(0.0, accuracy - 1 / n_classes)
     few = kind == "too few rows"
     if few:
         # Few rows say little of themselves: the source's left-out rows speak as MIN_ROWS of them.
         weight = n / (n + MIN_ROWS)
         accuracy = weight * accuracy + (1 - weight) * made.source_accuracy
-    away = 0.0 if outside is None else max(0.0, (outside - 1 / OUTSIDE) / (1 - 1 / OUTSIDE))
     half = np.hypot(BASE + SPREAD * spread + AWAY * away, NORMAL * made.error(accuracy))
     low, high = accuracy - half, accuracy + half
     lost = kind == "unexplained" and away > LOST
