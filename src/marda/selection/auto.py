@@ -123,6 +123,8 @@ class Evidence:
     voices: tuple[Matrix, ...] = ()
     agreement: float | None = None
     outside: NDArray[np.bool_] | None = None
+    #: Whether it is about models that label the target themselves.
+    self_trained: bool = False
     #: Classes of labelled target rows, and what models without their labels give them.
     labelled: tuple[Index, Matrix] | None = None
 
@@ -138,6 +140,7 @@ class Evidence:
             voices=self.voices,
             agreement=self.agreement,
             outside=self.outside,
+            self_trained=self.self_trained,
         )
         return found if self.labelled is None else expect_by_labels(found, P, *self.labelled)
 
@@ -457,7 +460,9 @@ class _Action:
         what = "adapting" if features else "adapting leaves of a forest"
         with step(costs.adapt if features else costs.leaves, costs.judge, what):
             fit = adapt(self.fits, say)
-        return self.judged(fit)
+        with step(costs.judge, 0.0, "judging"):
+            evidence = self._evidence(self_trained=features)
+        return replace(_adapted(fit), shift=self.shift, evidence=evidence)
 
     def adaptation(self) -> Adapt | None:
         """How models label the target themselves; None: the model of the source does as well."""
@@ -546,7 +551,9 @@ class _Action:
             shift = shift.weighed({name: w / total for name, w in believed.items()})
         evidence = plain.evidence
         if evidence is not None:
-            evidence = replace(evidence, labelled=(codes, np.exp(left_out)))
+            evidence = replace(
+                evidence, self_trained=adapt is _by_features, labelled=(codes, np.exp(left_out))
+            )
         return AutoFit(members, [], *skills, shift, evidence, found)
 
     def _adapted_models(
@@ -606,11 +613,6 @@ class _Action:
         model = self._told(tellings[0].tale, voice.model)
         alone = _Telling(f"{LEARNED[1]}, {model.kind}", Inputs("raw"), model)
         yield alone, voice.left_out + model.bias
-
-    def judged(self, fit: AdaptedFit) -> AutoFit:
-        """An adapted fit, with what it can be judged by."""
-        with step(self.costs.judge, 0.0, "judging"):
-            return replace(_adapted(fit), shift=self.shift, evidence=self._evidence())
 
     # Parts of it ----------------------------------------------------------------------------------
 
@@ -673,7 +675,7 @@ class _Action:
         skill = recall_above_chance(codes, chosen.left_out.argmax(1))
         return AutoFit(members, [], skill, skill, self.shift, self._evidence(), found)
 
-    def _evidence(self) -> Evidence | None:
+    def _evidence(self, *, self_trained: bool = False) -> Evidence | None:
         """What source-only models say of the target, under the class prior of the source.
 
         Nothing where a class has no weight: they know nothing of it.
@@ -706,7 +708,9 @@ class _Action:
         outside = None
         if self.source.X.shape[0] >= LEAST:
             outside = outside_support(self.source.X, target, random_state=self.fits.seed)
-        return Evidence(places, target, known, alone, self.shift, told, others, agreed, outside)
+        return Evidence(
+            places, target, known, alone, self.shift, told, others, agreed, outside, self_trained
+        )
 
     def _fit_part(self, X: Any, codes: Index) -> Any:
         """A model of some source rows, as the one that was chosen; a pool counts as linear."""
