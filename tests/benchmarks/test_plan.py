@@ -248,7 +248,10 @@ def test_collections_have_draws_of_their_own_and_source_only_models():
     specs = plan_leaderboard(benchmarks=["skada-bench", "generated", "digits", "tables"], draws=20)
     tasks = Counter(s.task.benchmark for s in specs if s.model == "auto")
     assert tasks == {"skada-bench": 24 * 5, "generated": 24 * 20, "digits": 9, "tables": 72}
-    assert len({s.key for s in specs}) == len(specs) == 4 * sum(tasks.values())
+    more = [s for s in specs if s.model not in ("auto", "source-only")]
+    assert {s.task.benchmark for s in more} == {"skada-bench"}
+    assert len(more) == 120 * (2 * 2 + len(SYSTEMS))  # two adapters with two classifiers each
+    assert len({s.key for s in specs}) == len(specs) == 4 * sum(tasks.values()) + len(more)
     one = [s for s in specs if s.task == specs[0].task]
     assert [s.classifier for s in one] == ["auto", "ridge", "logistic", "forest"]
     assert one[0].key == "skada-bench/paper/mushrooms e>t/US/full/draw0/auto/auto/auto"

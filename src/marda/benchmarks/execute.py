@@ -282,6 +282,7 @@ def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
     packed = pack(task.X_source, task.y_source, task.X_target, task.y_visible)
     rows = adapters.TaskRows(*packed, task.X_test)
     narrow: list[adapters.TaskRows] = []  # made for the first adapter, used by all
+    columns = EVALUATIONS[specs[0].task.benchmark].by_halves
     for method, members in groupby(specs, key=lambda spec: spec.model):
         group = list(members)
         gc.collect()
@@ -291,9 +292,9 @@ def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
         elif method == SOURCE:
             fits = _fit_source(group, rows)
         elif method in (*SYSTEMS, *LABELLED_SYSTEMS):
-            fits = _fit_system(group, rows, narrow)
+            fits = _fit_system(group, rows, narrow, columns)
         else:
-            fits = _fit_adapter(method, group, rows, narrow)
+            fits = _fit_adapter(method, group, rows, narrow, columns)
         yield from attempt(group, fits)
 
 
@@ -327,11 +328,15 @@ def _fit_source(specs: Sequence[Spec], rows: adapters.TaskRows) -> Iterator[Fitt
 
 
 def _fit_adapter(
-    name: str, specs: Sequence[Spec], rows: adapters.TaskRows, narrow: list[adapters.TaskRows]
+    name: str,
+    specs: Sequence[Spec],
+    rows: adapters.TaskRows,
+    narrow: list[adapters.TaskRows],
+    columns: bool,
 ) -> Iterator[Fitted]:
     """Adapt source rows to the target's once; classifiers learn from them, and count its time."""
     if not narrow:
-        narrow.append(adapters.narrow_rows(rows))
+        narrow.append(adapters.narrow_rows(rows, columns))
     X, y, X_test, seconds = adapters.adapt_rows(name, narrow[0])
     for spec in specs:
         started = time.process_time() - seconds
@@ -340,13 +345,16 @@ def _fit_adapter(
 
 
 def _fit_system(
-    specs: Sequence[Spec], rows: adapters.TaskRows, narrow: list[adapters.TaskRows]
+    specs: Sequence[Spec],
+    rows: adapters.TaskRows,
+    narrow: list[adapters.TaskRows],
+    columns: bool,
 ) -> Iterator[Fitted]:
     """Systems with a classifier of their own."""
     from marda.benchmarks.peers import system
 
     if not narrow:
-        narrow.append(adapters.narrow_rows(rows))
+        narrow.append(adapters.narrow_rows(rows, columns))
     seen = narrow[0]
     for spec in specs:
         started = time.process_time()

@@ -434,7 +434,7 @@ LEADERBOARD = tuple(EVALUATIONS)
 _SOURCE_ONLY = (BASELINE, "logistic", "forest")
 _BY_HALVES = Evaluation(source=_SOURCE_ONLY, peers=(), systems=(), fixed=(), by_halves=True)
 EVALUATIONS |= {
-    "skada-bench": _BY_HALVES,
+    "skada-bench": replace(_BY_HALVES, peers=("CORAL", "SubspaceAlignment"), systems=SYSTEMS),
     "generated": _BY_HALVES,
     "digits": replace(_BY_HALVES, measure="balanced_accuracy"),
     "tables": replace(_BY_HALVES, measure="balanced_accuracy"),
