@@ -4,9 +4,10 @@
 
 The rows lie in docs/rows.jsonl.xz, one JSON object per run with its commit, versions and machine;
 docs/amt-gap.csv has those of the Amazon reviews without target labels. Written from them: the
-claims in docs/findings.md, tables 3 and 4 in docs/tables, and the ranking of all systems. --add
-takes the rows of stores of `marda reproduce` in first; --check writes nothing and fails where a
-page is not what the rows give; --out writes every table in every format into a folder.
+claims in docs/findings.md, tables 3 and 4 and the SURF experiment in docs/tables, and the ranking
+of all systems. --add takes the rows of stores of `marda reproduce` in first; --check writes nothing
+and fails where a page is not what the rows give; --out writes every table in every format into a
+folder.
 """
 
 from __future__ import annotations
@@ -15,22 +16,30 @@ import argparse
 import csv
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from marda.benchmarks.plan import Spec, TaskSpec
+from marda.benchmarks.plan import Spec, TableName, TaskSpec, belongs
 from marda.benchmarks.ranking import RANKING_NOTES, rank_systems, ranking_grid
 from marda.benchmarks.render import findings_grid, markdown_lines, to_markdown
 from marda.benchmarks.results import Results, results_of, write_results
 from marda.benchmarks.runner import RunReport
 from marda.benchmarks.store import ResultRow, Store, read_rows, write_rows
+from marda.benchmarks.tables import build_table
 from marda.report.benchmarked import benchmarked_page
 
 DOCS = Path(__file__).parent.parent / "docs"
 ROWS, AMT = DOCS / "rows.jsonl.xz", DOCS / "amt-gap.csv"
 BEGIN = "<!-- written by scripts/paper_tables.py -->"
-TITLES = {
+TITLES: dict[TableName, str] = {
     "sup": "Table 3 (SUP), ours next to the paper's",
     "ss": "Table 4 (SS), ours next to the paper's",
+    "surf": "OC10 with SURF features, semi-supervised, sampled",
+}
+READINGS = {
+    ("paper", "paper"): "rows of unit length (as stated)",
+    ("no-l2", "paper"): "rows of any length",
+    ("no-l2", "paper+normalize=true"): "rows of X W of unit length instead",
 }
 RANKED = (
     "Systems that ran on the same tasks without a target label, `auto` (`MDAClassifierCV`) among "
@@ -64,15 +73,25 @@ def every_row(path: Path = ROWS) -> tuple[ResultRow, ...]:
 def pages(results: Results) -> dict[Path, str]:
     """Files of docs that rows alone decide, and their text; of findings what follows BEGIN."""
     found = {}
-    for table in results.tables:
-        settings = next((n for n in table.notes if n.startswith("Settings: ")), "")
-        plain = settings.startswith("Settings: paper.") and not any(
-            note.startswith(("W sees", "Preprocessing")) for note in table.notes
-        )
-        if table.name in TITLES and plain:
-            head = f"# {TITLES[table.name]}\n\nWritten by `scripts/paper_tables.py` from the rows "
-            head += "on record (`docs/rows.jsonl.xz`).\n\n"
-            found[DOCS / "tables" / f"{table.name}.md"] = head + to_markdown(table)
+    stored = [row.spec for row in results.rows if row.spec.settings != "auto"]
+    for name, title in TITLES.items():
+        readings = READINGS if name == "surf" else dict([next(iter(READINGS.items()))])
+        parts = []
+        for (prepared, variant), reading in readings.items():
+            specs = [
+                spec
+                for spec in stored
+                if belongs(spec, name) and spec.task.protocol in ("full", "sampled")
+                if (spec.task.preprocessing, spec.variant) == (prepared, variant)
+            ]
+            if specs:
+                table = build_table(name, specs, results.rows)
+                more = f": {reading}" if name == "surf" else ""
+                parts.append(to_markdown(replace(table, title=table.title + more)))
+        head = f"# {title}\n\nWritten by `scripts/paper_tables.py` from the rows "
+        head += "on record (`docs/rows.jsonl.xz`).\n\n"
+        if parts:
+            found[DOCS / "tables" / f"{name}.md"] = head + "\n".join(parts)
     ranking = rank_systems(results.leaderboards)
     if ranking is not None:
         lines = [

@@ -253,7 +253,7 @@ def test_collections_have_draws_of_their_own_and_source_only_models():
     assert len(more) == 120 * (2 * 2 + len(SYSTEMS))  # two adapters with two classifiers each
     assert len({s.key for s in specs}) == len(specs) == 4 * sum(tasks.values()) + len(more)
     one = [s for s in specs if s.task == specs[0].task]
-    assert [s.classifier for s in one] == ["auto", "ridge", "logistic", "forest"]
+    assert [s.classifier for s in one][:4] == ["auto", "ridge", "logistic", "forest"]
     assert one[0].key == "skada-bench/paper/mushrooms e>t/US/full/draw0/auto/auto/auto"
     assert Unit.from_json(group_units(one)[0].to_json()).specs == tuple(one)
     few = plan_leaderboard(benchmarks=["skada-bench"], tasks=["phishing -1>1"], draws=2)
