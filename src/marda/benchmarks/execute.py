@@ -131,9 +131,9 @@ def attempt(specs: Sequence[Spec], fits: Iterator[Fitted]) -> Iterator[Fitted]:
 def run_unit(unit: Unit, data_dir: Path | None) -> Iterator[ResultRow]:
     """Load the task once, then yield a row as soon as each spec is finished."""
     reset_peak()
-    started = time.perf_counter()
+    started = time.process_time()
     task = load_task(unit.task, data_dir)
-    load_seconds = (time.perf_counter() - started) / len(unit.specs)
+    load_seconds = (time.process_time() - started) / len(unit.specs)
     known: dict[str, Any] = {"load_seconds": load_seconds, "data_checksum": task.checksum}
     for fitted in fit_unit(task, unit.specs):
         if fitted.predicted is None:
@@ -223,26 +223,26 @@ def _fit_model(
     if plain and first.classifier in ROW_CLASSIFIERS:
         others = [first, *others]
     else:
-        started = time.perf_counter()
+        started = time.process_time()
         model = MDAClassifier(first.model, classifier=_classifier(first.classifier), **settings)
         fit_rows(model, training_rows(model, X, y, sample_domain=sample_domain), factors)
-        shared["fit_seconds"] = (time.perf_counter() - started) / len(specs)
+        shared["fit_seconds"] = (time.process_time() - started) / len(specs)
         shared["n_iter"] = int(model.n_iter_)
-        started = time.perf_counter()
+        started = time.process_time()
         predicted = np.asarray(model.predict(task.X_test))
-        yield Fitted(first, predicted, predict_seconds=time.perf_counter() - started, **shared)
+        yield Fitted(first, predicted, predict_seconds=time.process_time() - started, **shared)
     if not others:
         return
-    started = time.perf_counter()
+    started = time.process_time()
     H, H_test = X[known], task.X_test
     if not plain:
         H, H_test = model.transform(H), model.transform(H_test)
-    denoising = (time.perf_counter() - started) / len(others)
+    denoising = (time.process_time() - started) / len(others)
     for spec in others:
-        started = time.perf_counter()
+        started = time.process_time()
         classifier = _on_rows(spec.classifier, H, y[known], sample_domain[known])
         predicted = np.asarray(classifier.predict(H_test))
-        seconds = time.perf_counter() - started + denoising
+        seconds = time.process_time() - started + denoising
         yield Fitted(spec, predicted, predict_seconds=seconds, **shared)
 
 

@@ -326,7 +326,7 @@ def time_text(rows: Sequence[ResultRow], report: RunReport) -> list[str]:
         f"this call: {seconds_text(report.wall_seconds)} with --jobs {report.jobs}, "
         f"{report.computed} rows computed, {report.from_store} from the store, "
         f"{report.failed} failed",
-        f"all {len(rows)} rows: {seconds_text(spent)} of computing",
+        f"all {len(rows)} rows: {seconds_text(spent)} of processor time",
     ]
     peaks = [row.peak_mb for row in rows if row.peak_mb is not None]
     if peaks:

@@ -45,8 +45,8 @@ NOTES = (
     f"Ledoit-Wolf covariance, LinearOT reg = 1, SubspaceAlignment {SUBSPACE} directions; all else "
     f"is skada's and scikit-learn's default. OT maps at most {MAX_TRANSPORT_ROWS} rows per domain, "
     "drawn with seed 0. Columns of SKADA-Bench are standardised over both domains.",
-    "fit s and MB: mean processor seconds of one fit (fixed models: seconds on the clock, shared "
-    "where they share work) and the largest high-water mark of the process, data included.",
+    "fit s and MB: mean processor seconds of one fit (fixed models share work, and its seconds) and"
+    " the largest high-water mark of the process, data included.",
 )
 
 
