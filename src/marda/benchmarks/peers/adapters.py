@@ -111,7 +111,7 @@ def adapt_rows(name: str, rows: TaskRows) -> tuple[Any, NDArray[Any], Any, float
     X_test = rows.X_test
     if name == "OT":
         rows = draw_rows(rows)
-    adapter = _adapter(name)
+    adapter = _adapter(name, min(SUBSPACE, rows.X.shape[1]))
     started = time.process_time()
     adapted = adapter.fit_transform(rows.X, rows.y, sample_domain=rows.domain)
     seconds = time.process_time() - started
@@ -122,7 +122,7 @@ def adapt_rows(name: str, rows: TaskRows) -> tuple[Any, NDArray[Any], Any, float
     return adapted[source], rows.y[source], X_test, seconds
 
 
-def _adapter(name: str) -> Any:
+def _adapter(name: str, n_directions: int) -> Any:
     config = sklearn.get_config()
     try:
         import skada
@@ -133,7 +133,7 @@ def _adapter(name: str) -> Any:
     if name == "CORAL":
         return skada.CORALAdapter(reg="auto")
     if name == "SubspaceAlignment":
-        return skada.SubspaceAlignmentAdapter(n_components=SUBSPACE, random_state=0)
+        return skada.SubspaceAlignmentAdapter(n_components=n_directions, random_state=0)
     if name == "LinearOT":
         return skada.LinearOTMappingAdapter(reg=1.0)
     return skada.OTMappingAdapter()
