@@ -129,7 +129,7 @@ class Solution:
 def _basis(terms: Sequence[PredictionTerm], n_outputs: int) -> tuple[Matrix, list[Matrix], Matrix]:
     """U, S_k = a_k UᵀZ_kZ_kᵀU, and A with U = [Z_1 Z_2 …] A.
 
-    For one term S is diagonal: U are its left singular vectors.
+    For terms of one Q the sum of S_k is diagonal; for one term U are its left singular vectors.
     """
     if not terms:
         return np.zeros((n_outputs, 0)), [], np.zeros((0, 0))
@@ -138,8 +138,17 @@ def _basis(terms: Sequence[PredictionTerm], n_outputs: int) -> tuple[Matrix, lis
     U, A = np.ascontiguousarray(U[:, kept]), V[kept].T / s[kept]
     if len(terms) == 1:
         return U, [terms[0].weight * np.diag(s[: U.shape[1]] ** 2)], A
+    if _one_moment(terms):
+        roots = [np.sqrt(t.weight) * (U.T @ t.Z) for t in terms]
+        turn = np.linalg.svd(np.hstack(roots))[0]
+        U, A = U @ turn, A @ turn
     inside = [U.T @ t.Z for t in terms]
     return U, [t.weight * B @ B.T for t, B in zip(terms, inside, strict=True)], A
+
+
+def _one_moment(terms: Sequence[PredictionTerm]) -> bool:
+    """Whether all terms are of the same rows, as a single one is, and all where Q_l = Q."""
+    return all(term.Q is terms[0].Q for term in terms)
 
 
 @dataclass(frozen=True)
@@ -194,9 +203,9 @@ class _OnBasis:
         denoiser, U = self.denoiser, self.U
         if not U.shape[1]:
             return np.zeros((denoiser.n_features + denoiser.bias, 0))
-        if self.repeated and len(self.terms) == 1 and isinstance(denoiser, PrimalDenoiser):
+        if self.repeated and _one_moment(self.terms) and isinstance(denoiser, PrimalDenoiser):
             B, Lambda = denoiser.pencil  # each column on its own: (I + s Λ) in the pencil's basis
-            inside = thin_product(B.T, R) / (1 + np.outer(Lambda, np.diag(self.couplings[0])))
+            inside = thin_product(B.T, R) / (1 + np.outer(Lambda, np.diag(sum(self.couplings))))
             return thin_product(B, inside)
         on_labelled, on_all = np.zeros((2, U.shape[1], U.shape[1]))
         for term, S in zip(self.terms, self.couplings, strict=True):

@@ -218,23 +218,32 @@ class Denoiser(ABC):
         0 ⪯ Q_l ⪯ G, few steps remain, and a handful of factorisations serves all alternations.
         Where those would cost more than the steps they save, s̄ or θ̄ is 0. The preconditioner times
         a direction follows from the residuals: a step costs one solve and one product with Q_l.
+        Where all rows have a label, S_l = 0 and S changes from one alternation to the next: 1 − θ̄
+        is then a power of SHIFT_RATIO, too, and a step costs one solve alone.
         """
         into, back, M_l, theta = _coordinates(terms)
         rank = R.shape[1]
         power = np.round(np.log1p(np.maximum(np.diag(M_l), 0)) / np.log(SHIFT_RATIO))
         if not self._factor_pays(solves * STEPS_SAVED / MAX_SHIFTS, rank):
             power[:] = 0
-        kept = theta if self._factor_pays(solves * 5 * STEPS_SAVED, 1) else np.zeros(rank)
+        if solves > 1 and not terms.labelled.any():  # every alternation has other θ
+            kept = 1 - SHIFT_RATIO ** np.round(np.log1p(-theta) / np.log(SHIFT_RATIO))
+            kept *= self._factor_pays(solves * STEPS_SAVED / MAX_SHIFTS, rank)
+        else:
+            kept = theta if self._factor_pays(solves * 5 * STEPS_SAVED, 1) else np.zeros(rank)
         shifts = np.stack([np.where(power > 0, SHIFT_RATIO**power - 1, 0.0), kept], 1)
         rest = M_l - np.diag(shifts[:, 0])
         excess = theta - kept
 
+        def on_labelled(V: Matrix, S: Matrix) -> Matrix:
+            return self.labelled.matmul(V @ S) if S.any() else np.zeros_like(V)
+
         def remainder(V: Matrix) -> Matrix:
-            out = self.labelled.matmul(V @ rest)
+            out = on_labelled(V, rest)
             return out - self._excess(V * excess) if excess.any() else out
 
         def residual_of(V: Matrix) -> Matrix:
-            out = right - self.matmul(V) - self.labelled.matmul(V @ M_l)
+            out = right - self.matmul(V) - on_labelled(V, M_l)
             return out + self._excess(V * theta) if theta.any() else out
 
         right = R @ into
