@@ -32,6 +32,7 @@ __all__ = [
     "copy",
     "device_memory",
     "diagonal",
+    "divided",
     "eigh",
     "eye",
     "float64",
@@ -111,7 +112,8 @@ def namespace(A: Any) -> Any:
 
 def place_of(A: Any) -> tuple[str, str]:
     """Library and device of an array."""
-    return ("numpy", "cpu") if is_numpy(A) else (_library(A), str(_compat().device(A)))
+    library = _library(A)
+    return (library, str(_compat().device(A))) if library in LIBRARIES else ("numpy", "cpu")
 
 
 def to_numpy(A: Any) -> Any:
@@ -298,6 +300,14 @@ def at_least_0(A: Any) -> Array:
         return np.maximum(A, 0.0)
     xp = namespace(A)
     return xp.where(A > 0, A, xp.zeros_like(A))
+
+
+def divided(A: Any, b: Any) -> Array:
+    """A / b, and 0 where b is not above 0."""
+    if is_numpy(A):
+        return np.divide(A, b, out=np.zeros_like(A), where=b > 0)
+    xp = namespace(A)
+    return xp.where(b > 0, A / xp.where(b > 0, b, xp.ones_like(b)), xp.zeros_like(A))
 
 
 def argmax(A: Any) -> Array:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.linalg.blas import dgemm, dsyrk, ssyrk
 
+from marda._arrays import eigh as eigh_elsewhere
 from marda._arrays import is_numpy
 
 __all__ = [
@@ -99,6 +100,8 @@ def symmetric_eigen(
     matrix: NDArray[np.float64], *, overwrite: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Eigenvalues, rising, and eigenvectors of a symmetric matrix, by divide and conquer."""
+    if not is_numpy(matrix):
+        return eigh_elsewhere(matrix)
     # SciPy 1.12 gives that driver too little room for one number.
     driver = "evd" if len(matrix) > 1 else "ev"
     values, vectors = eigh(matrix, overwrite_a=overwrite, check_finite=False, driver=driver)

@@ -300,7 +300,8 @@ class MDAClassifier(ClassifierMixin, BaseMDA):
         if model.classifier is None:
             scores = model.scores(X)
             return scores[:, 1] if len(self.classes_) == 2 else scores
-        return np.asarray(model.classifier.decision_function(model.features(X)))
+        found: NDArray[Any] = model.classifier.decision_function(model.features(X))
+        return found
 
     @available_if(_has("predict_proba"))
     @lazy_on_dask
@@ -312,7 +313,8 @@ class MDAClassifier(ClassifierMixin, BaseMDA):
         X, model = self._new_rows(X, "predict_proba"), self.model_
         if model.classifier is None:
             return softmax(model.scores(X))
-        return np.asarray(model.classifier.predict_proba(model.features(X)))
+        found: NDArray[Any] = model.classifier.predict_proba(model.features(X))
+        return found
 
     @lazy_on_dask
     def predict(self, X: Any) -> NDArray[Any]:
@@ -330,7 +332,8 @@ class MDAClassifier(ClassifierMixin, BaseMDA):
         X, model = self._new_rows(X, "predict"), self.model_
         if model.classifier is None:
             return labels_at(self.classes_, argmax(model.scores(X)))
-        return np.asarray(model.classifier.predict(model.features(X)))
+        found: NDArray[Any] = model.classifier.predict(model.features(X))
+        return found
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the rows that carry a label; marked rows are left out."""

@@ -188,7 +188,8 @@ class DSCM(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of the highest score."""
-        return labels_at(self.classes_, argmax(self._log_scores(X, "predict")))
+        scores = self._log_scores(X, "predict")
+        return labels_at(self.classes_, argmax(scores))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, which `marda.load` reads.

@@ -159,7 +159,8 @@ def fit_moments(moments: Moments, settings: ModelSettings) -> FittedModel:
         raise ValueError(f"solver={settings.solver!r} needs rows: moments are for 'primal'.")
     weights = moments.class_weights(settings.class_weight)
     problem = Problem(moments, settings.problem, "primal", weights)
-    layer, solution = _solved(problem, settings, np.float64, predictor=settings.is_ridge)
+    dtype = problem.center.dtype
+    layer, solution = _solved(problem, settings, dtype, predictor=settings.is_ridge)
     unlabelled = moments.labels == UNLABELED
     labelled_target = bool(((moments.domains < 0) & ~unlabelled).any())
     setting = ("SS" if labelled_target else "US") if unlabelled.any() else "SUP"

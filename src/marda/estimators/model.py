@@ -372,7 +372,8 @@ class FittedModel:
 
     def features(self, X: Any, domain: Index | None = None) -> Matrix:
         """Denoised rows, centred and normalised if so set; without domains, of the target."""
-        return self.place(self.denoised(X), domain)
+        H = self.denoised(X)
+        return self.place(H, domain) if self.centers or self.normalize else H
 
     def denoised(self, X: Any) -> Matrix:
         """X W + offset, or the concatenation of layers."""

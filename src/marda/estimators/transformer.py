@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from marda._arrays import is_followed, is_numpy, to_numpy
+from marda._arrays import is_followed, to_numpy
 from marda._validation import (
     check_callers,
     check_domains,
@@ -307,11 +307,9 @@ class BaseMDA(TransformerMixin, BaseEstimator, ABC):
         H : array of shape (n_rows, n_outputs)
         """
         X, model = self._new_rows(X, "transform"), self.model_
-        if not is_numpy(X):
-            return model.denoised(X)
         if sample_domain is None or not model.centers:
-            return np.asarray(model.features(X))
-        return np.asarray(model.features(X, check_domains(sample_domain, X.shape[0], both=False)))
+            return model.features(X)
+        return model.features(X, check_domains(sample_domain, X.shape[0], both=False))
 
     def fit_transform(self, X: Any, y: Any = None, *, sample_domain: Any = None) -> Any:
         """Fit, then denoised rows of all domains, each centred (if so set) at its own mean."""

@@ -27,6 +27,7 @@ from marda._arrays import (
     columns,
     copy,
     diagonal,
+    divided,
     eye,
     float64,
     hstack,
@@ -414,7 +415,7 @@ class RowFactor:
             assert system.mixing is not None
             self.mixing = system.mixing
             if self.root is not None:
-                self.mixing = _divided(self.mixing, self.root)
+                self.mixing = divided(self.mixing, self.root)
             BJ = self.cholesky.solve(self.kernel @ self.mixing.T).T
             inner = eye(self.mixing.shape[0], BJ) + BJ @ self.mixing.T
             self.mid = solve_small(inner, BJ)
@@ -428,7 +429,7 @@ class RowFactor:
     def _factorise(self, core: NDArray[Any]) -> None:
         """C, from K (overwritten), and its inverse."""
         if self.null is not None:
-            v = self.null if self.root is None else _divided(self.null, self.root)
+            v = self.null if self.root is None else divided(self.null, self.root)
             xp = namespace(core)
             level = float(xp.sum(diagonal(core))) / core.shape[0] / float(v @ v)
             if not is_numpy(core):
@@ -511,17 +512,6 @@ class RowFactor:
     def solve(self, B: Matrix) -> Matrix:
         """(D + FᵀNF)⁻¹B for any B. It subtracts: see `solve_rows`."""
         return solve_together([self], np.zeros(B.shape[1], dtype=np.int64), B)
-
-
-def _divided(a: Matrix, b: Vector) -> Matrix:
-    """A / b, and 0 for rows of weight zero."""
-    if not is_numpy(a):
-        xp = namespace(a)
-        quotient: Matrix = xp.where(
-            b > 0, a / xp.where(b > 0, b, xp.ones_like(b)), xp.zeros_like(a)
-        )
-        return quotient
-    return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
 
 
 def solve_together(factors: Sequence[RowFactor], which: NDArray[np.int64], B: Matrix) -> Matrix:

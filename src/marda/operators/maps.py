@@ -48,7 +48,8 @@ class DenseMap(Map):
 
     def matmul(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         """W V."""
-        return float64(self.W @ V)
+        mapped: Matrix = float64(self.W) @ V
+        return mapped
 
 
 class IdentityMap(Map):
