@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import marda
-from marda import cli
 
 SRC = Path(marda.__file__).parent
 #: Documented, although they begin with an underscore.
@@ -19,8 +18,6 @@ DOCUMENTED = {"_asdict", "_exit", "_fields", "_make", "_replace"}
 MOST_BASES, MOST_MODULES = 2, 12
 #: The core itself and what every layer may use stand in the root: they have no folder to go to.
 MOST_IN_ROOT = 14
-#: One file per command, and what they share.
-MOST_COMMANDS = len(cli.COMMANDS) + 1
 
 
 @cache
@@ -192,7 +189,7 @@ def folders(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Packages with too many modules, at their `__init__.py`."""
     folder = Path(path).parent
     modules = [p for p in trees() if Path(p).parent == folder and "__" not in p]
-    most = {"__init__.py": MOST_IN_ROOT, "cli/__init__.py": MOST_COMMANDS}.get(path, MOST_MODULES)
+    most = MOST_IN_ROOT if path == "__init__.py" else MOST_MODULES
     if path.endswith("__init__.py") and len(modules) > most:
         yield 1, f"more than {most} modules in a folder"
 

@@ -200,6 +200,25 @@ def test_labels():
 
 
 @pytest.mark.parametrize(
+    "values",
+    [
+        ["01", "02", "1"],
+        ["12345678901234567890", "12345678901234567891", "1"],
+        np.array([2**53, 2**53 + 1, 1]),
+    ],
+    ids=["zeros", "digits", "whole"],
+)
+def test_labels_that_no_number_tells_apart_stay_as_they_are(values):
+    labels = np.asarray(values, dtype=getattr(values, "dtype", object))
+    source, target = Table("s", 3, {"y": labels}), Table("t", 1, {"y": labels[:1]})
+    ys, yt = read_labels(source, target, "y")
+    assert ys.tolist() == [str(v) for v in values]
+    assert yt.tolist() == ys.tolist()[:1]
+    with pytest.raises(InputError, match="label '2' in column 'y' is no class of the source"):
+        read_labels(source, table(y=["2"]), "y")
+
+
+@pytest.mark.parametrize(
     ("ys", "yt", "words"),
     [
         ([0.0, np.nan, 1.0], [0.0], r"1 source row has no label .*row 2"),

@@ -370,8 +370,8 @@ def test_labelled_target_rows_are_learned_from():
     assert model.setting_ == "SS"
     assert model.shift_.kind == "moved columns"
     names = [member.name for member in model.members_]
-    assert names[0] == "source only, linear, moved columns"
-    assert "source and labels, linear, moved columns" in names
+    assert names[0] == "source only, pool, moved columns"
+    assert "source and labels, pool, moved columns" in names
     assert "expected_interval" in model.calibration_
 
 

@@ -37,6 +37,8 @@ WITH_PARAMETERS = "S1D"
 FROM_STATISTICS = "S1D"
 #: Probabilities that differ by more have scores of the same order, whatever a softmax rounded.
 CLEAR = 1e-12
+#: Members of less weight are not named.
+NAMED = 0.005
 
 
 def chosen_method(method: str | None, *, rows: bool) -> tuple[str, tuple[str, ...]]:
@@ -135,7 +137,7 @@ def sample_notes(model: Any, n_rows: int) -> list[str]:
 def classifier_of(model: Any) -> str:
     """What classifies denoised rows, in words."""
     if isinstance(model, MDAClassifierCV):
-        return " + ".join(f"{m.weight:.2g} × {m.name}" for m in model.members_)
+        return " + ".join(f"{m.weight:.2g} × {m.name}" for m in model.members_ if m.weight >= NAMED)
     return str(model.classifier)
 
 

@@ -7,6 +7,7 @@ can write a file.
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -37,6 +38,8 @@ __all__ = [
 #: From so many numbers on, labels look like a quantity if most of them are rare.
 MANY_VALUES = 20
 RARE = 2
+#: Digits that are a name rather than a number.
+CODE = re.compile(r"\s*[+-]?0\d")
 
 
 @dataclass(frozen=True)
@@ -362,10 +365,10 @@ def read_labels(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Source labels, and target labels with NaN or None where there is none.
 
-    Both are whole numbers if all labels are; else numbers, else text. A target without the column
-    has no labels. In svmlight files, where every row must have a label, 0 in the target means none
-    if 0 is not a label of the source. `rows` says how many rows of a file each row of the source
-    stands for; None: one.
+    Both are whole numbers if all labels are, and numbers say all of them; else text. A target
+    without the column has no labels. In svmlight files, where every row must have a label, 0 in
+    the target means none if 0 is not a label of the source. `rows` says how many rows of a file
+    each row of the source stands for; None: one.
     """
     ys = source[label]
     given = target.columns.get(label)
@@ -373,7 +376,7 @@ def read_labels(
         target[label]  # raises
     empty: NDArray[Any] = np.full(target.n_rows, None, dtype=object)
     yt = empty if given is None else given
-    source_numbers, target_numbers = as_numbers(ys), as_numbers(yt)
+    source_numbers, target_numbers = _label_numbers(ys), _label_numbers(yt)
     if source_numbers is not None and target_numbers is not None:
         ys, yt = source_numbers, target_numbers
         if source.block is not None and target.block is not None and not (ys == 0).any():
@@ -411,6 +414,16 @@ def read_labels(
             f"it, leave it empty, or say --na {shown} if it means that there is none."
         )
     return ys, yt
+
+
+def _label_numbers(values: NDArray[Any]) -> NDArray[np.float64] | None:
+    """Numbers; None where they would not say all: 01 is not 1, and 2⁵³ may be 2⁵³ + 1."""
+    numbers = as_numbers(values)
+    if numbers is None or (np.abs(numbers) >= 2**53).any():
+        return None
+    texts = values.tolist() if values.dtype.kind == "O" else []
+    coded = any(isinstance(v, str) and CODE.match(v) for v in texts)
+    return None if coded else numbers
 
 
 def _refuse_amounts(path: str, label: str, ys: NDArray[Any], rows: Sequence[int] | None) -> None:

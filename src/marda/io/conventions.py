@@ -31,6 +31,10 @@ _SIGNS = (
     r"(?:USD|EUR|GBP|JPY|CNY|INR|CHF|SEK|NOK|DKK|PLN|CZK|HUF|RON|CAD|AUD|NZD|BRL|MXN|ZAR|RUB|TRY)"
     r"(?![A-Za-z]))"
 )
+#: Two ways to write one currency; $ and kr are several countries'.
+_SAME = {"EUR": "€", "GBP": "£", "INR": "₹", "RUB": "₽", "TRY": "₺", "PLN": "zł", "CZK": "Kč",
+         "HUF": "Ft", "CHF": "Fr.", "RON": "lei", "BRL": "R$", "AUD": "A$", "US$": "USD",
+         "CA$": "CAD", "C$": "CAD"}  # fmt: skip
 _SPACES = "\u00a0\u2009\u202f "
 
 
@@ -100,7 +104,8 @@ def _parse(values: NDArray[Any], point: str) -> _Parsed | None:
             digits = "".join(c for c in digits if c.isdigit() or c == point)
         power = (found["power"] or "").replace("−", "-")
         number = float(digits.replace(point, ".") + power)
-        signs.add(found["after"] or found["before"] or "")
+        mark = found["after"] or found["before"] or ""
+        signs.add(_SAME.get(mark, mark))
         number = number / 100 if found["after"] == "%" else number
         return -number if minus else number
 

@@ -125,7 +125,7 @@ def detect_format(path: str | os.PathLike[str]) -> str:
         if inside.startswith((*(magic for magic, _ in MAGIC), b"PK\x03\x04")):
             raise InputError(f"{path} holds a packed {known or 'file'}: unpack it, and give that.")
     if known in MARKED and not (known == "mat" and b"HDF" in start):
-        raise InputError(f"{path} is not a {known} file, though its name says so: see --format.")
+        raise InputError(f"{path} is not {known}, though its name says so: see --format.")
     if known:
         return known
     line = first_line(path)

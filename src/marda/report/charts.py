@@ -89,7 +89,7 @@ def _light_colours() -> dict[str, str]:
 _NARROW, _WIDE = set("ijlI.,:;'|!()[]{} ftr-"), set("mwMW@%")
 
 
-def text_width(text: str, size: float = SIZE) -> float:
+def text_width(text: str) -> float:
     """About how wide it is drawn, rather too much than too little."""
     total = 0.0
     for letter in text:
@@ -99,7 +99,7 @@ def text_width(text: str, size: float = SIZE) -> float:
             total += 1.02
         else:
             total += 0.76 if letter.isupper() else 0.64
-    return total * size
+    return total * SIZE
 
 
 def wrapped(text: str, width: float) -> list[str]:
@@ -121,11 +121,9 @@ def wrapped(text: str, width: float) -> list[str]:
     return [*found, line]
 
 
-def _text(
-    x: float, y: float, text: str, anchor: str = "start", colour: str = "--muted", more: str = ""
-) -> str:
+def _text(x: float, y: float, text: str, anchor: str = "start", colour: str = "--muted") -> str:
     return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="var({colour})"{more}>'
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="var({colour})">'
         f"{escape(text)}</text>"
     )
 

@@ -89,11 +89,13 @@ EXPECTED_ROWS = 2000
 PLAIN_ROWS = 10_000
 #: Leaves of the forest that is denoised.
 N_LEAVES = 5000
-#: The forest is left where others predict left-out source rows better by so many standard errors.
-CLEARLY = 2.0
-#: Weight of the source-only model where all of them agree, the largest it can have beside leaves:
-#: more, and leaves change nothing.
+#: The forest is left where others predict left-out source rows better by so many standard errors,
+#: and by so many rows of all.
+CLEARLY, NOTABLY = 2.0, 0.005
+#: Weight of the source-only model from which on leaves beside it would change nothing.
 MAX_WEIGHT = 10.0
+#: The same where columns would be adapted: models agree nine tenths as well as on the source.
+AGREED = 81.0
 #: Stories that fit so much that they may take classes for each other: they are told, not acted on.
 FLEXIBLE = {"class shares and moved columns", "linear map"}
 #: Adapted models are fitted without some of the labels on at most this many rows per domain.
@@ -455,10 +457,10 @@ class _Action:
 
     def adaptation(self) -> Adapt | None:
         """How models label the target themselves; None: the model of the source does as well."""
-        if not self.leaves_help():
-            return _by_features
         weight = self._odds()
-        return None if weight >= MAX_WEIGHT else partial(self.leaves, weight)
+        if self.leaves_help():
+            return None if weight >= MAX_WEIGHT else partial(self.leaves, weight)
+        return None if weight >= AGREED else _by_features
 
     def leaves_help(self) -> bool:
         """Whether the rows are a table: no other model predicts the source clearly better."""
@@ -471,7 +473,7 @@ class _Action:
         for voice in by_kind.values():
             gain = (voice.left_out.argmax(1) == codes).astype(float) - mine
             mean = float(w @ gain)
-            if mean > CLEARLY * float(np.sqrt(w**2 @ (gain - mean) ** 2)):
+            if mean > max(NOTABLY, CLEARLY * float(np.sqrt(w**2 @ (gain - mean) ** 2))):
                 return False
         return True
 
@@ -646,8 +648,10 @@ class _Action:
     def _odds(self) -> float:
         """Weight of source-only models: the squared odds of how well they agree on the target.
 
-        In units of how well they agree on source rows that they have not seen.
+        In units of how well they agree on source rows that they have not seen; 0 of a single one.
         """
+        if len(self._single) < 2:
+            return 0.0
         here, there = [], []
         on_target = [voice.model.scores(self.target.X).argmax(1) for voice in self._single]
         on_source = [voice.left_out.argmax(1) for voice in self._single]
@@ -655,7 +659,7 @@ class _Action:
             here.append(agreement(on_source[i], on_source[j]))
             there.append(agreement(on_target[i], on_target[j]))
         ratio = float(np.clip(np.mean(there) / max(float(np.mean(here)), 1e-3), 0, 1))
-        return min(MAX_WEIGHT, (ratio / max(1 - ratio, 1e-3)) ** 2)
+        return (ratio / max(1 - ratio, 1e-3)) ** 2
 
     def _plain(self, tellings: list[_Telling]) -> AutoFit:
         """Source-only models: their scores are logarithms of probabilities, summed as they are."""

@@ -49,7 +49,7 @@ from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.utils import _safe_indexing, check_array
 
 from marda._order import row_order, seed_of
-from marda.selection.ensemble import Member
+from marda.selection.ensemble import Compact, Ensemble, Member
 from marda.selection.expectation import stories_to_judge
 from marda.selection.inputs import RARE, share_of_zeros
 from marda.selection.source_only import SourceOnly
@@ -178,7 +178,7 @@ class _Opinions:
 
 def _opinions(model: Any, X: Any) -> _Opinions:
     """Explanations of the shift that may be true; else the models of the ensemble."""
-    ensemble = getattr(model, "ensemble_", None)
+    ensemble = _predicting(model)
     if ensemble is None:
         return _Opinions((), (np.zeros((X.shape[0], 1)),), np.ones(1))
     shift = getattr(model, "shift_", None)
@@ -192,6 +192,11 @@ def _opinions(model: Any, X: Any) -> _Opinions:
     sharpness = ensemble.sharpness * weights.sum()  # as sure alone as they are together
     P = tuple(np.asarray(softmax(sharpness * m.scores(X), axis=1)) for m in members)
     return _Opinions(tuple(m.name for m in members), P, weights / weights.sum())
+
+
+def _predicting(model: Any) -> Ensemble | None:
+    """Compact members, where these predict; else the members; None for a single model."""
+    return getattr(model, "compact_", None) or getattr(model, "ensemble_", None)
 
 
 def _as_told(model: SourceOnly, shift: Any, name: str, X: Any) -> Matrix:
@@ -211,13 +216,24 @@ def _as_told(model: SourceOnly, shift: Any, name: str, X: Any) -> Matrix:
 
 
 def _features(model: Any, rows: Any, numbers: Any) -> Matrix:
-    """What rows are compared by: denoised, in at most 50 directions."""
-    F = model.transform(rows)
+    """What rows are compared by: denoised, in at most 50 directions.
+
+    By what predicts, which is all that a model file may hold, so that a saved model chooses as the
+    fitted one does.
+    """
+    ensemble = _predicting(model)
+    F: Any
+    for member in ensemble.members if ensemble else ():
+        if isinstance(member.model, Compact):
+            F, unit = member.model.features(member.inputs.apply(numbers)), True
+            break
+    else:
+        F, unit = model.transform(rows), _normalized(model)
     F = numbers if not (sp.issparse(F) or hasattr(F, "__array__")) else F
     F = F if sp.issparse(F) else np.asarray(F, dtype=np.float64)
     if share_of_zeros(F) > RARE:
         F = normalize(F)
-    elif not _normalized(model):
+    elif not unit:
         F = StandardScaler(with_mean=not sp.issparse(F)).fit_transform(F)
     if not sp.issparse(F):
         F = F - F.mean(0)

@@ -14,9 +14,8 @@ b_c = log(target share of c / source share of c).
   left-out rows the least log-loss.
 
 Columns that number the rows are left out. Wide rows, of images and words, are given unit length,
-and the linear model alone. The simplest model is chosen unless another has a lower log-loss on
-left-out rows by more than a standard error: log-loss tells models apart with fewer rows than
-accuracy does, and what is sure and wrong on the source is worse on the target.
+and the linear model alone. Else the pool is chosen: left-out rows say how much of each kind is in
+it, and where kinds are equal on the source, together they are safer on the target than one of them.
 
 Of very many rows these are a sample. Linear and kernel models then learn from sums over all others,
 too (`fit_all_rows`). The rows of the sample are not part of these sums at first: so they are
@@ -228,7 +227,7 @@ class Voices:
     Attributes
     ----------
     chosen : Voice
-        The simplest of those that predict left-out rows about as well as the best.
+        The pool; where there is one kind only, that one.
     others : tuple of Voice
         All others, the simplest first.
     codes : array of shape (n_rows,)
@@ -328,9 +327,8 @@ def fit_source_only(
         voices.append(fits[kind](rows))
     if "pool" in kinds and len(voices) > 1:
         voices.append(_fit_pool(rows, voices))
-    chosen = rows.simplest(voices)
-    others = tuple(voice for voice in voices if voice is not chosen)
-    return Voices(chosen, others, codes, rows.weights)
+    *others, chosen = voices
+    return Voices(chosen, tuple(others), codes, rows.weights)
 
 
 def _with_models(voices: Voices, found: Sequence[tuple[Inputs, Any, Matrix]]) -> Voices:
@@ -356,9 +354,8 @@ def _with_models(voices: Voices, found: Sequence[tuple[Inputs, Any, Matrix]]) ->
     models = [by_kind[kind] for kind in VOICES if kind in by_kind]
     if pooled and len(models) > 1:
         models.append(_fit_pool(rows, models))
-    chosen = rows.simplest(models)
-    others = tuple(voice for voice in models if voice is not chosen)
-    return Voices(chosen, others, voices.codes, voices.weights)
+    *others, chosen = models
+    return Voices(chosen, tuple(others), voices.codes, voices.weights)
 
 
 @dataclass(frozen=True)

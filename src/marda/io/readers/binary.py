@@ -178,7 +178,8 @@ def arrow_batches(path: Path, request: Request) -> Iterator[Table]:
     """Rows of an Arrow file (Feather 2), or of a stream of Arrow batches."""
     arrow = pyarrow(path)
     ipc = import_module("pyarrow.ipc")
-    with reading_parquet(path, "Arrow"), path.open("rb") as raw:
+    # Mapped, a damaged length takes what there is; else it is allocated before it is read.
+    with reading_parquet(path, "Arrow"), arrow.memory_map(str(path)) as raw:
         start = raw.read(6)
         raw.seek(0)
         if start.startswith(b"FEA1"):
