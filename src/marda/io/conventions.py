@@ -629,7 +629,7 @@ def _check_signs(
     if ":" in whole:
         if len(whole) > 1:
             problems.append(
-                Problem(
+                InputProblem(
                     f"column {name!r} holds durations such as 1:30:05 in one file and numbers in "
                     f"another: write them alike, or leave it out with {option('--drop', name)}",
                     drop,
