@@ -284,7 +284,9 @@ def test_the_same_values_in_other_arrays():
     X, y, domain = rows("dense", n=80)
     X = X.astype(np.float32).astype(float)
     first = fit(MDAClassifierCV(), X, y, domain)
-    for other in (np.asfortranarray(X), sp.csr_array(X)):
+    places = np.nonzero(X)  # of 64 bits each, and so are SciPy's indices of them
+    long = sp.coo_array((X[places], places), shape=X.shape)
+    for other in (np.asfortranarray(X), sp.csr_array(X), long):
         model = fit(MDAClassifierCV(), other, y, domain)
         np.testing.assert_allclose(model.predict_proba(X), first.predict_proba(X), atol=1e-8)
     single = fit(MDAClassifierCV(), X.astype(np.float32), y, domain)

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 from marda.benchmarks.plan import plan_table
-from marda.benchmarks.runner import Shown, Silent, run
+from marda.benchmarks.runner import ProgressBar, Silent, run
 from marda.benchmarks.store import Store, failed
 
 from . import fakes
@@ -234,7 +234,7 @@ def tell(progress):
 
 def test_progress_is_for_terminals(capsys):
     stream = io.StringIO()
-    tell(Shown(stream))
+    tell(ProgressBar(stream))
     tell(Silent())
     assert stream.getvalue() == ""
     assert capsys.readouterr() == ("", "")
@@ -243,7 +243,7 @@ def test_progress_is_for_terminals(capsys):
 def test_plain_lines_come_every_few_seconds(monkeypatch):
     monkeypatch.setitem(sys.modules, "rich.console", None)
     stream = Terminal()
-    shown = Shown(stream, every=0.0)
+    shown = ProgressBar(stream, every=0.0)
     shown.start(5, 2)
     shown.display._timer.join()  # the first line comes from its thread
     shown.row(made_row(SPECS[0]))
@@ -258,7 +258,7 @@ def test_plain_lines_come_every_few_seconds(monkeypatch):
 
 def test_a_bar_counts_rows_and_failures():
     pytest.importorskip("rich")
-    shown = Shown(Terminal())
+    shown = ProgressBar(Terminal())
     shown.start(5, 2)
     shown.display._timer.join()
     shown.row(made_row(SPECS[0]))

@@ -289,6 +289,13 @@ def test_forests_that_predict_worse_leave_it_to_adapted_models(monkeypatch):
     assert all(member.inputs.kind != "leaves" for member in model.members_)
     assert model.members_[0].name.startswith("adapted, ")
     assert model.members_[-1].name == "source only"
+    # Not where source-only models agree on the target about as well as on the source.
+    monkeypatch.setattr(auto, "AGREED", 0.0)
+    (member,) = fitted(Xs, ys, Xt).members_
+    assert member.name == "source only, pool"
+    # Nor where trees are worse by less than matters: then rows are a table.
+    monkeypatch.setattr(auto, "NOTABLY", 1.0)
+    assert fitted(Xs, ys, Xt).members_[0].inputs.kind == "leaves"
 
 
 def test_wide_rows_that_nothing_explains_are_adapted(default):
