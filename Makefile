@@ -68,7 +68,7 @@ test-new: .venv-new/.newest  ## the default suite on the newest Python and depen
 	.venv-new/bin/python -m pip install --quiet --upgrade $(NEWEST)
 	touch $@
 
-test-pre: .venv-new/.newest  ## the same with release candidates, where the index has any
+test-pre: .venv-new/.newest  ## the same with release candidates, where there are any (TESTS: a part)
 	@found=$$(.venv-new/bin/python -m pip install --pre --upgrade --dry-run $(NEWEST) \
 		| sed -n 's/^Would install //p'); \
 	if [ -z "$$found" ]; then \
@@ -77,7 +77,7 @@ test-pre: .venv-new/.newest  ## the same with release candidates, where the inde
 		echo "Release candidates: $$found"; \
 		$(MAKE) VENV=.venv-pre PYTHON='$(NEW_PYTHON)' .venv-pre/.test \
 		&& .venv-pre/bin/python -m pip install --quiet --pre --upgrade $(NEWEST) \
-		&& $(TEST_ENV) .venv-pre/bin/python -m pytest $(IN_PARALLEL); \
+		&& $(TEST_ENV) .venv-pre/bin/python -m pytest $(IN_PARALLEL) $(TESTS); \
 	fi
 
 lint: $(VENV)/.dev  ## ruff, strict types, layer order
