@@ -447,7 +447,11 @@ def adapt_rows(
         name = method_of(fitted)
         costs = Weights.of(data, name)
         work.done, checks = costs.read, costs.predict + costs.check
-        shown = costs.show + _n_folds(data) * (costs.fit + costs.fixed) if judged else 0.0
+        shown = (
+            costs.draw + costs.choose + _n_folds(data) * (costs.fit + costs.fixed)
+            if judged
+            else 0.0
+        )
         work.after = checks + shown
         watch(work.done / (work.done + costs.fit + work.after), "adapting")
         began = work.done
@@ -474,13 +478,15 @@ def adapt_rows(
         diagnosis = diagnose(data.Xs, data.Xt, fitted, n_labelled=known, **facts)
         work.pass_by(costs.check)
         if judged:
-            work.after = costs.show + _n_folds(data) * (fit_weight + costs.fixed)
+            work.after = costs.draw + costs.choose + _n_folds(data) * (fit_weight + costs.fixed)
             watch(work.share, "judging")
-            reported["judgement"] = _judge(data, fitted, work, fit_weight + costs.fixed, costs.show)
-            work.left, work.after = 0.0, costs.show
+            reported["judgement"] = _judge(
+                data, fitted, work, fit_weight + costs.fixed, costs.draw + costs.choose
+            )
+            work.left, work.after = 0.0, costs.draw + costs.choose
             watch(work.share, "drawing")
             reported["evidence"] = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
-            work.pass_by(costs.show / 2)
+            work.pass_by(costs.draw)
             watch(work.share, "choosing rows to label")
             reported["label_first"] = _to_label(data, fitted, predictions, P)
             if is_exact(fitted) or chosen.n_features <= WIDE:

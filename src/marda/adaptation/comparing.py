@@ -184,7 +184,7 @@ def compare(
     notes = list(data.notes)
     largest = int(np.unique(domain, return_counts=True)[1].max())
     costs = [Weights.of(data, method) for method in methods]
-    done, each = costs[0].read, costs[0].measure + (costs[0].show if shown.any else 0.0)
+    done, each = costs[0].read, costs[0].measure + (costs[0].draw if shown.any else 0.0)
     results, predictions, details = [], [], []
     for k, method in enumerate(methods):
         at = watch.seconds

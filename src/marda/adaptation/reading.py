@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,13 @@ from marda.io import (
     read_table,
     stack_sources,
 )
-from marda.io.conventions import Wishes, settle
+from marda.io.conventions import Wishes, respelled, settle
 from marda.io.formats import is_sample, refuse_address
 from marda.io.preprocessing import missing_values
 from marda.io.problems import InputProblem, refuse
 from marda.io.readers.binary import parquet_files, parquet_footer
 from marda.io.screening import free_texts, notes_of, screen, unique_dates, used_notes
-from marda.io.table import Table, is_missing, named
+from marda.io.table import Table, as_numbers, as_texts, is_missing, named
 
 __all__ = [
     "LARGEST",
@@ -61,6 +61,8 @@ __all__ = [
     "sources_of",
 ]
 
+#: Of fewer rows any may be a sum by chance; and how far a rounded sum may be off.
+FEW_TO_SUM, ROUNDING = 5, 1e-3
 LARGEST = 1e75  # sums of fourth powers stay below 1e308
 #: Of free memory: rows are copied a few times on their way into a model.
 SHARE = 0.25
@@ -282,8 +284,11 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
     problems += found
     notes += guessed
     asked = {p.column for p in found if p.column is not None}  # no more is said of these
+    if not hold:  # rows of data frames keep their places
+        tables = [_without_totals(table, notes) for table in tables]
     sources, last = tables[:-1], tables[-1]
     whole = stack_sources(sources, options.not_features)
+    last = _labels_respelled(whole, last, options.label, notes)
     try:
         ys, yt = _labels(whole, last, options.label)
     except InputError as error:
@@ -353,6 +358,39 @@ def _labels(source: Table, target: Table, label: str) -> tuple[NDArray[Any], NDA
     if label:
         return read_labels(source, target, label)
     return np.zeros(source.n_rows, dtype=np.int64), np.full(target.n_rows, np.nan)
+
+
+def _without_totals(table: Table, notes: list[str]) -> Table:
+    """The rows without a last one that holds the sums of all others."""
+    if table.block is not None or table.n_rows <= FEW_TO_SUM:
+        return table
+    filled = [v for v in table.columns.values() if v.dtype.kind == "f" and not np.isnan(v[-1])]
+    off = [abs(v[-1] - np.nansum(v[:-1])) - ROUNDING * abs(v[-1]) for v in filled]
+    if not filled or max(off) > 0 or not any(v[-1] for v in filled):
+        return table
+    notes.append(f"{table.path}: the last row holds the sums of the others and is left out.")
+    columns = {name: values[:-1] for name, values in table.columns.items()}
+    return replace(table, n_rows=table.n_rows - 1, columns=columns)
+
+
+def _labels_respelled(source: Table, target: Table, label: str, notes: list[str]) -> Table:
+    """The target with labels as the source writes them, where only cases or yes and 1 differ."""
+    if label not in source.columns or label not in target.columns:
+        return target
+    columns = [table.columns[label] for table in (source, target)]
+    if all(as_numbers(values) is not None for values in columns):
+        return target
+    ours, theirs = map(as_texts, columns)
+    gone = is_missing(theirs)
+    known = sorted({*ours[~is_missing(ours)].tolist()})
+    given = sorted({*theirs[~gone].tolist()} - {*known})
+    found = respelled(known, given) if given else None
+    if found is None:
+        return target
+    told = ", ".join(f"{new!r} is read as {old!r}" for new, old in [*found.items()][:3])
+    notes.append(f"labels of {target.path} are not written as the source's: {told}.")
+    values = np.array([found.get(v, v) for v in theirs.tolist()], dtype=object)
+    return replace(target, columns={**target.columns, label: values})
 
 
 def _lost_names(tables: Sequence[Table], options: ReadOptions) -> list[InputProblem]:

@@ -22,7 +22,16 @@ from numpy.typing import NDArray
 from marda.io.problems import InputProblem, joined_names, option
 from marda.io.table import MISSING_WORDS, Table, as_numbers, as_texts, is_missing
 
-__all__ = ["Conventions", "Wishes", "convert", "days_of", "quantities", "settle"]
+__all__ = [
+    "Conventions",
+    "Wishes",
+    "convert",
+    "days_of",
+    "quantities",
+    "respelled",
+    "settle",
+    "what_hinders",
+]
 
 # Numbers -----------------------------------------------------------------------------------------
 
@@ -113,6 +122,17 @@ def _parse(values: NDArray[Any], point: str) -> _Parsed | None:
     return None if numbers is None else _Parsed(numbers, frozenset(signs))
 
 
+_CLOCK = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:[.,]\d+)?))?")
+
+
+def _seconds(text: str) -> float | None:
+    """Of a duration or a time of day, such as 1:30:05."""
+    found = _CLOCK.fullmatch(text)
+    if found is None:
+        return None
+    return 3600.0 * int(found[1]) + 60 * int(found[2]) + float((found[3] or "0").replace(",", "."))
+
+
 _DIGITS = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 
 
@@ -135,6 +155,52 @@ def quantities(values: NDArray[Any]) -> NDArray[np.float64] | None:
         return plain
     parsed = _parse(values, ".") or _parse(values, ",")
     return None if parsed is None else parsed.numbers
+
+
+_WITH_UNIT = re.compile(r"[-+−]?\d[\d.,]*\s*([A-Za-zµ°%/²³'\"]{1,8})")
+
+
+def what_hinders(texts: Sequence[str]) -> str:
+    """Why texts that look like quantities cannot be read as such; "" if they do not."""
+    units = [found[1] for text in texts if (found := _WITH_UNIT.fullmatch(text))]
+    if len(units) > 0.9 * len(texts):
+        several = ", ".join(repr(unit) for unit in sorted({*units})[:3])
+        return f"they are numbers with a unit ({several}): write numbers alone, all in one unit"
+    plain = re.compile(r"[-+−]?\d+(?:[.,]\d+)?")
+    if all(plain.fullmatch(text) for text in texts):
+        return "some have a decimal comma and some a decimal point: write them alike"
+    dates = [_day(text, True) is None and _day(text, False) is None for text in texts]
+    if all(not other or plain.fullmatch(text) for text, other in zip(texts, dates, strict=True)):
+        return "some are dates and some are numbers: write them alike"
+    return ""
+
+
+def respelled(known: Sequence[str], given: Sequence[str]) -> dict[str, str] | None:
+    """Labels of one file as another writes them: in other cases, or 1 and 0 for yes and no.
+
+    Parameters
+    ----------
+    known, given : sequences of str
+        Different labels of either file.
+
+    Returns
+    -------
+    dict or None
+        From given to known; None where one of them has no counterpart, or several.
+    """
+    folded = {text.casefold(): text for text in known}
+    if len(folded) < len(known):
+        return None
+    if all(text.casefold() in folded for text in given):
+        return {text: folded[text.casefold()] for text in given}
+    every: list[dict[str, float]] = [*_TRUTH, _DIGITS]
+    for ours in every:
+        if len(folded) == 2 and all(text in ours for text in folded):
+            meant = {ours[text]: shown for text, shown in folded.items()}
+            for theirs in every:
+                if all(text.casefold() in theirs for text in given):
+                    return {text: meant[theirs[text.casefold()]] for text in given}
+    return None
 
 
 # Dates -------------------------------------------------------------------------------------------
@@ -316,12 +382,19 @@ class _Cell:
         return _truths(self.values) if self.text else None
 
     @cached_property
+    def clock(self) -> NDArray[np.float64] | None:
+        """Seconds of durations."""
+        return _each(self.values, _seconds) if self.text else None
+
+    @cached_property
     def unix(self) -> NDArray[np.float64] | None:
         return _unix_days(self.plain)
 
     @property
     def number(self) -> bool:
-        return self.plain is not None or bool(self.parsed) or self.truth is not None
+        if self.plain is not None or self.parsed:
+            return True
+        return self.truth is not None or self.clock is not None
 
     @property
     def differs(self) -> bool:
@@ -357,7 +430,7 @@ class _Cell:
             return self.plain
         if point in self.parsed:
             return self.parsed[point].numbers
-        return self.truth
+        return self.clock if self.truth is None else self.truth
 
 
 def settle(
@@ -420,7 +493,8 @@ def settle(
                 if parsed is not None:
                     signs.append(parsed.signs)
                 elif not held[name].empty:
-                    signs.append(frozenset({""}))
+                    timed = not bare and held[name].truth is None
+                    signs.append(frozenset({":" if timed else ""}))
         _check_signs(name, signs, problems, notes)
     agreed: dict[str, bool | None] = {}
     every = _orders(tables, cells, dated, wishes, problems)
@@ -548,11 +622,23 @@ def _decimal_marks(
 def _check_signs(
     name: str, signs: Sequence[frozenset[str]], problems: list[InputProblem], notes: list[str]
 ) -> None:
-    """Refuse percentages beside plain numbers, and several currencies."""
+    """Refuse percentages or durations beside plain numbers, and several currencies."""
     whole = frozenset().union(*signs)
     money = whole - {"%", ""}
     drop = (("--drop", name),)
-    if "%" in whole and len(whole) > 1:
+    if ":" in whole:
+        if len(whole) > 1:
+            problems.append(
+                InputProblem(
+                    f"column {name!r} holds durations such as 1:30:05 in one file and numbers in "
+                    f"another: write them alike, or leave it out with {option('--drop', name)}",
+                    drop,
+                    name,
+                )
+            )
+        else:
+            notes.append(f"column {name!r} is read as durations, in seconds.")
+    elif "%" in whole and len(whole) > 1:
         problems.append(
             InputProblem(
                 f"column {name!r} has some values with a percent sign and some without: write "

@@ -23,7 +23,7 @@ from marda.io.columns import (
     step_from_json,
     tfidf,
 )
-from marda.io.conventions import Conventions, Wishes, convert, days_of
+from marda.io.conventions import Conventions, Wishes, convert, days_of, what_hinders
 from marda.io.problems import InputError, InputProblem, did_you_mean, option, refuse
 from marda.io.screening import is_prose, is_unspaced
 from marda.io.table import Table, as_numbers, as_texts, is_missing, named
@@ -287,6 +287,12 @@ def _column(
     counts = Counter(known)
     if len(counts) > MAX_CATEGORIES or len(counts) > max(50, len(values) // 2):
         ways = [("--text", name), ("--id", name), ("--drop", name)]
+        if why := what_hinders(sorted(counts)):
+            raise _Unusable(
+                f"column {name!r} holds no plain numbers, since {why}, or leave it out with "
+                f"{option(*ways[2])}",
+                ways[2],
+            )
         raise _Unusable(
             f"column {name!r} has {len(counts)} different words in {len(values)} rows, too many "
             f"for categories: use {option(*ways[0])}, {option(*ways[1])} or {option(*ways[2])}",

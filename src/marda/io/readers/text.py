@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import IO, Any
 
@@ -449,11 +449,15 @@ def _is_padded(line: str, below: Sequence[str], mark: str) -> bool:
     Most of its fields are empty, and a line of names stands below: no two alike, and no numbers.
     """
     fields = _fields(line, mark)
-    few = max(1, len(fields) // 3)
-    if sum(map(bool, fields)) > few:
+    filled = sum(map(bool, fields))
+    if filled > max(1, len(fields) // 2):
         return False
-    for names in (_fields(other, mark) for other in below):
-        if sum(map(bool, names)) > few:
+    lines = [names for names in (_fields(other, mark) for other in below) if any(names)]
+    for names, data in pairwise([*lines, list[str]()]):
+        if sum(map(bool, names)) > max(1, len(fields) // 3, filled):
+            # More than a third are groups of columns only where numbers follow the names.
+            if filled > max(1, len(fields) // 3) and not any(map(_is_number, filter(None, data))):
+                return False
             # Of the first, row names have none.
             return (
                 all(names[1:]) and len({*names}) == len(names) and not any(map(_is_number, names))
@@ -547,7 +551,10 @@ def _csv_rows(
         seen = 0
         for fields in islice(chain(waiting, reader), min(request.rows, CSV_ROWS)):
             seen += 1
-            if len(fields) == width and not (trailing and fields[-1].strip()):
+            if len(fields) > 1 and not any(map(str.strip, fields)):
+                told = f"{path}: rows without any value are left out."
+                notes = notes if told in notes else (*notes, told)
+            elif len(fields) == width and not (trailing and fields[-1].strip()):
                 batch.append([fields[k].strip() or None for k in kept])
             elif fields:  # else a blank line
                 raise InputError(
