@@ -195,7 +195,7 @@ numpy.ones((300, 300)) @ numpy.ones((300, 300))  # what was claimed is kept
         capture_output=True,
         text=True,
         env=env,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     assert "no working memory for BLAS: raise it." in done.stdout
@@ -211,7 +211,7 @@ from marda.cli import main
 sys.exit(main(["demo"]))
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()

@@ -26,6 +26,8 @@ def test_a_number_names_a_mutation():
     assert data not in many
     assert len(set(many)) > 290
     assert mutate(data, "npz", 1) != mutate(data, "mat", 1)
+    # One byte after itself would be found soon.
+    assert not {b"a", b"aa", b"aaa"} & {mutate(b"a", "CSV", k) for k in range(300)}
 
 
 def test_every_reader_reads_its_whole_file(tmp_path):

@@ -17,13 +17,15 @@ DIGITS = re.compile(rb"\d+")
 
 
 def mutate(data: bytes, name: str, index: int) -> bytes:
-    """One to three changes; never the same bytes again."""
+    """One to three changes; never the same bytes again, nor the file after itself, which is whole
+    where parts may be joined (gzip, zstandard).
+    """
     rng = random.Random(f"{name}:{index}")
     while True:
         changed = bytearray(data)
         for _ in range(rng.choice((1, 1, 1, 2, 3))):
             rng.choice(CHANGES)(changed, rng)
-        if changed != data:
+        if changed != data * (len(changed) // max(len(data), 1)):
             return bytes(changed)
 
 

@@ -51,7 +51,7 @@ def test_labels_minus_one_and_text_labels(tmp_path):
             write(tmp_path / "s.csv", XS, values[YS]),
             write(tmp_path / "t.csv", XT, yt),
         )
-        done = adapt(source, target, ReadOptions("y"), model=tmp_path / "m")
+        done = adapt(source, target, ReadOptions("y"), model=tmp_path / "m", method="S1D")
         assert done.model.setting_ == "SS"
         assert done.model.classes_.tolist() == values.tolist()
         assert load_model(tmp_path / "m")[0].classes_.tolist() == values.tolist()
@@ -64,7 +64,8 @@ def test_ids_are_carried_through(tmp_path, out):
     ids = [f"row {k}" for k in range(60)]
     source = write(tmp_path / "s.csv", XS, YS, ids)
     target = write(tmp_path / "t.csv", XT, None, ids[:45])
-    adapt(source, target, ReadOptions("y", id="id"), out=tmp_path / out, model=tmp_path / "m")
+    options = ReadOptions("y", id="id")
+    adapt(source, target, options, out=tmp_path / out, model=tmp_path / "m", method="S1D")
     table = read_table(tmp_path / out)
     assert table["id"].tolist() == ids[:45]
     assert table.names[:3] == ["id", "prediction", "probability"]
@@ -105,7 +106,7 @@ def test_nothing_is_written_if_the_model_cannot_be(tmp_path, monkeypatch):
     source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT)
     files = {"out": tmp_path / "p.csv", "report": (tmp_path / "r.html", lambda result: "page")}
     with pytest.raises(OSError, match="no space"):
-        adapt(source, target, ReadOptions("y"), model=tmp_path / "m", **files)
+        adapt(source, target, ReadOptions("y"), model=tmp_path / "m", method="S1D", **files)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["s.csv", "t.csv"]
 
 
@@ -113,7 +114,14 @@ def test_a_report_sees_the_result_and_nothing_is_written_if_it_fails(tmp_path):
     source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT)
     page, out = tmp_path / "r.html", tmp_path / "p.csv"
     with pytest.raises(ZeroDivisionError):
-        adapt(source, target, ReadOptions("y"), out=out, report=(page, lambda result: 1 / 0))
+        adapt(
+            source,
+            target,
+            ReadOptions("y"),
+            out=out,
+            report=(page, lambda result: 1 / 0),
+            method="S1D",
+        )
     assert not page.exists()
     assert not out.exists()
     done = adapt(source, target, ReadOptions("y"), report=(page, lambda r: r.diagnosis.verdict))
@@ -138,7 +146,7 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch, name):
     monkeypatch.setattr(PredictionWriter, "_close", full)
     source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT)
     with pytest.raises(OSError, match="No space left"):
-        adapt(source, target, ReadOptions("y"), out=tmp_path / name)
+        adapt(source, target, ReadOptions("y"), out=tmp_path / name, method="S1D")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["s.csv", "t.csv"]
 
 
@@ -160,11 +168,12 @@ def test_extreme_numbers_are_refused_or_scaled(tmp_path):
     target = write(tmp_path / "t.csv", XT * 1e140)
     with pytest.raises(InputError, match=r"'f\d' holds numbers as large as \de\+14\d.*--scale"):
         adapt(source, target, ReadOptions("y"))
-    done = adapt(source, target, ReadOptions("y", scale="standard"))
+    done = adapt(source, target, ReadOptions("y", scale="standard"), method="S1D")
     same = adapt(
         write(tmp_path / "a.csv", XS, YS),
         write(tmp_path / "b.csv", XT),
         ReadOptions("y", scale="standard"),
+        method="S1D",
     )
     np.testing.assert_array_equal(done.predictions, same.predictions)
 
@@ -177,7 +186,7 @@ def test_progress_is_told(tmp_path):
     assert shares == sorted(shares)
     assert seen[0] == (0.0, "reading")
     assert seen[-1] == (1.0, "done")
-    adapt(source, target, ReadOptions("y"), model=tmp_path / "m")
+    adapt(source, target, ReadOptions("y"), model=tmp_path / "m", method="S1D")
     seen.clear()
     arguments = (tmp_path / "m", target, tmp_path / "p.csv")
     predict(*arguments, progress=lambda done, what: seen.append((done, what)))
@@ -195,13 +204,14 @@ def test_labelled_target_rows_judge_without_having_been_seen(tmp_path, monkeypat
     source = write(tmp_path / "s.csv", XS, YS)
     target = write(tmp_path / "t.csv", XT, list(YT))
     page = tmp_path / "r.html"
-    judged = adapt(source, target, ReadOptions("y"), report=(page, lambda r: "")).judgement
+    options = {"report": (page, lambda r: ""), "method": "S1D"}
+    judged = adapt(source, target, ReadOptions("y"), **options).judgement
     assert judged.n_rows == len(XT)
     assert judged.adapted.value == judged.confusion.trace() / len(XT)
     assert judged.gain.value == pytest.approx(judged.adapted.value - judged.plain.value)
     # Where a fit is expensive, a fifth of the labels judges alone.
     monkeypatch.setattr("marda.adaptation.adapting.EXPENSIVE_FIT", 0)
-    few = adapt(source, target, ReadOptions("y"), report=(page, lambda r: "")).judgement
+    few = adapt(source, target, ReadOptions("y"), report=options["report"]).judgement
     assert few.n_rows == len(XT) // 5
     monkeypatch.undo()
     # Labels without meaning: a model that had seen them would be right above chance.

@@ -12,8 +12,8 @@ import pytest
 
 import marda
 from marda import cli
-from marda.adaptation import frames
-from marda.diagnostics import answer, diagnosis, table_shift, verdict
+from marda.adaptation import checking, frames
+from marda.diagnostics import answer, diagnosis, verdict
 from marda.io import InputError, screening
 from marda.io.readers import dataframes
 
@@ -143,7 +143,7 @@ def test_results_speak_the_words_of_python(which, request, tmp_path):
 
 def test_every_sentence_has_words_of_python():
     """Options and commands in sentences of the layers below, each as it is said in Python."""
-    for module in (answer, diagnosis, table_shift, verdict, screening):
+    for module in (answer, checking, diagnosis, verdict, screening):
         texts = [
             node.value
             for node in ast.walk(ast.parse(Path(module.__file__).read_text(encoding="utf-8")))

@@ -143,11 +143,11 @@ def test_next_to_what_had_been_expected(files):
 @pytest.mark.parametrize(
     ("interval", "outcome", "words"),
     [
-        ((0.5, 0.7), "within", "As expected: 60.0 % of the rows are right, within the expected"),
-        ((0.65, 0.9), "below?", "below the expected interval, 65 to 90 %; with 45 labels that may"),
-        ((0.8, 0.9), "below", "Worse than expected: 60.0 % of the rows are right, below the"),
-        ((0.3, 0.55), "above?", "above the expected interval, 30 to 55 %; with 45 labels that may"),
-        ((0.1, 0.3), "above", "Better than expected: 60.0 % of the rows are right, above the"),
+        ((0.5, 0.7), "within", "As expected: 60.0% of the rows are right, within the expected"),
+        ((0.65, 0.9), "below?", "below the expected interval, 65% to 90%; with 45 labels that may"),
+        ((0.8, 0.9), "below", "Worse than expected: 60.0% of the rows are right, below the"),
+        ((0.3, 0.55), "above?", "above the expected interval, 30% to 55%; with 45 labels that may"),
+        ((0.1, 0.3), "above", "Better than expected: 60.0% of the rows are right, above the"),
     ],
 )
 def test_whether_reality_is_as_expected(files, interval, outcome, words):

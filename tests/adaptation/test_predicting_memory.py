@@ -13,47 +13,57 @@ from measured import run_measured
 D, GROUP = 20, 250_000
 
 
-def score(tmp_path, n_rows, group):
+NAMES = [f"f{k}" for k in range(D)]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
-    rng = np.random.default_rng(0)
-    names = [f"f{k}" for k in range(D)]
+    rng, tmp_path = np.random.default_rng(0), tmp_path_factory.mktemp("model")
     y = np.arange(200) % 2
     for name, shift in (("s", 0.0), ("t", 0.5)):
         X = rng.normal(y[:, None] + shift, 1, (200, D))
-        columns = {f: X[:, k] for k, f in enumerate(names)}
+        columns = {f: X[:, k] for k, f in enumerate(NAMES)}
         extra = {"y": y} if name == "s" else {}
         pq.write_table(pa.table({**columns, **extra}), tmp_path / f"{name}.parquet")
     source, target = tmp_path / "s.parquet", tmp_path / "t.parquet"
     adapt(source, target, ReadOptions("y"), model=tmp_path / "m.marda")
-    writer = None
+    return tmp_path / "m.marda"
+
+
+def score(model, tmp_path, n_rows, group):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    rng, writer = np.random.default_rng(1), None
     for start in range(0, n_rows, group):
         X = rng.normal(0.5, 1, (min(group, n_rows - start), D))
-        batch = pa.table({f: X[:, k] for k, f in enumerate(names)})
+        batch = pa.table({f: X[:, k] for k, f in enumerate(NAMES)})
         writer = writer or pq.ParquetWriter(tmp_path / "big.parquet", batch.schema)
         writer.write_table(batch, row_group_size=group)
     writer.close()
     out = tmp_path / "p.parquet"
-    files = ["--model", tmp_path / "m.marda", "--input", tmp_path / "big.parquet", "--out", out]
+    files = ["--model", model, "--input", tmp_path / "big.parquet", "--out", out]
     told, peak = run_measured("predict", *files)
     assert told["rows"] == n_rows == pq.read_metadata(out).num_rows
     return peak
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no resource module")
-def test_memory_does_not_grow_with_the_file(tmp_path):
+def test_memory_does_not_grow_with_the_file(model, tmp_path):
     # Imports are half of it, and differ by Python: what counts is what a group of rows adds.
     few, many = tmp_path / "few", tmp_path / "many"
     few.mkdir()
     many.mkdir()
-    imports = score(few, 5_000, GROUP)
-    assert score(many, 300_000, GROUP) < imports + 300
+    imports = score(model, few, 5_000, GROUP)
+    assert score(model, many, 300_000, GROUP) < imports + 300
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("group", [GROUP, 2_000_000])
-def test_two_million_rows_below_one_gigabyte(tmp_path, group):
-    peak = score(tmp_path, 2_000_000, group)
+def test_two_million_rows_below_one_gigabyte(model, tmp_path, group):
+    peak = score(model, tmp_path, 2_000_000, group)
     print(f"peak {peak:.0f} MB")
     assert peak < 1000

@@ -144,7 +144,7 @@ def test_options_that_mend(files, capsys, options):
         (("--source", "latin.csv", *GOOD[2:]), "one class only, 1.0"),
         (("--source", "one.csv", *GOOD[2:], "--id", "id"), "one class only, 'p'"),
         (("--source", "holes.csv", *GOOD[2:], "--id", "id"), "20 source rows have no label"),
-        (("--source", "x.parquet", *GOOD[2:]), "not a parquet file"),
+        (("--source", "x.parquet", *GOOD[2:]), "is not parquet, though its name"),
         (
             (*GOOD[:3], "gap.csv", *GOOD[4:], "--id", "id"),
             "missing values in 'b' (1 row)",

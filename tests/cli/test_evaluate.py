@@ -18,8 +18,8 @@ def test_its_example_works_as_pasted(tmp_path, monkeypatch, capsys):
         assert cli.main(line.split()[1:]) == 0
     out = capsys.readouterr().out
     assert "accuracy   " in out
-    assert "expected   94 % (89 to 99)" in out
-    assert "As expected: 96.0 % of the rows are right" in out
+    assert "expected   94% (89% to 99%)" in out
+    assert "As expected: 96.0% of the rows are right" in out
     call = ["evaluate", "--model", "m.marda", "--input", "sample:labelled"]
     assert cli.main([*call, "--json", "--out", "e.json"]) == 0
     told = json.loads(capsys.readouterr().out)

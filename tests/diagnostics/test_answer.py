@@ -37,7 +37,7 @@ def words(answer):
     [
         (KNOWN, "good", "Yes, where about 80% right is enough"),
         (replace(KNOWN, interval=(0.2, 0.95)), "unclear", "Perhaps: as few as 20% may be right"),
-        (replace(KNOWN, expected=0.27), "bad", "No: they are no clearly better than guessing"),
+        (replace(KNOWN, expected=0.27), "bad", "No: they are not clearly better than guessing"),
         (replace(KNOWN, can_tell=False), "unclear", "Nobody can tell without labels"),
         (replace(KNOWN, single_class=True), "bad", "Not yet: nearly all rows got one class"),
         (replace(KNOWN, n_target=5), "unclear", "Not yet: there are too few rows to tell"),
@@ -57,7 +57,7 @@ def test_figures_stand_beside_what_they_rest_on():
     assert (answer.expected, answer.interval, answer.guessing) == (0.8, (0.7, 0.9), 0.25)
     assert "70% to 90%" in answer.text
     assert "90% interval" in answer.text
-    assert "Guessing makes 25%" in answer.text
+    assert "Guessing gives 25%" in answer.text
     assert KNOWN.reason in answer.basis
     assert answer.shift == KNOWN.shift
 
@@ -67,6 +67,14 @@ def test_where_it_cannot_be_told_there_is_no_figure_but_a_reason():
     assert answer.expected is None
     assert answer.interval == (0.0, 0.99)
     assert "from 0% to 99% of the predictions may be right: they disagree." in answer.text
+
+
+def test_labels_that_are_too_few_to_judge_are_not_denied():
+    told = replace(KNOWN, n_labelled=8, reason="8 labels of the target tell")
+    assert can_use(told).basis == "8 labels of the target tell."
+    answer = can_use(replace(told, can_tell=False))
+    assert answer.word == "Nobody can tell without more labels"
+    assert answer.basis.startswith("8 labels of the target; ")
 
 
 def test_labels_are_measured_and_decide():
@@ -119,4 +127,4 @@ def test_without_an_explanation_distances_are_told_in_words():
 
 
 def test_the_commonest_class_is_the_guess_where_it_is_common():
-    assert "One class for all rows makes 60%" in can_use(replace(KNOWN, commonest=0.6)).text
+    assert "One class for all rows gives 60%" in can_use(replace(KNOWN, commonest=0.6)).text

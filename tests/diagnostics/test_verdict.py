@@ -60,8 +60,8 @@ TOLD = {
     "chance, rises": Change(interval(0.50), interval(0.70)),
 }
 SIZES = [(200, 10), (60, 60), (5000, 4000)]
-SHARES = (0, 0.1, 0.5, 1)
-CLASSES = (2, 3, 10, 31, 100)
+SHARES = (0, 0.1, 1)
+CLASSES = (2, 10, 100)
 
 
 def expectations(n_classes, commonest):
@@ -266,15 +266,13 @@ def test_more_rows_make_less_of_a_gain_evidence_but_never_two_points():
     assert not at_chance(10**7, 0.56)
 
 
-@pytest.mark.parametrize(
-    "ran", [ran for k in range(len(CHECKS) + 1) for ran in combinations(CHECKS, k)]
-)
-def test_checks_are_told_if_and_only_if_they_ran(ran):
-    text = checks_text(ran)
-    made, _, left = text.removeprefix("None.").partition("Not checked: ")
-    for code, words in CHECKS.items():
-        assert (words in made) == (code in ran)
-        assert (words in left) == (code not in ran)
+def test_checks_are_told_if_and_only_if_they_ran():
+    for ran in (ran for k in range(len(CHECKS) + 1) for ran in combinations(CHECKS, k)):
+        text = checks_text(ran)
+        made, _, left = text.removeprefix("None.").partition("Not checked: ")
+        for code, words in CHECKS.items():
+            assert (words in made) == (code in ran), ran
+            assert (words in left) == (code not in ran), ran
 
 
 @pytest.mark.parametrize("n_labelled", [0, 10, 100])

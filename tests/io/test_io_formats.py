@@ -154,7 +154,7 @@ OBJECTS = {"X": np.array([[1, None]], dtype=object)}
         ("a.csv", b"a,b\n\xff\xfe,2\n", "not UTF-8"),
         ("a.csv.gz", gzip.compress(b"a,b\n1,2\n" * 99, mtime=0)[:20], "cannot be read as"),
         ("a.parquet", b"PAR1 nothing", "cannot be read as Parquet"),
-        ("a.parquet", b"a,b\n1,2\n", "not a parquet file"),
+        ("a.parquet", b"a,b\n1,2\n", "is not parquet, though its name"),
         ("a.npz", b"PK\x03\x04 nothing", "not a whole archive"),
         ("a.mat", b"MATLAB 5.0 nothing", "cannot be read as a MATLAB file"),
         ("a.svm", b"1 1:2\n1 1\n", "line 2: expected a label and index:value"),

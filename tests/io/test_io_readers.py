@@ -477,6 +477,18 @@ def test_arrow(tmp_path, kind):
             read_table(path)
 
 
+def test_a_length_beyond_the_end_of_arrow_is_never_allocated(tmp_path):
+    pytest.importorskip("pyarrow")
+    stream = struct.pack("<iI", -1, 2**31 - 1) + b"a;b\n1;2\n" * 50  # its first message's length
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="cannot be read as Arrow"):
+            read(tmp_path, stream, "a.arrow")
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+    finally:
+        tracemalloc.stop()
+
+
 def test_old_feather_and_repeated_names(tmp_path):
     pa = pytest.importorskip("pyarrow")
     with pytest.raises(InputError, match="Feather file of version 1"):
@@ -486,5 +498,5 @@ def test_old_feather_and_repeated_names(tmp_path):
         out.write_table(table)
     with pytest.raises(InputError, match="two columns 'a'"):
         read_table(tmp_path / "b.arrow")
-    with pytest.raises(InputError, match="is not a arrow file, though its name says so"):
+    with pytest.raises(InputError, match="is not arrow, though its name says so"):
         read(tmp_path, CSV, "a.feather")

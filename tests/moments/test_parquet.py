@@ -206,3 +206,7 @@ def test_damage_names_the_file(tmp_path):
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ParquetError, match=r"a\.parquet: not a readable Parquet file"):
         moments_from_parquet([path], label="y")
+    twice = table.rename_columns(["f0", *table.column_names[1:-1], "f0"])
+    pq.write_table(twice, path)
+    with pytest.raises(ParquetError, match=r"a\.parquet has two columns 'f0': rename one"):
+        moments_from_parquet([path])

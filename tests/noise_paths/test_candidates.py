@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -89,10 +90,29 @@ def grid(*methods, ridge=0.0, weights=(0.5, 4.0)):
     ]
 
 
+@cache
+def fitted(rows, shape, codes, domain, options):
+    """Coefficients of a fit, once for all engines that are compared with it."""
+    X = np.frombuffer(rows).reshape(shape)
+    model = MDAClassifier(**dict(options), solver="primal")
+    model.fit(
+        X,
+        np.frombuffer(codes, dtype=np.int64),
+        sample_domain=None if domain is None else np.frombuffer(domain, dtype=np.int64),
+    )
+    return model.model_.coef.T, model.model_.intercept
+
+
 def fitted_scores(data, parameters, where=slice(None), **shared):
-    model = MDAClassifier(**parameters, **shared, solver="primal")
-    model.fit(data.X, data.codes, sample_domain=data.domain)
-    return data.X[where] @ model.model_.coef.T + model.model_.intercept
+    assert data.X.dtype == np.float64
+    coef, intercept = fitted(
+        data.X.tobytes(),
+        data.X.shape,
+        data.codes.astype(np.int64).tobytes(),
+        None if data.domain is None else data.domain.astype(np.int64).tobytes(),
+        tuple({**parameters, **shared}.items()),
+    )
+    return data.X[where] @ coef + intercept
 
 
 def errors(data, many, given=None, **shared):
@@ -105,10 +125,9 @@ def errors(data, many, given=None, **shared):
     ]
 
 
-@pytest.mark.parametrize("class_weight", [None, "balanced"])
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@EVERY_ENGINE
+@pytest.mark.parametrize(("fit_intercept", "class_weight"), [(True, "balanced"), (False, None)])
 @pytest.mark.parametrize("setting", ["US", "SS", "SUP"])
+@EVERY_ENGINE
 def test_scores_are_those_of_fits(setting, wide, fit_intercept, class_weight):
     shared = {"fit_intercept": fit_intercept, "class_weight": class_weight, "ridge_domain": 0.7}
     assert max(errors(rows(setting, wide=wide), grid(*EXACT), **shared)) < 1e-7
@@ -130,8 +149,7 @@ def stretched(**options):
 
 @pytest.mark.parametrize("make", [rows, stretched])
 @pytest.mark.parametrize("ridge", [0.0, 0.01, 5.0])
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("sources", [1, 2])
+@pytest.mark.parametrize(("sources", "fit_intercept"), [(1, False), (2, True)])
 @EVERY_ENGINE
 def test_every_ridge_and_every_term_is_right(wide, sources, fit_intercept, ridge, make, own):
     """By a series, by a factor of its own, in the rows' space: none needs a fit of its own."""
@@ -140,8 +158,7 @@ def test_every_ridge_and_every_term_is_right(wide, sources, fit_intercept, ridge
     assert not own
 
 
-@pytest.mark.parametrize("class_weight", [None, "balanced"])
-@pytest.mark.parametrize("setting", ["US", "SS"])
+@pytest.mark.parametrize(("setting", "class_weight"), [("US", None), ("SS", "balanced")])
 @EVERY_ENGINE
 def test_a_ridge_on_features_of_many_scales(wide, setting, class_weight, own):
     data = stretched(setting=setting, wide=wide)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import csv
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from marda import MDAClassifier, MDAClassifierCV, pack
+from marda import MDAClassifier, MDAClassifierCV, cli, pack
 from marda.adaptation import ReadOptions, adapt
 from marda.persist import load
 from marda.persist.onnx import OnnxError
@@ -124,7 +122,7 @@ def test_preprocessing_is_in_the_graph(kind, tmp_path):
 
 
 @pytest.mark.parametrize("method", ["auto", "S1D"])
-def test_from_a_shell_to_onnx(method, tmp_path):
+def test_from_files_to_onnx(method, tmp_path, monkeypatch, capsys):
     """CSV → adapt → predict on a second file → Python → ONNX: the same labels everywhere."""
     rng = np.random.default_rng(1)
     centres = rng.normal(0, 2, (3, 5))
@@ -140,21 +138,14 @@ def test_from_a_shell_to_onnx(method, tmp_path):
             out.writerow([*(names[k] for k in order), *(["y"] if name == "old" else [])])
             for row, label in zip(X[:, order].tolist(), data[name][1], strict=True):
                 out.writerow([*row, *([label] if name == "old" else [])])
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    monkeypatch.chdir(tmp_path)
     for command in (
         "adapt --source old.csv --target new.csv --label y --model m.marda --out new-p.csv"
         f" --method {method}",
         "predict --model m.marda --input more.csv --out more-p.csv",
     ):
-        done = subprocess.run(
-            [sys.executable, "-m", "marda", *command.split()],
-            cwd=tmp_path,
-            env=env,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert (done.returncode, done.stderr) == (0, "")
+        assert cli.main(command.split()) == 0
+        assert capsys.readouterr().err == ""
     X, y, domain = pack(*data["old"], data["new"][0])
     model = MDAClassifier("S1D") if method == "S1D" else MDAClassifierCV(random_state=0)
     model.fit(X, y, sample_domain=domain)

@@ -11,6 +11,7 @@ from marda.persist import ModelFileError
 from marda.persist.model_file import read_file
 from marda.selection import ensemble as compact
 from marda.selection.ensemble import compress
+from marda.selection.labelling import choose_rows
 from problems import make_case
 
 D = 40
@@ -138,6 +139,8 @@ def test_files(n_classes, sparse, small_default, tmp_path, monkeypatch):
         np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
         np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
         assert again.compression_ == model.compression_
+        for rows, others in zip(choose_rows(again, X, 9), choose_rows(model, X, 9), strict=True):
+            np.testing.assert_array_equal(rows, others)
     np.testing.assert_array_equal(full.transform(X), model.transform(X))
     with pytest.raises(AttributeError, match="compress=False"):
         small.transform(X)

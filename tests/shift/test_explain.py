@@ -77,6 +77,21 @@ def test_several_stories_that_fit_are_all_named():
     assert shift.weights.sum() == pytest.approx(1)
 
 
+@pytest.mark.parametrize(("seed", "stories"), [(0, 2), (1, 1)])
+def test_columns_are_out_by_two_tests_where_a_class_all_but_vanished(seed, stories):
+    rng = np.random.default_rng(seed)
+    before, after = ((rng.random(300) < share).astype(int) for share in (0.5, 0.06))
+    S, T = (y[:, None] * [2.2, 0.6] + rng.normal(size=(300, 2)) for y in (before, after))
+    shift = told((S, before, T))
+    assert shift.prior.target[1] < 0.2 * shift.prior.source[1]
+    columns = shift.tale("moved columns")
+    assert columns.p_value < 0.05
+    assert shift.stories == ("class shares", "moved columns")[:stories]
+    # In doubt both are believed; the other way round, the one is not mentioned.
+    assert (columns.rival_p is not None) == (stories == 2)
+    assert (shift.weights > 0.3).all()
+
+
 @pytest.mark.parametrize("n_target", [1, 5, 19])
 def test_few_rows_are_too_few(n_target):
     shift = told(pair(0, n=100, n_target=n_target))

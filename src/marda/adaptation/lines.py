@@ -145,8 +145,8 @@ def checked_lines(result: CheckedTables) -> list[str]:
     if found.told_apart is not None:
         told, low, high = (f"{v:.0%}" for v in asdict(found.told_apart).values())
         lines.append(
-            f"apart      a classifier names the table that {told} of rows are of, {low} to {high} "
-            "(50% is chance)"
+            f"apart      a classifier tells the two tables apart for {told} of rows, "
+            f"{low} to {high} (50% is chance)"
         )
     lines.append(f"shift      {found.shift.sentence()}")
     if found.outside is not None:
@@ -271,8 +271,7 @@ def evaluated_lines(result: Evaluated) -> list[str]:
     """Whether reality is as expected, then the figures, and a line per class."""
 
     def interval(value: Interval) -> str:
-        low, high = 100 * value.low, 100 * value.high
-        return f"{100 * value.value:.1f} % (95% interval {low:.1f} to {high:.1f})"
+        return f"{value.value:.1%} (95% interval {value.low:.1%} to {value.high:.1%})"
 
     rows = counted(result.n_rows, "labelled row")
     bare = f"; {result.n_unlabelled} without a label left out" if result.n_unlabelled else ""
@@ -281,22 +280,21 @@ def evaluated_lines(result: Evaluated) -> list[str]:
         "",
         f"rows       {rows}{bare}",
         f"accuracy   {interval(result.accuracy)}; always the commonest class: "
-        f"{100 * result.commonest:.1f} %",
+        f"{result.commonest:.1%}",
         f"balanced   {interval(result.balanced_accuracy)}: mean over classes",
     ]
     if result.expected:
         low, high = result.expected["interval"]
-        told = f"{100 * result.expected['accuracy']:.0f} %" if result.expected["can_tell"] else "?"
-        lines.append(f"expected   {told} ({100 * low:.0f} to {100 * high:.0f}): "
-                     f"{result.expected['reason']}")  # fmt: skip
+        told = f"{result.expected['accuracy']:.0%}" if result.expected["can_tell"] else "?"
+        lines.append(f"expected   {told} ({low:.0%} to {high:.0%}): {result.expected['reason']}")
     lines.append(
-        f"confidence {100 * result.confidence:.1f} % on average; off by "
+        f"confidence {result.confidence:.1%} on average; off by "
         f"{100 * result.calibration_error:.1f} points (calibration error)"
     )
-    lines += ["", "how sure      rows    sure   right"]
+    lines += ["", "confidence    rows    mean  accuracy"]
     for one in result.bins:
         lines.append(f"{one.low:.0%} to {one.high:.0%}".ljust(12) + f"{one.n_rows:6,}  "
-                     f"{one.confidence:6.1%}  {one.accuracy:6.1%}")  # fmt: skip
+                     f"{one.confidence:6.1%}  {one.accuracy:8.1%}")  # fmt: skip
     lines += ["", *_class_lines(result)]
     if result.unknown:
         named = ", ".join(f"{name} ({n})" for name, n in [*result.unknown.items()][:5])
@@ -306,21 +304,21 @@ def evaluated_lines(result: Evaluated) -> list[str]:
 
 
 def _class_lines(result: Evaluated) -> list[str]:
-    """Recall and precision per class, and what it is mostly taken for."""
+    """Recall and precision per class, and the class it is most often mistaken for."""
     names = [str(one.name) for one in result.classes]
     width = max(5, *(len(name[:24]) for name in names))
-    lines = [f"{'class':{width}}   rows  found (95% interval)       precise  mostly taken for"]
+    lines = [f"{'class':{width}}   rows  recall (95% interval)      precision  mistaken for"]
     for k, one in enumerate(result.classes[:MOST_CLASSES]):
-        found = "–"
+        recall = "–"
         if one.recall is not None:
             bounds = f"({one.recall.low:.1%} to {one.recall.high:.1%})"
-            found = f"{one.recall.value:6.1%} {bounds}"
+            recall = f"{one.recall.value:6.1%} {bounds}"
         wrong = result.confusion[k].copy()
         wrong[k] = 0
         other = f"{names[int(wrong.argmax())]} ({wrong.max()})" if wrong.any() else ""
-        precise = "–" if one.precision is None else f"{one.precision:.1%}"
+        precision = "–" if one.precision is None else f"{one.precision:.1%}"
         lines.append(
-            f"{names[k][:24]:{width}} {one.n_rows:6,}  {found:26} {precise:>7}  {other}".rstrip()
+            f"{names[k][:24]:{width}} {one.n_rows:6,}  {recall:26} {precision:>9}  {other}".rstrip()
         )
     if len(names) > MOST_CLASSES:
         lines.append(f"… ({len(names)} classes; --json has all)")

@@ -42,8 +42,6 @@ class Draw:
         Label values.
     mark : int or None
         Stands for "no label".
-    seed : int
-        Of the random numbers of rows.
     counts, drawn : arrays of int of shape (n_parts, n_classes + 1)
         Rows per part and class, and how many are drawn; the last column: without a label.
     below : array of shape (n_parts, n_classes + 1)
@@ -53,7 +51,6 @@ class Draw:
     parts: tuple[Part, ...]
     classes: NDArray[Any]
     mark: Any
-    seed: int
     counts: Index
     drawn: Index
     below: Vector
@@ -65,7 +62,7 @@ class Draw:
         rows = self.parts[part].rows
         if features is not None:
             rows = replace(rows, features=tuple(features))
-        rng = np.random.default_rng([self.seed, part, file, group])
+        rng = np.random.default_rng([0, part, file, group])
         for X, y in rows.batches(file, group):
             yield X, _codes(y, len(X), self.classes, self.mark), rng.random(len(X))
 
@@ -97,7 +94,7 @@ class Draw:
         return np.append(self.classes.astype(np.float64), np.nan)[codes]
 
 
-def draw_from_files(parts: Sequence[Part], mark: Any, n: int, seed: int = 0) -> Draw:
+def draw_from_files(parts: Sequence[Part], mark: Any, n: int) -> Draw:
     """About n rows per part: of every class its share, 20 at least; of labelled target rows n.
 
     Parameters
@@ -108,13 +105,11 @@ def draw_from_files(parts: Sequence[Part], mark: Any, n: int, seed: int = 0) -> 
         Stands for "no label".
     n : int
         Rows per part.
-    seed : int, default=0
-        Of the random numbers of rows.
     """
     classes = _classes(parts)
     shape = len(parts), len(classes) + 1
     counts, below = np.zeros(shape, dtype=np.int64), np.ones(shape)
-    found = Draw(tuple(parts), classes, mark, seed, counts, counts.copy(), below)
+    found = Draw(tuple(parts), classes, mark, counts, counts.copy(), below)
     most = max(n, KEPT_PER_CLASS) + 1
     for k, part in enumerate(parts):
         # Labels alone; where there are none, a column that tells how many rows there are.

@@ -1,4 +1,4 @@
-"""The ``marda`` command: one file per command, no logic, nothing heavy imported for ``--help``.
+"""The ``marda`` command: no logic, and nothing heavy imported for ``--help``.
 
 Exit codes: 0 done; 1 the work failed; 2 the call or its input is wrong (one line on standard
 error, no traceback); 130 ended by Ctrl-C.
@@ -16,26 +16,17 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from marda._machine import claim_blas_memory
-from marda.cli import (
-    adapt,
-    bench,
-    check,
-    compare,
-    completion,
-    data,
-    demo,
-    evaluate,
-    label,
-    moments,
-    predict,
-    report,
-    reproduce,
-)
 from marda.cli._common import Parser, refuse_existing
+from marda.cli.adapt import add_adapt, add_check, add_compare
+from marda.cli.completion import add_completion
+from marda.cli.moments import add_moments
+from marda.cli.predict import add_evaluate, add_label, add_predict
+from marda.cli.reproduce import add_bench, add_data, add_demo, add_report, add_reproduce
 
+#: In the order of ``marda --help``.
 COMMANDS = (
-    demo, check, adapt, predict, label, evaluate, compare, reproduce, report, data, moments, bench,
-    completion,
+    add_demo, add_check, add_adapt, add_predict, add_label, add_evaluate, add_compare,
+    add_reproduce, add_report, add_data, add_moments, add_bench, add_completion,
 )  # fmt: skip
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 
@@ -55,8 +46,8 @@ def parser() -> Parser:
     main_parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
     main_parser.add_argument("--version", action="store_true", help=argparse.SUPPRESS)
     commands = main_parser.add_subparsers(title="commands", metavar="COMMAND ...", prog="marda")
-    for command in COMMANDS:
-        command.register(commands)
+    for add in COMMANDS:
+        add(commands)
     main_parser.add_habits()
     return main_parser
 

@@ -1,4 +1,4 @@
-"""``marda adapt``: a classifier for the target from two files."""
+"""``marda check``, ``adapt`` and ``compare``: files of a source and of a target."""
 
 from __future__ import annotations
 
@@ -28,12 +28,37 @@ EXAMPLE = (
 )
 
 
-def register(commands: Any) -> None:
-    """Add the command."""
+def add_check(commands: Any) -> None:
+    """Add ``marda check``."""
+    parser = add_command(
+        commands,
+        "check",
+        run_check,
+        "how far apart two files are, in which columns, does it matter",
+        usage="--source S --target T [--label COL] [options]",
+        example="marda check --source sample:source --target sample:target --label y",
+    )
+    add_file_options(parser, label=False, missing="impute")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Check and print."""
+    from marda.adaptation.checking import check_files
+    from marda.adaptation.lines import checked_lines
+
+    with standard_streams(args, "source", "target") as streams, progress_of(args) as progress:
+        result = check_files(args.source, args.target, read_options(args), progress=progress)
+        show(result, checked_lines(result), args, streams)
+    return 0
+
+
+def add_adapt(commands: Any) -> None:
+    """Add ``marda adapt``."""
     parser = add_command(
         commands,
         "adapt",
-        run,
+        run_adapt,
         "adapt on your own files: predictions, a model and a report",
         usage="--source S --target T --label COL [--out P] [--model F] [--report H] [...]",
         example=EXAMPLE,
@@ -75,7 +100,7 @@ def _add_scale_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run_adapt(args: argparse.Namespace) -> int:
     """Adapt and print the verdict."""
     from marda.adaptation import Cluster, Outputs, adapt, adapt_moments
     from marda.adaptation.lines import adapted_lines
@@ -163,7 +188,7 @@ def _page(result: Any, command: str) -> str:
 
 
 def _card(result: Any, command: str) -> str:
-    from marda.report.card import model_card
+    from marda.report.adapted import model_card
 
     return model_card(result, command)
 
@@ -173,3 +198,67 @@ def _plots(result: Any) -> dict[str, bytes]:
     from marda.report.page import plot_files
 
     return plot_files(adapted_sections(result))
+
+
+def add_compare(commands: Any) -> None:
+    """Add ``marda compare``."""
+    parser = add_command(
+        commands,
+        "compare",
+        run_compare,
+        "several methods side by side; target labels, if any, only judge",
+        usage="--source S --target T --label COL [--methods M ...] [--report H] [options]",
+        example="marda compare --source sample:source --target sample:labelled --label y --id id",
+    )
+    add_file_options(parser)
+    parser.add_argument(
+        "--methods",
+        action="extend",
+        nargs="+",
+        metavar="M",
+        help="BL S1 S1M S1D auto logistic forest CORAL SA (default), S1MD, …",
+    )
+    add_model_options(parser)
+    joint(
+        parser.add_argument("--report", type=output_file, metavar="H"),
+        parser.add_argument("--plots", type=output_folder, metavar="DIR"),
+        text="one HTML page that shows it all; its charts as files",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run_compare(args: argparse.Namespace) -> int:
+    """Compare and print."""
+    from marda.adaptation import compare
+    from marda.adaptation.lines import compared_lines
+
+    report = report_to(args.report, _compared_page, args)
+    plots = None if args.plots is None else (args.plots, _compared_plots)
+    warn_of_png(args.plots)
+    with standard_streams(args, "source", "target") as streams, progress_of(args) as progress:
+        result = compare(
+            args.source,
+            args.target,
+            read_options(args),
+            methods=args.methods,
+            report=report,
+            plots=plots,
+            progress=progress,
+            noise=args.noise,
+            classifier=args.classifier,
+        )
+        show(result, compared_lines(result, explain=not args.quiet), args, streams)
+    return 0
+
+
+def _compared_page(result: Any, command: str) -> str:
+    from marda.report.compared import compared_page
+
+    return compared_page(result, command)
+
+
+def _compared_plots(result: Any) -> dict[str, bytes]:
+    from marda.report.compared import compared_sections
+    from marda.report.page import plot_files
+
+    return plot_files(compared_sections(result))

@@ -13,12 +13,12 @@ from marda.cli._common import Parser, add_command, output_file, output_folder
 SHELLS = ("bash", "zsh", "fish")
 
 
-def register(commands: Any) -> None:
-    """Add the command."""
+def add_completion(commands: Any) -> None:
+    """Add ``marda completion``."""
     parser = add_command(
         commands,
         "completion",
-        run,
+        run_completion,
         "print a script that lets a shell complete commands and options",
         usage="{bash,zsh,fish}",
         example="marda completion bash",
@@ -28,7 +28,7 @@ def register(commands: Any) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run_completion(args: argparse.Namespace) -> int:
     """Print the script."""
     from marda.cli import parser
 

@@ -21,12 +21,12 @@ from marda.cli._common import (
 DIALECTS = ("ansi", "bigquery", "mysql", "spark", "sqlserver")
 
 
-def register(commands: Any) -> None:
-    """Add the command."""
+def add_moments(commands: Any) -> None:
+    """Add ``marda moments``."""
     parser = add_command(
         commands,
         "moments",
-        run,
+        run_moments,
         "statistics files, so that rows never leave their owner",
         usage="{build,sql,read,merge,show} ...",
         example="marda moments build a.parquet --domain hospital-a --label y -o a.moments",
@@ -136,7 +136,7 @@ def _read(parts: Any) -> None:
     _output(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run_moments(args: argparse.Namespace) -> int:
     """Build, merge or print."""
     from marda.adaptation.reading import input_errors
 

@@ -1,24 +1,72 @@
-"""``marda reproduce``: the paper's tables next to ours."""
+"""``marda demo``, ``reproduce``, ``report``, ``data`` and ``bench``: benchmarks and their data."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marda.cli._common import add_command, command_of, joint, positive, progress_choice
+from marda.cli._common import (
+    add_command,
+    command_of,
+    joint,
+    output_file,
+    output_folder,
+    positive,
+    progress_choice,
+    warn_of_png,
+)
 
 if TYPE_CHECKING:
     from marda.benchmarks.results import Results, RunOptions
 
 
-def register(commands: Any) -> None:
-    """Add the command."""
+def add_demo(commands: Any) -> None:
+    """Add ``marda demo``."""
+    parser = add_command(
+        commands,
+        "demo",
+        run_demo,
+        "adapt on embedded data, print what it brought, write a page",
+        usage="[--out H]",
+        example="marda demo --out marda-demo.html",
+    )
+    parser.add_argument(
+        "--out",
+        type=output_file,
+        default=Path("marda-demo.html"),
+        metavar="H",
+        help="the page to write",
+    )
+
+
+def run_demo(args: argparse.Namespace) -> int:
+    """Run the demo and print what it finds as it finds it."""
+    # Before anything large is imported: whoever waits is told what for.
+    _tell(["Does adaptation help? On digits, then on sentences; about half a minute.", ""])
+    from marda.adaptation.reading import check_names
+    from marda.benchmarks import demonstration
+    from marda.benchmarks.render import write_text
+    from marda.report.demonstrated import demonstrated_page
+
+    check_names((), {"--out": args.out})
+    result = demonstration.run_demo(tell=_tell)
+    _tell(["", f"Written: {write_text(args.out, demonstrated_page(result, command_of(args)))}"])
+    return 0
+
+
+def _tell(lines: Sequence[str]) -> None:
+    print("\n".join(lines), flush=True)
+
+
+def add_reproduce(commands: Any) -> None:
+    """Add ``marda reproduce``."""
     add = add_command(
         commands,
         "reproduce",
-        run,
+        run_reproduce,
         "the paper's tables next to ours; resumes where it stopped",
         usage="[options]",
         example="marda reproduce --table us --datasets amt --tasks books-dvd",
@@ -92,12 +140,12 @@ def register(commands: Any) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run_reproduce(args: argparse.Namespace) -> int:
     """Reproduce and print; 1 if a row failed."""
     from marda.benchmarks.plan import DRAWS, Request
     from marda.benchmarks.render import print_section, time_text
     from marda.benchmarks.results import compare_rows, reproduce, reproduce_all
-    from marda.benchmarks.runner import Shown
+    from marda.benchmarks.runner import ProgressBar
     from marda.benchmarks.store import read_rows
 
     recorded = read_rows(args.check) if args.check else None
@@ -117,7 +165,7 @@ def run(args: argparse.Namespace) -> int:
         "data_dir": args.data,
         "jobs": args.jobs,
         "force": args.force,
-        "progress": Shown(show=progress_choice(args)),
+        "progress": ProgressBar(show=progress_choice(args)),
     }
     if args.all:
         _refuse_choices(args)
@@ -131,7 +179,7 @@ def run(args: argparse.Namespace) -> int:
     assert results.report is not None
     if not args.quiet:
         print_section("Where the time went", time_text(results.rows, results.report))
-    written = [*results.files, *_report(args.out, results, command_of(args))]
+    written = [*results.files, *_write_page(args.out, results, command_of(args))]
     agrees = True
     if recorded is not None:
         lines, agrees = compare_rows(results.rows, recorded)
@@ -187,7 +235,7 @@ def _print_leaderboards(results: Results) -> list[str]:
     return failure_lines(results.failures)
 
 
-def _report(folder: Path, results: Results, command: str) -> list[str | Path]:
+def _write_page(folder: Path, results: Results, command: str) -> list[str | Path]:
     """Write the page beside the tables."""
     from marda.benchmarks.render import write_text
     from marda.report.benchmarked import benchmarked_page
@@ -218,3 +266,108 @@ def _setting(text: str) -> tuple[str, Any]:
     if isinstance(parsed, list | dict):
         raise PlanError(f"--set expects a number, a word, true, false or null, got {value!r}.")
     return name, parsed
+
+
+def add_report(commands: Any) -> None:
+    """Add ``marda report``."""
+    parser = add_command(
+        commands,
+        "report",
+        run_report,
+        "one HTML page from the results that marda reproduce stored",
+        usage="DIR --out H [--plots DIR]",
+        example="marda report marda-results --out report.html",
+    )
+    add = parser.add_argument
+    add("folder", type=Path, metavar="DIR", help="the --out folder of marda reproduce")
+    add("--out", type=output_file, required=True, metavar="H", help="the page to write")
+    add("--plots", type=output_folder, metavar="DIR", help="its charts as files")
+
+
+def run_report(args: argparse.Namespace) -> int:
+    """Read, write, and say where."""
+    from marda.adaptation.reading import check_folder, check_names
+    from marda.benchmarks.render import write_text
+    from marda.benchmarks.results import STORE, read_results
+    from marda.io import replacing
+    from marda.report.benchmarked import benchmarked_page, benchmarked_sections
+    from marda.report.page import plot_files
+
+    check_names((args.folder / STORE,), {"--out": args.out})
+    check_folder(args.plots, "--plots")
+    warn_of_png(args.plots)
+    results = read_results(args.folder)
+    written = [write_text(args.out, benchmarked_page(results, command_of(args)))]
+    if args.plots is not None:
+        for name, content in plot_files(benchmarked_sections(results)).items():
+            with replacing(args.plots / name) as file:
+                file.write_bytes(content)
+        written.append(args.plots)
+    if not args.quiet:
+        print(f"{len(results.rows)} rows; written: {', '.join(map(str, written))}")
+    return 0
+
+
+def add_data(commands: Any) -> None:
+    """Add ``marda data``."""
+    parser = add_command(
+        commands,
+        "data",
+        run_data,
+        "data sets, where they are looked for, checksums",
+        usage="{list,check,path} [NAME ...] [--data DIR]",
+        example="marda data list",
+    )
+    add = parser.add_argument
+    add(
+        "what",
+        choices=("list", "check", "path"),
+        help="list them; check checksums; print where one is",
+    )
+    add("names", nargs="*", metavar="NAME", help="data sets (default: all that are there)")
+    add("--data", type=Path, metavar="DIR", help="folder of the data (default: MARDA_DATA)")
+
+
+def run_data(args: argparse.Namespace) -> int:
+    """Print what was asked for; 1 if a checksum is wrong."""
+    from marda.benchmarks.render import check_lines, list_lines, path_lines
+
+    lines, ok = {"list": list_lines, "check": check_lines, "path": path_lines}[args.what](
+        args.names, args.data
+    )
+    print("\n".join(lines))
+    return 0 if ok else 1
+
+
+def add_bench(commands: Any) -> None:
+    """Add ``marda bench``."""
+    parser = add_command(
+        commands,
+        "bench",
+        run_bench,
+        "speed ratios against reference implementations, in one run",
+        usage="[--quick] [--only CASE ...] [--tasks N] [--json F] [--page F]",
+        example="marda bench --quick",
+    )
+    add = parser.add_argument
+    add("--quick", action="store_true", help="tiny sizes: checks that everything runs")
+    add("--only", nargs="+", metavar="CASE", help="these cases (default: all)")
+    add("--tasks", type=int, default=12, metavar="N", help="tasks of the OC10 table (default: 12)")
+    add("--timeout", type=float, default=3600.0, metavar="S", help="seconds for one case")
+    # Cases that are not run keep what these files say of them: they go on, and need no --force.
+    add("--json", type=Path, default=Path("marda-bench.json"), metavar="F", help="figures")
+    add("--page", type=Path, default=Path("marda-bench.md"), metavar="F", help="the table")
+
+
+def run_bench(args: argparse.Namespace) -> int:
+    """Run the cases; 1 if a bound does not hold."""
+    from marda.benchmarks.speed.claims import measure
+
+    return measure(
+        args.json,
+        args.page,
+        quick=args.quick,
+        only=args.only or (),
+        tasks=args.tasks,
+        timeout=args.timeout,
+    )

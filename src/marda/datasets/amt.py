@@ -11,7 +11,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.datasets import load_svmlight_files
 
 from marda.datasets.base import Dataset, Domain, FormatError, LazyDomains, Rows
 from marda.datasets.storage import Layout, Location, array_of, find, finite, open_npz
@@ -128,6 +127,8 @@ def _svmlight_domain(files: _Files, domain: str) -> Domain:
 @lru_cache(maxsize=1)
 def _read_svmlight(files: _Files) -> Mapping[str, tuple[Rows, NDArray[np.int64]]]:
     """Read all files with one column numbering; labels of any two values become 0 and 1."""
+    from sklearn.datasets import load_svmlight_files
+
     try:
         arrays = load_svmlight_files([file for _, file, _ in files], zero_based=True)
     except (ValueError, OSError) as error:

@@ -16,9 +16,9 @@ from typing import Any, Literal, get_args
 from zlib import crc32
 
 import numpy as np
-import scipy.ndimage as nd
+import scipy  # loads its parts where they are used
 from numpy.typing import NDArray
-from scipy import integrate, sparse, stats
+from scipy import sparse
 
 from marda.datasets.base import DataError, Dataset, Domain, LazyDomains
 
@@ -201,10 +201,10 @@ def _gaussian_accuracy(rho: float, C: int) -> float:
     """Chance that the class's own coordinate, N(ρ, 1), exceeds C - 1 others, N(0, 1)."""
 
     def density(t: float) -> float:
-        return float(stats.norm.pdf(t - rho) * stats.norm.cdf(t) ** (C - 1))
+        return float(scipy.stats.norm.pdf(t - rho) * scipy.stats.norm.cdf(t) ** (C - 1))
 
     # The density is negligible beyond ten deviations; a finite range cannot miss its peak.
-    return float(integrate.quad(density, rho - 10, rho + 10, epsabs=1e-10, limit=200)[0])
+    return float(scipy.integrate.quad(density, rho - 10, rho + 10, epsabs=1e-10, limit=200)[0])
 
 
 def _word_accuracy(own: float, used: int, m: int, C: int) -> float:
@@ -213,12 +213,12 @@ def _word_accuracy(own: float, used: int, m: int, C: int) -> float:
     if a == 0:
         return 1 / C
     # Beyond the last n nothing of the own count is left: the sum is exact to rounding.
-    n = np.arange(int(stats.poisson.isf(1e-16, a)) + 2)
-    F = stats.poisson.cdf(n, a / 4)
+    n = np.arange(int(scipy.stats.poisson.isf(1e-16, a)) + 2)
+    F = scipy.stats.poisson.cdf(n, a / 4)
     below = np.r_[0.0, F[:-1]]
     # (F^C - below^C) / (C p) is the mean of F^i below^(C-1-i), which does not divide by a tiny p.
     won = sum(F**i * below ** (C - 1 - i) for i in range(C)) / C
-    return float(np.sum(stats.poisson.pmf(n, a) * won))
+    return float(np.sum(scipy.stats.poisson.pmf(n, a) * won))
 
 
 def _words_per_class(d: int, C: int) -> int:
@@ -393,7 +393,7 @@ def _best(case: Case) -> float | None:
     if share in (0.0, 1.0):
         return 1.0
     t = np.log((1 - share) / share) / SEPARATION
-    Phi = stats.norm.cdf
+    Phi = scipy.stats.norm.cdf
     return float(share * Phi(half - t) + (1 - share) * Phi(half + t))
 
 
@@ -480,10 +480,10 @@ def _background(images: Array, rng: np.random.Generator) -> Array:
 
 CHANGES: dict[str, Callable[[Array, np.random.Generator], Array]] = {
     "same": lambda x, _: x,
-    "blur": lambda x, _: nd.gaussian_filter(x, (0, 1, 1)),
+    "blur": lambda x, _: scipy.ndimage.gaussian_filter(x, (0, 1, 1)),
     "dim": lambda x, _: 0.3 * x,
     "move": lambda x, _: np.roll(x, 1, 2),
-    "turn": lambda x, _: nd.rotate(x, 20, axes=(1, 2), reshape=False),
+    "turn": lambda x, _: scipy.ndimage.rotate(x, 20, axes=(1, 2), reshape=False),
     "noise": _noise,
     "gamma": lambda x, _: x**2 / 16,
     "cover": lambda x, _: np.where(np.arange(8) < 3, 0, x),

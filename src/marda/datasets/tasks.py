@@ -18,8 +18,6 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.feature_extraction.text import TfidfTransformer
-from sklearn.preprocessing import normalize
 
 from marda.datasets.base import DataError, Dataset, Part, Rows, Setting, Task
 
@@ -255,6 +253,8 @@ def l2_rows(X: Rows) -> Rows:
     ndarray or csr_matrix of float64
         A new array.
     """
+    from sklearn.preprocessing import normalize
+
     return normalize(X.astype(np.float64), copy=False)
 
 
@@ -276,6 +276,8 @@ def surf_rows(X: Rows, *, l2: bool = True) -> NDArray[np.float64]:
     ndarray of float64 of shape (n, d)
         Prepared rows.
     """
+    from sklearn.preprocessing import normalize
+
     X = normalize((X if isinstance(X, np.ndarray) else X.toarray()).astype(np.float64), norm="l1")
     X -= X.mean(axis=0)
     deviation = np.sqrt(np.mean(X**2, axis=0))
@@ -306,6 +308,8 @@ def tfidf(fit_on: Rows, *others: Rows, log_tf: bool = False) -> tuple[Rows, ...]
     tuple of csr_matrix
         One per matrix in ``others``.
     """
+    from sklearn.feature_extraction.text import TfidfTransformer
+
     weights = TfidfTransformer().fit(sparse.csr_matrix(fit_on))
     counts = (sparse.csr_matrix(X) for X in others)
     return tuple(weights.transform(C.log1p() if log_tf else C) for C in counts)

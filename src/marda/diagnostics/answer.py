@@ -141,12 +141,13 @@ def _expected(facts: Facts) -> tuple[Kind, str, str]:
         said = "Nearly every row got the same class, which is seldom what the data are like."
         return "bad", "Not yet: nearly all rows got one class", said
     low, high = (share_text(b) for b in facts.interval or (0.0, 1.0))
+    more = "more " if facts.n_labelled else ""
     if outcome == "cannot-tell":
         text = f"Anything from {low} to {high} of the predictions may be right: {facts.reason}."
-        return "unclear", "Nobody can tell without labels", text
+        return "unclear", f"Nobody can tell without {more}labels", text
     if facts.expected is None:
         text = "Nothing here says how many of the predictions are right."
-        return "unclear", "Nobody can tell without labels", text
+        return "unclear", f"Nobody can tell without {more}labels", text
     about, guess = share_text(facts.expected), _guess(facts)
     if facts.interval is None:
         text = f"About {about} may be right; that is a guess, from how far models agree. {guess}"
@@ -156,7 +157,7 @@ def _expected(facts: Facts) -> tuple[Kind, str, str]:
             f"right (90% interval). {guess}"
         )
     if outcome == "chance":
-        return "bad", "No: they are no clearly better than guessing", text
+        return "bad", "No: they are not clearly better than guessing", text
     if facts.interval is None:
         return "unclear", "Perhaps: what is known is a guess", text
     if facts.interval[0] <= facts.guessing:
@@ -166,8 +167,8 @@ def _expected(facts: Facts) -> tuple[Kind, str, str]:
 
 def _guess(facts: Facts) -> str:
     if facts.commonest > 1 / facts.n_classes + 0.005:
-        return f"One class for all rows makes {share_text(facts.commonest)}."
-    return f"Guessing makes {share_text(1 / facts.n_classes)}."
+        return f"One class for all rows gives {share_text(facts.commonest)}."
+    return f"Guessing gives {share_text(1 / facts.n_classes)}."
 
 
 def _basis(facts: Facts) -> str:
@@ -185,7 +186,10 @@ def _basis(facts: Facts) -> str:
     if facts.interval is None:
         return "How far models agree; no interval is known for this method."
     if not facts.can_tell:
-        return "No label; this is all that the rows allow to say."
+        known = f"{counted(facts.n_labelled, 'label')} of the target" if facts.n_labelled else ""
+        return f"{known or 'No label'}; this is all that the rows allow to say."
+    if facts.n_labelled:  # the reason tells of them
+        return f"{facts.reason[:1].upper()}{facts.reason[1:]}."
     return f"No label: {facts.reason}."
 
 

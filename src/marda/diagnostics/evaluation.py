@@ -16,6 +16,7 @@ from marda.diagnostics.intervals import (
     Interval,
     bootstrap_mean,
     counted,
+    percent,
     percentile_interval,
     wilson,
 )
@@ -128,11 +129,11 @@ class Evaluated:
 
     def sentence(self) -> str:
         """Whether reality is what had been expected, in plain English."""
-        seen = _percent(self.accuracy.value)
+        seen = percent(self.accuracy.value)
         if self.outcome == "unknown":
             return f"{seen} of {counted(self.n_rows, 'row')} are right; nothing had been expected."
-        low, high = (f"{100 * bound:.0f}" for bound in self.expected["interval"])
-        between = f"the expected interval, {low} to {high} %"
+        low, high = (f"{bound:.0%}" for bound in self.expected["interval"])
+        between = f"the expected interval, {low} to {high}"
         if self.outcome == "within":
             return f"As expected: {seen} of the rows are right, within {between}."
         side = self.outcome.removesuffix("?")
@@ -303,10 +304,6 @@ def _expected(calibration: dict[str, Any]) -> dict[str, Any]:
 
 def _bounds(value: Interval) -> list[float]:
     return [value.value, value.low, value.high]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
 
 
 # With adaptation and without, method against method -----------------------------------------------

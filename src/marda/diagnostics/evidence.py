@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from marda._order import row_order
 from marda.criteria import stack_rows
+from marda.diagnostics.diagnosis import denoise
 
-__all__ = ["Evidence", "Gap", "Picture", "denoise", "gather"]
+__all__ = ["Evidence", "Gap", "Picture", "gather"]
 
 POINTS = 500  # per domain: more dots hide each other, and every dot is part of the page
 GAPS = 15
@@ -26,7 +27,8 @@ FILLED = 0.5  # rows with fewer entries that are not zero are words, or counts o
 class Picture:
     """Rows of both domains on the two directions in which, joined, they vary most.
 
-    Columns are first divided by their standard deviation, unless most entries are zero.
+    Columns are first divided by their standard deviation; where most entries are zero, those that
+    would outweigh all others together (a price beside words) are scaled down to these.
 
     Attributes
     ----------
@@ -147,9 +149,14 @@ def _picture(rows: list[Any], seed: int) -> Picture:
 
     X = stack_rows(*rows)
     X = X.astype(np.float64, copy=False)
-    if _filled(X) > FILLED:  # columns of any unit count alike; words are of one unit
-        spread = np.sqrt(_variances(X))
+    variances, filled = _variances(X), np.asarray((X != 0).sum(0)).ravel() / max(1, X.shape[0])
+    spread = np.sqrt(variances)
+    words = np.sqrt(variances[filled <= FILLED].sum()) if filled.mean() <= FILLED else 0.0
+    if words > 0:  # of one unit
+        unit = np.where(spread > words, words / np.where(spread > 0, spread, 1), 1.0)
+    else:  # columns of any unit count alike
         unit = np.where(spread > 1e-9 * abs(X).max(), 1 / np.where(spread > 0, spread, 1), 0.0)
+    if (unit != 1).any():
         X = sp.csr_array(X @ sp.diags_array(unit)) if sp.issparse(X) else X * unit
     places = np.zeros((X.shape[0], 2))
     total = _variances(X).sum()
@@ -163,23 +170,6 @@ def _picture(rows: list[Any], seed: int) -> Picture:
     places[:, :k] = pca.fit_transform(X)
     shares = pca.explained_variance_ * (X.shape[0] - 1) / X.shape[0] / total
     return Picture(places, (float(shares[0]), float(shares[1]) if k > 1 else 0.0))
-
-
-def _filled(X: Any) -> float:
-    """Share of entries that are not zero."""
-    filled = int(X.count_nonzero() if sp.issparse(X) else np.count_nonzero(X))
-    return float(filled / max(1, X.shape[0] * X.shape[1]))
-
-
-def denoise(
-    estimator: Any, Xs: Any, Xt: Any, *, source_domain: NDArray[np.int64] | None = None
-) -> list[Any]:
-    """Denoised rows of both domains; a model that centres must know which are which source's."""
-    sources = [d for d in np.asarray(getattr(estimator, "domains_", ())).tolist() if d >= 0]
-    if not sources or not getattr(estimator, "center", True):
-        return [estimator.transform(X) for X in (Xs, Xt)]
-    domain = np.full(Xs.shape[0], sources[0]) if source_domain is None else source_domain
-    return [estimator.transform(Xs, sample_domain=domain), estimator.transform(Xt)]
 
 
 def _outputs(estimator: Any, names: Sequence[str], width: int) -> NDArray[np.int64] | None:

@@ -365,7 +365,11 @@ def _gain(facts: Facts) -> str:
 
 def probabilities_text(facts: Facts) -> str:
     """What the probabilities are, for a caption."""
-    return "calibrated on left-out source rows" if facts.calibrated else "not calibrated"
+    if not facts.calibrated:
+        return "not calibrated"
+    if facts.expected is not None and not facts.can_tell:
+        return "as sure as the model is, which proves nothing here"
+    return "calibrated on left-out source rows"
 
 
 def adapted_verdict(facts: Facts, single_class: str | None = None) -> Verdict:

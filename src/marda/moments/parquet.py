@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda.io.readers.binary import (
+    MissingPyarrow,
     Unreadable,
     is_number,
     open_parquet,
@@ -380,6 +381,10 @@ def _open(path: Path) -> Any:
         raise ParquetError(f"{path}: no such file.") from None
     except Unreadable as error:
         raise ParquetError(f"{path}: not a readable Parquet file ({error.why}).") from error
+    except MissingPyarrow:
+        raise
+    except InputError as error:
+        raise ParquetError(str(error)) from None
 
 
 def _schema(path: Path) -> dict[str, Any]:

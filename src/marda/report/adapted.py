@@ -1,15 +1,17 @@
-"""The report of ``marda adapt``."""
+"""The report of ``marda adapt``, and the model card in Markdown: what a model is and came from."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
-from marda._machine import peak_mb
+from marda._machine import peak_mb, versions
 from marda.adaptation import Adapted
 from marda.adaptation.methods import classifier_of, explained, method_of
 from marda.diagnostics.answer import Answer, can_use
@@ -34,13 +36,14 @@ from marda.report.page import (
 )
 from marda.report.sections import before_and_after, confidence, confusion, convergence, times
 
-__all__ = ["adapted_head", "adapted_page", "adapted_sections", "answer_of", "notes_of"]
+__all__ = ["adapted_head", "adapted_page", "adapted_sections", "model_card"]
 
 #: Of an absolute path, all but the name.
 FOLDERS = re.compile(r"(?<!\S)(?:/|[A-Za-z]:[\\/])\S*[\\/](?=[^\s\\/])")
 UNSURE = 0.6  # predictions of a lower probability deserve a look
 MOST_SHARES = 12
 MOST_CANDIDATES = 200
+MOST_NAMES = 40  # of classes and columns in a model card
 HEADER = ("parameter", "value")
 SETTINGS = {
     "US": "unsupervised: no target labels",
@@ -57,7 +60,7 @@ def adapted_page(result: Adapted, command: str = "") -> str:
         about=f"{source} → {target}",
         title="Can I use these predictions?",
         lead=_lead(result),
-        verdict=answer_of(result),
+        verdict=_answer(result),
         sections=adapted_sections(result),
         command=command,
     )
@@ -83,11 +86,11 @@ def adapted_sections(result: Adapted) -> list[Section]:
     return [
         *sections,
         times(result.times, result.seconds, peak_mb()),
-        _settings(result.model, notes_of(result)),
+        _settings(result.model, _notes(result)),
     ]
 
 
-def answer_of(result: Adapted) -> Answer:
+def _answer(result: Adapted) -> Answer:
     """Can the predictions be used? Labels decide where there are enough."""
     judged = None
     if result.judgement is not None:
@@ -102,7 +105,7 @@ def answer_of(result: Adapted) -> Answer:
     return replace(answer, basis=_said(result, answer.basis), steps=steps)
 
 
-def notes_of(result: Adapted) -> list[str]:
+def _notes(result: Adapted) -> list[str]:
     """What was decided in reading; of files elsewhere only the name, since a page may travel."""
     return [FOLDERS.sub("", note) for note in result.notes]
 
@@ -120,17 +123,20 @@ def _to_label(result: Adapted) -> list[Section]:
         "A label of one of these rows is meant to tell more than that of a row drawn by chance "
         "(marda label names more of them). For a measured accuracy, add rows drawn by chance."
     )
+    facts = result.diagnosis.facts
+    known = facts.expected is None or facts.can_tell  # else the page says that nothing is
     rows: list[Cells] = [
         [
             row.name,
             row.predicted,
-            NumberCell(percent(row.probability), row.probability),
+            *([NumberCell(percent(row.probability), row.probability)] if known else []),
             row.reason,
         ]
         for row in result.label_first
     ]
     caption = f"Rows of {result.inputs[1]}, the most telling one first."
-    shown = table(caption, ("row", "predicted", "probability", "why"), rows)
+    header = ("row", "predicted", *(["probability"] if known else []), "why")
+    shown = table(caption, header, rows)
     return [Section("Rows to label first", (paragraph(_said(result, text)), shown))]
 
 
@@ -149,8 +155,10 @@ def _influence(result: Adapted) -> list[Section]:
         f"average over rows of the target ({how}). It is what the model uses, not what causes the "
         f"class{'' if result.python else '; marda predict --explain tells it row by row'}."
     )
+    largest = max(one.moved for one in result.influence)
+    digits = max(0, 2 - math.floor(math.log10(largest))) if largest > 0 else 0
     rows: list[Cells] = [
-        [one.name, NumberCell(f"{one.moved:.3g}", one.moved)] for one in result.influence
+        [one.name, NumberCell(f"{one.moved:.{digits}f}", one.moved)] for one in result.influence
     ]
     shown = table("What moves predictions", ("column or word", "moves scores by"), rows)
     return [Section("What moves predictions", (paragraph(told), shown))]
@@ -178,7 +186,7 @@ def _lead(result: Adapted) -> str:
 
 def _figures(result: Adapted) -> list[tuple[str, str]]:
     """The few numbers to remember."""
-    answer = answer_of(result)
+    answer = _answer(result)
     shown = [("target rows classified", f"{result.n_target:,}")]
     if answer.expected is not None:
         word = "expected" if result.judgement is None else "on held-out labels"
@@ -268,6 +276,7 @@ def _candidates(candidates: Sequence[dict[str, Any]]) -> str:
     values = {name: {str(c[name]) for c in candidates if name in c} for name in names}
     # A source-only model has no parameters of denoising: those that all others share tell nothing.
     told = [n for n in names if len(values[n]) > 1 or n == "source_only"]
+    told = [n for n in told if n != "random_state"]
     rows: list[Cells] = [
         [str(k), *(_value(c.get(name, "–")) for name in told)]
         for k, c in enumerate(candidates[:MOST_CANDIDATES], start=1)
@@ -279,3 +288,126 @@ def _candidates(candidates: Sequence[dict[str, Any]]) -> str:
 def _value(value: Any) -> str | NumberCell:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return NumberCell(f"{value:.4g}", float(value)) if number else str(value)
+
+
+# The model card ----------------------------------------------------------------------------------
+
+
+def model_card(result: Adapted, command: str = "") -> str:
+    """The card of one adaptation; `command` made it.
+
+    Only what is known is written: every figure is one of the result, and what nobody measured is
+    said to be unmeasured.
+    """
+    source, target = (_plain(name) for name in result.inputs)
+    parts = [
+        f"# Model card: {source} → {target}",
+        _model(result),
+        _data(result),
+        _expected(result),
+        _limits(result),
+        _made(command),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _model(result: Adapted) -> str:
+    model, method = result.model, method_of(result.model)
+    says = explained(method)
+    return _listed(
+        "Model",
+        [
+            ("Method", f"{method} ({says})" if says else method),
+            ("Predicts by", classifier_of(model)),
+            ("Setting", SETTINGS[model.setting_]),
+            ("Classes", _some([str(c) for c in model.classes_.tolist()])),
+            ("Column that is predicted", result.preprocessing.label),
+        ],
+    )
+
+
+def _data(result: Adapted) -> str:
+    source, target = result.inputs
+    columns = result.preprocessing.columns
+    labelled = "none with a label"
+    if result.n_labelled_target:
+        labelled = f"{result.n_labelled_target:,} with a label"
+    facts = [
+        ("Source", f"{source}, {counted(result.n_source, 'labelled row')}"),
+        ("Target", f"{target}, {counted(result.n_target, 'row')}, {labelled}"),
+        ("Columns used", f"{len(columns):,}: {_some(columns)}"),
+        ("Features made of them", f"{result.preprocessing.n_features:,}"),
+    ]
+    if result.preprocessing.id is not None:
+        facts.append(("Carried through, not used", result.preprocessing.id))
+    # Which files were written is no property of the model.
+    notes = [note for note in _notes(result) if not note.startswith("nothing was written")]
+    return _listed("Data", [*facts, *(("Note", note) for note in notes)])
+
+
+def _expected(result: Adapted) -> str:
+    answer = _answer(result)
+    measured = result.judgement is not None
+    facts = [("Can the predictions be used?", f"{answer.word}. {answer.text}")]
+    if answer.expected is not None:
+        word = "Accuracy, measured" if measured else "Accuracy, expected"
+        facts.append((word, share_text(answer.expected)))
+    if answer.interval is not None:
+        level = "95%" if measured else "90%"
+        low, high = (share_text(bound) for bound in answer.interval)
+        facts.append((f"Its {level} interval", f"{low} to {high}"))
+    else:
+        facts.append(("Its interval", "not known"))
+    facts += [("It rests on", answer.basis), ("What differs", answer.shift)]
+    if result.diagnosis.facts.action:
+        facts.append(("What was done about it", result.diagnosis.facts.action))
+    shares = ", ".join(
+        f"{c}: {percent(float(np.mean(result.predictions == c)))}"
+        for c in result.model.classes_[:MOST_NAMES]
+    )
+    facts.append(("Predicted classes of the target", shares))
+    return _listed("What to expect", facts)
+
+
+def _limits(result: Adapted) -> str:
+    facts = result.diagnosis.facts
+    lines = [
+        "The model is for rows like those of the target: for other rows nothing was checked.",
+        "Whether it treats groups of people alike was not measured.",
+    ]
+    if result.judgement is None:
+        lines.append("No label of the target has confirmed the accuracy.")
+    if not facts.calibrated:
+        lines.append("Its probabilities are not calibrated.")
+    lines += [_sentence(finding.text) for finding in result.diagnosis.findings]
+    told = "\n".join(f"- {_plain(line)}" for line in lines)
+    return f"## Limits\n\n{told}"
+
+
+def _made(command: str) -> str:
+    tools = ", ".join(f"{name} {version}" for name, version in versions().items())
+    made = datetime.now(UTC).strftime("%Y-%m-%d")
+    text = f"## How it was made\n\n- **On**: {made}\n- **With**: {tools}"
+    return f"{text}\n\n```console\n$ {command}\n```" if command else text
+
+
+def _listed(title: str, facts: list[tuple[str, str]]) -> str:
+    told = "\n".join(f"- **{name}**: {_plain(text)}" for name, text in facts)
+    return f"## {title}\n\n{told}"
+
+
+def _plain(text: str) -> str:
+    """Names of files and columns as they are: nothing in them is markup, or a line of its own."""
+    text = " ".join(text.split())
+    for mark in "\\`*_[]<>#|":
+        text = text.replace(mark, f"\\{mark}")
+    return text
+
+
+def _some(names: list[str]) -> str:
+    more = f", … ({len(names):,} in all)" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]

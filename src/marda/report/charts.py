@@ -89,7 +89,7 @@ def _light_colours() -> dict[str, str]:
 _NARROW, _WIDE = set("ijlI.,:;'|!()[]{} ftr-"), set("mwMW@%")
 
 
-def text_width(text: str, size: float = SIZE) -> float:
+def text_width(text: str) -> float:
     """About how wide it is drawn, rather too much than too little."""
     total = 0.0
     for letter in text:
@@ -99,7 +99,7 @@ def text_width(text: str, size: float = SIZE) -> float:
             total += 1.02
         else:
             total += 0.76 if letter.isupper() else 0.64
-    return total * size
+    return total * SIZE
 
 
 def wrapped(text: str, width: float) -> list[str]:
@@ -121,11 +121,9 @@ def wrapped(text: str, width: float) -> list[str]:
     return [*found, line]
 
 
-def _text(
-    x: float, y: float, text: str, anchor: str = "start", colour: str = "--muted", more: str = ""
-) -> str:
+def _text(x: float, y: float, text: str, anchor: str = "start", colour: str = "--muted") -> str:
     return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="var({colour})"{more}>'
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="var({colour})">'
         f"{escape(text)}</text>"
     )
 
@@ -334,7 +332,7 @@ def heat_map(
     columns = list(order or dict.fromkeys(a for _, a, _, _ in rows))
     lines_down = list(dict.fromkeys(d for d, *_ in rows))
     sizes = [abs(v) if signs else v for _, _, v, _ in rows]
-    low = min(sizes) if bottom is None else bottom
+    low = min(*sizes, 0.9 * max(sizes)) if bottom is None else bottom  # a point is no gulf
     top = max(sizes) if max(sizes) > low else low + 1
     texts = max((text_width(t) for *_, t in rows), default=0.0) + 8 if labels else 0
     wide = max(cell, texts, 46 if labels else 14)

@@ -58,6 +58,10 @@ def compared_page(result: Compared, command: str = "") -> str:
     # How sure a test is stands with the tests.
     reasons = [r for r in verdict.reasons if r[0] != "How sure"]
     named = dict.fromkeys((result.facts.best, result.facts.first))
+    if alike := [name for name in _alike(result) if name not in named]:
+        does = "differs" if len(alike) == 1 else "differ"
+        told = f"{', '.join(alike)}, which {does} from {result.facts.best} no more than by chance"
+        reasons.append(("About as good", f"{told}."))
     reasons += [(name, explained(name)) for name in named if explained(name)]
     # One class for all rows would be as good: no method is to be praised.
     praised = verdict.kind == "good" and result.facts.no_better is not None
@@ -71,6 +75,13 @@ def compared_page(result: Compared, command: str = "") -> str:
         sections=compared_sections(result),
         command=command,
     )
+
+
+def _alike(result: Compared) -> list[str]:
+    """Methods that labels do not tell from the best one."""
+    best = result.facts.best
+    pairs = [pair for pair in result.pairs if best in (pair.a, pair.b) and not pair.significant]
+    return [pair.b if pair.a == best else pair.a for pair in pairs]
 
 
 def compared_sections(result: Compared) -> list[Section]:

@@ -416,16 +416,18 @@ def _gauge(answer: Answer) -> str:
     share = "" if answer.expected is None else share_text(answer.expected)
     said = f"Right: {share}, {ends}" if share else f"Right: {ends}"
     said += f"; guessing {share_text(answer.guessing)}"
-    dot = ""
+    dot, at = "", 100 * answer.guessing
     if answer.expected is not None:
         dot = f'<i class="dot" style="left:{100 * answer.expected:.1f}%"></i>'
     return (
         f'<div class="gauge" role="img" aria-label="{escape(said)}">'
+        # As far to the left of its line as the line is from the left: never outside of the bar.
+        f'<span class="guessing" style="left:{at:.1f}%;transform:translateX(-{at:.1f}%)">'
+        f"guessing: {share_text(answer.guessing)}</span>"
         f'<b>{share or "?"}</b><div class="bar"><i class="range" style="left:{low:.1f}%;'
         f'width:{max(1.0, high - low):.1f}%"></i>{dot}'
-        f'<i class="guess" style="left:{100 * answer.guessing:.1f}%"></i>'
-        "</div><span>0% right</span>"
-        f"<span>┆ guessing: {share_text(answer.guessing)}</span><span>100% right</span></div>"
+        f'<i class="guess" style="left:{at:.1f}%"></i>'
+        f"</div><span>0% right</span><span>100% right</span></div>"
     )
 
 

@@ -151,8 +151,9 @@ def pictures(evidence: Evidence, rows: tuple[int, int], after: str = "after adap
         (
             paragraph(
                 f"{shown}, circles from the source and triangles from the target. The axes are "
-                "the two directions in which the rows vary most (principal components; unless most "
-                "entries are zero, columns are first brought to one scale)"
+                "the two directions in which the rows vary most (principal components; columns "
+                "are first brought to one scale, where most entries are zero those that would "
+                "outweigh all others)"
                 f"{', found anew before and after' if evidence.moved else ''}; what lies in other "
                 "directions cannot be seen here."
             ),

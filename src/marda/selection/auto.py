@@ -89,11 +89,13 @@ EXPECTED_ROWS = 2000
 PLAIN_ROWS = 10_000
 #: Leaves of the forest that is denoised.
 N_LEAVES = 5000
-#: The forest is left where others predict left-out source rows better by so many standard errors.
-CLEARLY = 2.0
-#: Weight of the source-only model where all of them agree, the largest it can have beside leaves:
-#: more, and leaves change nothing.
+#: The forest is left where others predict left-out source rows better by so many standard errors,
+#: and by so many rows of all.
+CLEARLY, NOTABLY = 2.0, 0.005
+#: Weight of the source-only model from which on leaves beside it would change nothing.
 MAX_WEIGHT = 10.0
+#: The same where columns would be adapted: models agree nine tenths as well as on the source.
+AGREED = 81.0
 #: Stories that fit so much that they may take classes for each other: they are told, not acted on.
 FLEXIBLE = {"class shares and moved columns", "linear map"}
 #: Adapted models are fitted without some of the labels on at most this many rows per domain.
@@ -121,6 +123,8 @@ class Evidence:
     voices: tuple[Matrix, ...] = ()
     agreement: float | None = None
     outside: NDArray[np.bool_] | None = None
+    #: Whether it is about models that label the target themselves.
+    self_trained: bool = False
     #: Classes of labelled target rows, and what models without their labels give them.
     labelled: tuple[Index, Matrix] | None = None
 
@@ -136,6 +140,7 @@ class Evidence:
             voices=self.voices,
             agreement=self.agreement,
             outside=self.outside,
+            self_trained=self.self_trained,
         )
         return found if self.labelled is None else expect_by_labels(found, P, *self.labelled)
 
@@ -161,7 +166,8 @@ class Costs(NamedTuple):
         refuted = explain if wide else 0.5  # by a few draws each
         source = 2.6e-7 * n_source**2 if wide else 0.25 + 8e-4 * n_source * (d / 20) ** 0.2
         adapt, leaves = 0.05 + 1.1e-6 * n**2, 0.3 * source
-        judge = 0.05 + 2e-7 * n * entries_per_row(X) + 1.2e-7 * n**2
+        judging = min(n_source, EXPECTED_ROWS) + min(n_target, EXPECTED_ROWS)
+        judge = 0.05 + 2e-7 * judging * entries_per_row(X) + 1.2e-7 * judging**2
         weigh = 5 * min(adapt if wide else leaves, 4.5)
         total = explain + source + (adapt if wide else leaves) + judge
         return cls(explain, refuted, source, adapt, leaves, judge, weigh, total)
@@ -454,14 +460,16 @@ class _Action:
         what = "adapting" if features else "adapting leaves of a forest"
         with step(costs.adapt if features else costs.leaves, costs.judge, what):
             fit = adapt(self.fits, say)
-        return self.judged(fit)
+        with step(costs.judge, 0.0, "judging"):
+            evidence = self._evidence(self_trained=features)
+        return replace(_adapted(fit), shift=self.shift, evidence=evidence)
 
     def adaptation(self) -> Adapt | None:
         """How models label the target themselves; None: the model of the source does as well."""
-        if not self.leaves_help():
-            return _by_features
         weight = self._odds()
-        return None if weight >= MAX_WEIGHT else partial(self.leaves, weight)
+        if self.leaves_help():
+            return None if weight >= MAX_WEIGHT else partial(self.leaves, weight)
+        return None if weight >= AGREED else _by_features
 
     def leaves_help(self) -> bool:
         """Whether the rows are a table: no other model predicts the source clearly better."""
@@ -474,7 +482,7 @@ class _Action:
         for voice in by_kind.values():
             gain = (voice.left_out.argmax(1) == codes).astype(float) - mine
             mean = float(w @ gain)
-            if mean > CLEARLY * float(np.sqrt(w**2 @ (gain - mean) ** 2)):
+            if mean > max(NOTABLY, CLEARLY * float(np.sqrt(w**2 @ (gain - mean) ** 2))):
                 return False
         return True
 
@@ -543,7 +551,9 @@ class _Action:
             shift = shift.weighed({name: w / total for name, w in believed.items()})
         evidence = plain.evidence
         if evidence is not None:
-            evidence = replace(evidence, labelled=(codes, np.exp(left_out)))
+            evidence = replace(
+                evidence, self_trained=adapt is _by_features, labelled=(codes, np.exp(left_out))
+            )
         return AutoFit(members, [], *skills, shift, evidence, found)
 
     def _adapted_models(
@@ -604,11 +614,6 @@ class _Action:
         alone = _Telling(f"{LEARNED[1]}, {model.kind}", Inputs("raw"), model)
         yield alone, voice.left_out + model.bias
 
-    def judged(self, fit: AdaptedFit) -> AutoFit:
-        """An adapted fit, with what it can be judged by."""
-        with step(self.costs.judge, 0.0, "judging"):
-            return replace(_adapted(fit), shift=self.shift, evidence=self._evidence())
-
     # Parts of it ----------------------------------------------------------------------------------
 
     @property
@@ -649,8 +654,10 @@ class _Action:
     def _odds(self) -> float:
         """Weight of source-only models: the squared odds of how well they agree on the target.
 
-        In units of how well they agree on source rows that they have not seen.
+        In units of how well they agree on source rows that they have not seen; 0 of a single one.
         """
+        if len(self._single) < 2:
+            return 0.0
         here, there = [], []
         on_target = [voice.model.scores(self.target.X).argmax(1) for voice in self._single]
         on_source = [voice.left_out.argmax(1) for voice in self._single]
@@ -658,7 +665,7 @@ class _Action:
             here.append(agreement(on_source[i], on_source[j]))
             there.append(agreement(on_target[i], on_target[j]))
         ratio = float(np.clip(np.mean(there) / max(float(np.mean(here)), 1e-3), 0, 1))
-        return min(MAX_WEIGHT, (ratio / max(1 - ratio, 1e-3)) ** 2)
+        return (ratio / max(1 - ratio, 1e-3)) ** 2
 
     def _plain(self, tellings: list[_Telling]) -> AutoFit:
         """Source-only models: their scores are logarithms of probabilities, summed as they are."""
@@ -668,7 +675,7 @@ class _Action:
         skill = recall_above_chance(codes, chosen.left_out.argmax(1))
         return AutoFit(members, [], skill, skill, self.shift, self._evidence(), found)
 
-    def _evidence(self) -> Evidence | None:
+    def _evidence(self, *, self_trained: bool = False) -> Evidence | None:
         """What source-only models say of the target, under the class prior of the source.
 
         Nothing where a class has no weight: they know nothing of it.
@@ -701,7 +708,9 @@ class _Action:
         outside = None
         if self.source.X.shape[0] >= LEAST:
             outside = outside_support(self.source.X, target, random_state=self.fits.seed)
-        return Evidence(places, target, known, alone, self.shift, told, others, agreed, outside)
+        return Evidence(
+            places, target, known, alone, self.shift, told, others, agreed, outside, self_trained
+        )
 
     def _fit_part(self, X: Any, codes: Index) -> Any:
         """A model of some source rows, as the one that was chosen; a pool counts as linear."""

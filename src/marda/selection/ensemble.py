@@ -399,8 +399,11 @@ class Compact:
     coef: Array
     n_directions: int
 
-    def scores(self, rows: Any) -> NDArray[np.float64]:
-        """Of rows, one column per class."""
+    def features(self, rows: Any) -> Array:
+        """Denoised rows of unit length, in its directions."""
+        return self._products(rows)[:, : -len(self.intercept)]
+
+    def _products(self, rows: Any) -> Array:
         P = np.asarray(rows.astype(np.float32, copy=False) @ self.matrix)
         P *= self.scale
         P += self.shift
@@ -408,6 +411,11 @@ class Compact:
         lengths = np.sqrt(np.einsum("ij,ij->i", H, H))[:, None]
         lengths[lengths == 0] = 1
         P /= lengths
+        return P
+
+    def scores(self, rows: Any) -> NDArray[np.float64]:
+        """Of rows, one column per class."""
+        P = self._products(rows)
         leading = P[:, : self.landmarks.shape[1]]
         T = leading @ self.landmarks.T
         S = np.exp(T, out=T) @ self.coef

@@ -1,6 +1,7 @@
 """Target labels: which rows to ask for, and what labels tell of the explanations of the shift.
 
-**Which rows to label next**: those typical of many others, and such that their labels decide.
+**Which rows to label next**: those typical of many others, such that their labels decide (math.md
+§18).
 
 With a few labels only, rows that stand for many others are worth more than the least certain
 ones, which are rare, alike and odd. Rows S are chosen one by one such that every row has a chosen
@@ -9,8 +10,13 @@ one near it, most of all where labels decide (facility location, greedily):
     max Σ_i w_i max_{j ∈ S} k(x_i, x_j),    k(x, z) = exp(−2 ‖x − z‖² / median ‖x − z‖²),
 
 on the features that the model compares rows by. The weight w_i is what a label would decide there:
-how little the model prefers its first class to its second, and how much the explanations of the
-shift, or the models of the ensemble, differ about the row (their Jensen–Shannon divergence).
+u_i is how little the model prefers its first class to its second, plus how much the explanations of
+the shift, or models of the ensemble, differ about the row (their Jensen–Shannon divergence), and
+
+    w_i = f (1 + u_i) + (1 − f) u_i²,    f = min(1, (ū / 0.3)²),
+
+with ū the mean of the first part. A model that is unsure of much is sure of wrong rows, too: all
+rows count. One that is sure of nearly all errs where it is not, and there labels are spent.
 
 **Weighing explanations by labels** (math.md §18).
 
@@ -49,22 +55,31 @@ from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.utils import _safe_indexing, check_array
 
 from marda._order import row_order, seed_of
-from marda.selection.ensemble import Member
+from marda.selection.ensemble import Compact, Ensemble, Member
 from marda.selection.expectation import stories_to_judge
 from marda.selection.inputs import RARE, share_of_zeros
 from marda.selection.source_only import SourceOnly
 
-__all__ = ["LEARNED", "Explanation", "RowsToLabel", "choose_rows", "left_out_scores", "stack"]
+__all__ = [
+    "LEARNED",
+    "LOOKED_AT",
+    "Explanation",
+    "RowsToLabel",
+    "choose_rows",
+    "left_out_scores",
+    "stack",
+]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 #: Of more rows than this a sample is looked at.
-MAX_ROWS = 3000
+LOOKED_AT = 3000
 MAX_DIRECTIONS = 50
-#: Weight of a row whose class is certain, beside the uncertainty of others (0 to 1): as much again.
-FLOOR = 1.0
+#: Mean uncertainty of a row (0 to 1) from which on certain rows count as well, and the least share
+#: that they have.
+UNCERTAIN, LEAST_SHARE = 0.3, 0.01
 #: Weight of the row about which models differ most, and of that about which explanations of the
 #: shift do: these decide about all rows at once.
 MODELS, STORIES = 1.0, 4.0
@@ -126,16 +141,18 @@ def choose_rows(model: Any, X: Any, budget: int, random_state: Any = None) -> Ro
         raise ValueError(f"budget must be a whole number of at least 1, got {budget!r}.")
     numbers = check_array(X, accept_sparse="csr", dtype=np.float64)
     order = row_order(numbers)
-    if len(order) > MAX_ROWS:
-        order = np.random.default_rng(seed_of(random_state)).permutation(order)[:MAX_ROWS]
+    if len(order) > LOOKED_AT:
+        order = np.random.default_rng(seed_of(random_state)).permutation(order)[:LOOKED_AT]
     numbers = numbers[order]
     rows = _safe_indexing(X, order)
     P = np.asarray(model.predict_proba(rows), dtype=np.float64)
     opinions = _opinions(model, numbers)
     apart = opinions.divergence()
-    weight = FLOOR + 1 - _margin(P)
+    unsure = 1 - _margin(P)
+    share = float(np.clip((unsure.mean() / UNCERTAIN) ** 2, LEAST_SHARE, 1))
     if apart.max(initial=0.0) > DIVERGENCE:
-        weight = weight + (STORIES if opinions.stories else MODELS) * apart / apart.max()
+        unsure = unsure + (STORIES if opinions.stories else MODELS) * apart / apart.max()
+    weight = share * (1 + unsure) + (1 - share) * unsure**2
     F = _features(model, rows, numbers)
     first, group = _different(F)
     total = np.asarray(np.bincount(group, weight), dtype=np.float64)
@@ -178,7 +195,7 @@ class _Opinions:
 
 def _opinions(model: Any, X: Any) -> _Opinions:
     """Explanations of the shift that may be true; else the models of the ensemble."""
-    ensemble = getattr(model, "ensemble_", None)
+    ensemble = _predicting(model)
     if ensemble is None:
         return _Opinions((), (np.zeros((X.shape[0], 1)),), np.ones(1))
     shift = getattr(model, "shift_", None)
@@ -192,6 +209,11 @@ def _opinions(model: Any, X: Any) -> _Opinions:
     sharpness = ensemble.sharpness * weights.sum()  # as sure alone as they are together
     P = tuple(np.asarray(softmax(sharpness * m.scores(X), axis=1)) for m in members)
     return _Opinions(tuple(m.name for m in members), P, weights / weights.sum())
+
+
+def _predicting(model: Any) -> Ensemble | None:
+    """Compact members, where these predict; else the members; None for a single model."""
+    return getattr(model, "compact_", None) or getattr(model, "ensemble_", None)
 
 
 def _as_told(model: SourceOnly, shift: Any, name: str, X: Any) -> Matrix:
@@ -211,13 +233,24 @@ def _as_told(model: SourceOnly, shift: Any, name: str, X: Any) -> Matrix:
 
 
 def _features(model: Any, rows: Any, numbers: Any) -> Matrix:
-    """What rows are compared by: denoised, in at most 50 directions."""
-    F = model.transform(rows)
+    """What rows are compared by: denoised, in at most 50 directions.
+
+    By what predicts, which is all that a model file may hold, so that a saved model chooses as the
+    fitted one does.
+    """
+    ensemble = _predicting(model)
+    F: Any
+    for member in ensemble.members if ensemble else ():
+        if isinstance(member.model, Compact):
+            F, unit = member.model.features(member.inputs.apply(numbers)), True
+            break
+    else:
+        F, unit = model.transform(rows), _normalized(model)
     F = numbers if not (sp.issparse(F) or hasattr(F, "__array__")) else F
     F = F if sp.issparse(F) else np.asarray(F, dtype=np.float64)
     if share_of_zeros(F) > RARE:
         F = normalize(F)
-    elif not _normalized(model):
+    elif not unit:
         F = StandardScaler(with_mean=not sp.issparse(F)).fit_transform(F)
     if not sp.issparse(F):
         F = F - F.mean(0)

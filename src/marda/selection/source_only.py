@@ -14,9 +14,8 @@ b_c = log(target share of c / source share of c).
   left-out rows the least log-loss.
 
 Columns that number the rows are left out. Wide rows, of images and words, are given unit length,
-and the linear model alone. The simplest model is chosen unless another has a lower log-loss on
-left-out rows by more than a standard error: log-loss tells models apart with fewer rows than
-accuracy does, and what is sure and wrong on the source is worse on the target.
+and the linear model alone. Else the pool is chosen: left-out rows say how much of each kind is in
+it, and where kinds are equal on the source, together they are safer on the target than one of them.
 
 Of very many rows these are a sample. Linear and kernel models then learn from sums over all others,
 too (`fit_all_rows`). The rows of the sample are not part of these sums at first: so they are
@@ -74,6 +73,8 @@ Index = NDArray[np.int64]
 
 #: The kinds of source-only models, the simplest first.
 VOICES = ("linear", "kernel", "forest", "pool")
+#: How long each takes, about, in units of the first, for who waits.
+PARTS = {"linear": 1.0, "kernel": 1.5, "forest": 4.0}
 #: Rows of more columns have unit length, and a linear model only.
 WIDE = 500
 #: Penalties of kernel ridges, in units of the mean squared feature times the number of rows.
@@ -228,7 +229,7 @@ class Voices:
     Attributes
     ----------
     chosen : Voice
-        The simplest of those that predict left-out rows about as well as the best.
+        The pool; where there is one kind only, that one.
     others : tuple of Voice
         All others, the simplest first.
     codes : array of shape (n_rows,)
@@ -323,14 +324,15 @@ def fit_source_only(
     fits = _fits(rows)
     chosen_kinds = [kind for kind in VOICES if kind in kinds and kind in fits]
     voices = []
-    for k, kind in enumerate(chosen_kinds):
-        tell(k / (len(chosen_kinds) + 1))
+    done, total = 0.0, sum(PARTS[kind] for kind in chosen_kinds)
+    for kind in chosen_kinds:
+        tell(done / total)
         voices.append(fits[kind](rows))
+        done += PARTS[kind]
     if "pool" in kinds and len(voices) > 1:
         voices.append(_fit_pool(rows, voices))
-    chosen = rows.simplest(voices)
-    others = tuple(voice for voice in voices if voice is not chosen)
-    return Voices(chosen, others, codes, rows.weights)
+    *others, chosen = voices
+    return Voices(chosen, tuple(others), codes, rows.weights)
 
 
 def _with_models(voices: Voices, found: Sequence[tuple[Inputs, Any, Matrix]]) -> Voices:
@@ -356,9 +358,8 @@ def _with_models(voices: Voices, found: Sequence[tuple[Inputs, Any, Matrix]]) ->
     models = [by_kind[kind] for kind in VOICES if kind in by_kind]
     if pooled and len(models) > 1:
         models.append(_fit_pool(rows, models))
-    chosen = rows.simplest(models)
-    others = tuple(voice for voice in models if voice is not chosen)
-    return Voices(chosen, others, voices.codes, voices.weights)
+    *others, chosen = models
+    return Voices(chosen, tuple(others), voices.codes, voices.weights)
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,11 @@ N_RIVALS = 79
 #: A column has moved where its location or spread differ by more standard errors than this.
 MOVED = 4.0
 #: What a further moved column takes of the belief in a story, and the share of its former share at
-#: which a class begins to be believed in less.
+#: which a class begins to be believed in less, by the square.
 PER_COLUMN, VANISHED = 0.25, 0.2
+#: Moved columns that are rejected by fewer deviations than this are held against class shares by
+#: which a class all but vanished.
+NEARLY = 5.0
 #: A story that labels leave less weight is refuted by them.
 REFUTED = 0.1
 #: Columns predict one another in the target as in the source: see `_carried`.
@@ -89,10 +92,11 @@ class Tale:
     left : float
         Share of the distance between the domains that the story leaves.
     fits : bool
-        Whether it is not rejected, neither by `p_value` nor by `rival_p`.
+        Whether it is not rejected, neither by `p_value` nor by `rival_p`; by `rival_p` alone where
+        the other story has a class all but vanish.
     rival_p : float or None
-        Where class shares and moved columns both fit by `p_value`: chance that the other explains
-        this much more, if this one is true. Rejected at half the level.
+        Where class shares and moved columns both fit, or nearly: chance that the other explains
+        this much more, if this one is true. Rejected at half the level if it is believed less.
     weight : float
         How much it is to be believed, against its rival (math.md §16); 1 where it has none.
     shares : array of shape (n_classes,) or None
@@ -340,10 +344,14 @@ def explain_shift(
         for fit, result in zip(fits, found, strict=True)
     )
     stories = _simplest(tales)
-    if len(stories) == 2 and stories[1] == "moved columns" and model is not None:
+    both = len(stories) == 2 and stories[1] == "moved columns"
+    doubted = stories == ("class shares",) and _doubted(prior, tales)
+    if (both or doubted) and model is not None:
         moved = len(_moves(fits, ("moved columns",), sample, names))
-        tales = _rivals(tales, known, model, level, seed, prior, moved)
-        stories = _simplest(tales)
+        held = _rivals(tales, known, model, level, seed, prior, moved)
+        # What two tests reject is out; what one does, is not where its rival is in doubt.
+        if both or any(t.name == "moved columns" and (t.rival_p or 0) > level / 2 for t in held):
+            tales, stories = held, _simplest(held)
     if stories == ("none",) and tales[1].name == "class shares" and tales[1].fits:
         stories = ("class shares",) if _other_shares(prior, len(known.source), level) else stories
     shift = replace(empty, tales=tales, prior=prior, stories=stories)
@@ -480,14 +488,13 @@ def _rivals(
     """The stories, with class shares and moved columns held against each other.
 
     Before the rows are seen, every further column that must have moved makes a story less likely,
-    and so does a class that all but vanished.
+    and so does a class that all but vanished: rows of any kind that lie within one class look so.
     """
     n_draws = max(N_RIVALS, int(np.ceil(2 / level)) - 1)
     found = judge_rivals(sample, model, n_draws=n_draws, seed=seed)
     odds = found.odds / PER_COLUMN ** max(0, n_moved - int(sample.codes.max()) - 1)
     if prior is not None:
-        there = prior.source > 0
-        odds *= min(1.0, float((prior.target[there] / prior.source[there]).min()) / VANISHED)
+        odds *= min(1.0, _least_kept(prior) / VANISHED) ** 2
     shares = odds / (1 + odds)
     against = {
         "class shares": (found.shares, shares),
@@ -498,9 +505,23 @@ def _rivals(
         if tale.name not in against:
             return tale
         p, weight = against[tale.name]
-        return replace(tale, rival_p=p, weight=weight, fits=p > level / 2)
+        fits = p > level / 2 or weight > 0.5  # what is believed more than its rival is not out
+        return replace(tale, rival_p=p, weight=weight, fits=fits)
 
     return tuple(with_rival(tale) for tale in tales)
+
+
+def _least_kept(prior: ClassPrior) -> float:
+    """What is left of the class that lost most, as a share of its share."""
+    there = prior.source > 0
+    return float((prior.target[there] / prior.source[there]).min())
+
+
+def _doubted(prior: ClassPrior | None, tales: tuple[Tale, ...]) -> bool:
+    """Whether class shares fit only with a class gone, and moved columns are not far behind."""
+    if prior is None or _least_kept(prior) >= VANISHED:
+        return False
+    return any(tale.name == "moved columns" and tale.z <= NEARLY for tale in tales)
 
 
 def _other_shares(prior: ClassPrior | None, n_source: int, level: float) -> bool:

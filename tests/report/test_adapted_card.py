@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from marda.adaptation import adapt
-from marda.report.card import model_card
+from marda.report.adapted import model_card
 from report_pages import SAMPLE, ReadOptions, hostile_files
 
 

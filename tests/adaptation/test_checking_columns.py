@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from marda.adaptation.checking import Checked, ColumnShift, check_rows, compare_columns
 from marda.diagnostics import Interval
-from marda.diagnostics.table_shift import Checked, ColumnShift, check_rows, compare_columns
 from marda.io import Table
 from marda.io.columns import Category, Date, Matrix, Number, Words
 from marda.selection.expectation import Expectation
@@ -157,16 +157,16 @@ def expected(accuracy, low, high, can_tell=True):
         (
             {"accuracy": 0.9, "expectation": expected(0.7, 0.6, 0.8)},
             True,
-            "It matters that the two differ in 'age': a plain model names 90% of left-out source "
-            "rows right, and about 70% of the target (60% to 80% in nine of ten cases)",
+            "It matters that the two differ in 'age': a plain model is right on 90% of left-out "
+            "source rows, and about 70% of the target (60% to 80% in nine of ten cases)",
         ),
         ({"accuracy": 0.9, "expectation": expected(0.89, 0.8, 0.95)}, False, "It hardly matters"),
         ({"accuracy": 0.9, "expectation": expected(0.8, 0.7, 0.95)}, None, "It may matter"),
         (
             {"accuracy": 0.9, "expectation": expected(0.5, 0.1, 0.9, can_tell=False)},
             None,
-            "cannot be told without target labels: a plain model names 90% of left-out source rows "
-            "right, and 10% to 90% of the target: a reason",
+            "cannot be told without target labels: a plain model is right on 90% of left-out "
+            "source rows, and 10% to 90% of the target: a reason",
         ),
         (
             {"kind": "class shares", "accuracy": 0.9, "expectation": expected(0.91, 0.88, 0.94)},
