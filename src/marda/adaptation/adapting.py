@@ -474,6 +474,7 @@ def adapt_rows(
             "predicted": predictions,
             "source_domain": data.source_domain,
         }
+        notes.extend(data.copy_notes)
         known = int(data.known.sum())
         diagnosis = diagnose(data.Xs, data.Xt, fitted, n_labelled=known, **facts)
         work.pass_by(costs.check)
@@ -514,7 +515,7 @@ def adapt_rows(
 
 def _n_folds(data: Data) -> int:
     """How often labelled target rows have the model fitted again."""
-    if int(data.known.sum()) < FEW_LABELS:
+    if int((data.known & ~data.copied).sum()) < FEW_LABELS:
         return 0
     n, d = len(data.ys) + len(data.yt), data.Xs.shape[1]
     return FOLDS if float(n) * d * min(n, d) < EXPENSIVE_FIT else 1
@@ -534,7 +535,7 @@ def _judge(data: Data, model: Any, work: Work, fit_weight: float, after: float) 
     work : Work
         Told of the folds, of `fit_weight` each; `after` is what comes then.
     """
-    places = np.flatnonzero(data.known)
+    places = np.flatnonzero(data.known & ~data.copied)
     if len(places) < FEW_LABELS:
         return None
     places = places[row_order(data.Xt[places])]  # folds do not depend on how rows came

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda._machine import available_memory, parse_bytes
+from marda._order import row_hashes
 from marda.io import (
     InputError,
     PredictionWriter,
@@ -33,6 +35,7 @@ from marda.io.problems import InputProblem, refuse
 from marda.io.readers.binary import parquet_files, parquet_footer
 from marda.io.screening import free_texts, notes_of, screen, unique_dates, used_notes
 from marda.io.table import Table, as_numbers, as_texts, is_missing, named
+from marda.selection.inputs import COPIES
 
 __all__ = [
     "LARGEST",
@@ -233,6 +236,34 @@ class Data:
     def known(self) -> NDArray[np.bool_]:
         """Target rows that have a label."""
         return ~is_missing(self.yt)
+
+    @cached_property
+    def copied(self) -> NDArray[np.bool_]:
+        """Labelled target rows that say nothing of new ones: copies of other labelled rows.
+
+        None where they are few, or natural: in tables of few values some have several classes.
+        """
+        places = np.flatnonzero(self.known)
+        found = np.zeros(len(self.yt), dtype=bool)
+        if not len(places):
+            return found
+        rows = np.concatenate([row_hashes(self.Xs), row_hashes(self.Xt[places])])
+        _, row, counts = np.unique(rows, return_inverse=True, return_counts=True)
+        codes = np.unique(np.concatenate([self.ys, self.yt[places]]), return_inverse=True)[1]
+        found[places] = (counts[row] > 1)[len(self.ys) :]
+        natural = len({*zip(row.tolist(), codes.ravel().tolist(), strict=True)}) > len(counts)
+        return found & (not natural and found.sum() > COPIES * len(places))
+
+    @property
+    def copy_notes(self) -> list[str]:
+        """A sentence on them."""
+        n = int(self.copied.sum())
+        if not n:
+            return []
+        return [
+            f"{n} of {int(self.known.sum())} labelled target rows are copies of other labelled "
+            "rows: how many of them are right says nothing of new ones."
+        ]
 
     def packed(self, *, target_labels: bool = True) -> tuple[Any, Any, Any, Any]:
         """X, y, sample_domain and the mark of unlabelled rows; classes keep their type."""
