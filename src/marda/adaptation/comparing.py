@@ -20,7 +20,7 @@ from marda.adaptation.reading import (
     PathLike,
     Progress,
     ReadOptions,
-    Shown,
+    ReportFiles,
     Sources,
     Watch,
     check_folder,
@@ -173,7 +173,7 @@ def compare(
     if methods is not None and (len(methods) < 2 or len(set(methods)) < len(methods)):
         raise InputError(f"compare needs two or more different methods, got {' '.join(methods)}.")
     watch(0.0, "reading")
-    shown = Shown(report, plots=plots)
+    shown = ReportFiles(report, plots=plots)
     check_names((*sources_of(source), target), shown.files)
     check_folder(shown.folder, "--plots")
     data = read_data(source, target, options)

@@ -29,7 +29,7 @@ from marda.io import (
 from marda.io.conventions import Wishes, respelled, settle
 from marda.io.formats import is_sample, refuse_address
 from marda.io.preprocessing import missing_values
-from marda.io.problems import Problem, refuse
+from marda.io.problems import InputProblem, refuse
 from marda.io.readers.binary import parquet_files, parquet_footer
 from marda.io.screening import free_texts, notes_of, screen, unique_dates, used_notes
 from marda.io.table import Table, as_numbers, as_texts, is_missing, named
@@ -41,7 +41,7 @@ __all__ = [
     "PathLike",
     "Progress",
     "ReadOptions",
-    "Shown",
+    "ReportFiles",
     "Sources",
     "Watch",
     "check_folder",
@@ -192,7 +192,7 @@ class ReadOptions:
                     read_table(path, self.format, encoding=encoding, sheet=sheet, na=self.na)
                 )
             except InputError as error:
-                problems.append(Problem(str(error).removesuffix(".")))
+                problems.append(InputProblem(str(error).removesuffix(".")))
         refuse(problems)
         return tables
 
@@ -274,7 +274,7 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
     sources, last = tables[:-1], tables[-1]
     lost = [table for table in sources if options.label not in table.columns]
     if lost and options.label:
-        refuse(problems or [Problem(lost[0].missing_column(options.label))])
+        refuse(problems or [InputProblem(lost[0].missing_column(options.label))])
     left_out = {*options.not_features, *options.text}
     beside = any(table.block is not None for table in tables)  # a matrix holds the features
     features = [n for n in tables[0].names if n not in left_out and not beside]
@@ -292,7 +292,7 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
     try:
         ys, yt = _labels(whole, last, options.label)
     except InputError as error:
-        refuse([*problems, Problem(str(error).removesuffix("."))])
+        refuse([*problems, InputProblem(str(error).removesuffix("."))])
     texts = free_texts(whole, last, [name for name in features if name not in asked])
     screened = screen(whole, last, ys, features, {*options.keep, *asked}, texts)
     notes += notes_of(screened)
@@ -314,7 +314,7 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
     )
     for table in (whole, last):
         if gaps := chosen.gaps(table):
-            problems.append(Problem(missing_values(table, gaps), (("--missing", "impute"),)))
+            problems.append(InputProblem(missing_values(table, gaps), (("--missing", "impute"),)))
     refuse(problems)
     Xs, Xt = (chosen.transform(table) for table in (whole, last))
     for table, X in zip((whole, last), (Xs, Xt), strict=True):
@@ -393,20 +393,22 @@ def _labels_respelled(source: Table, target: Table, label: str, notes: list[str]
     return replace(target, columns={**target.columns, label: values})
 
 
-def _lost_names(tables: Sequence[Table], options: ReadOptions) -> list[Problem]:
+def _lost_names(tables: Sequence[Table], options: ReadOptions) -> list[InputProblem]:
     """Columns that options or other files name and that are not there."""
     problems = []
     for table in tables[:-1] if options.label else ():
         if options.label not in table.names:
             swapped = _swapped(tables[-1], options.label)
-            problems.append(Problem(f"{table.missing_column(options.label)}{swapped}"))
+            problems.append(InputProblem(f"{table.missing_column(options.label)}{swapped}"))
         elif options.label in table.refused:
             why = table.refused[options.label]
-            problems.append(Problem(f"{table.path}: the label {options.label!r} {why}: rename one"))
+            problems.append(
+                InputProblem(f"{table.path}: the label {options.label!r} {why}: rename one")
+            )
     everywhere = {name for table in tables for name in table.names}
     for name in options.keep:
         if name not in everywhere:
-            problems.append(Problem(tables[0].missing_column(name)))
+            problems.append(InputProblem(tables[0].missing_column(name)))
     return problems
 
 
@@ -567,7 +569,7 @@ class Outputs:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ReportFiles:
     """What a person reads: files, and the functions that make them of a result."""
 
     report: tuple[PathLike, Callable[[Any], str]] | None = None

@@ -358,7 +358,7 @@ class Silent:
         """Say nothing."""
 
 
-class Shown:
+class ProgressBar:
     """Rows done and the task at hand, on a terminal; silent elsewhere.
 
     Rows of one data set and setting take about as long each: a time left is told once there is a

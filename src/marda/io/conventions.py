@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.io.problems import Problem, joined_names, option
+from marda.io.problems import InputProblem, joined_names, option
 from marda.io.table import MISSING_WORDS, Table, as_numbers, as_texts, is_missing
 
 __all__ = [
@@ -439,7 +439,7 @@ def settle(
     wishes: Sequence[Wishes],
     *,
     missing: str = "impute",
-) -> tuple[list[Table], list[Problem], list[str], dict[str, bool | None]]:
+) -> tuple[list[Table], list[InputProblem], list[str], dict[str, bool | None]]:
     """Columns that hold numbers, or dates, in every file as numbers or dates.
 
     Parameters
@@ -463,7 +463,7 @@ def settle(
         {name: _Cell(table.columns[name]) for name in names if name in table.columns}
         for table in tables
     ]
-    problems: list[Problem] = []
+    problems: list[InputProblem] = []
     notes: list[str] = []
     numeric, dated, unix = [], [], list[str]()
     for name in names:
@@ -532,7 +532,7 @@ def _are_unix(cells: Sequence[_Cell]) -> bool:
 
 def _stray_words(
     tables: Sequence[Table], name: str, cells: Sequence[_Cell], missing: str
-) -> Problem | None:
+) -> InputProblem | None:
     """A column of numbers (or dates) in which some words stand."""
     values = np.concatenate([as_texts(cell.values)[:20_000] for cell in cells])
     known = values[~is_missing(values)]
@@ -564,14 +564,14 @@ def _stray_words(
     paths = " and ".join(dict.fromkeys(table.path for table in tables))
     begin = f"column {name!r} of {paths} holds {what}, but also {shown}{more}"
     if len(different) > 5:
-        return Problem(
+        return InputProblem(
             f"{begin}: correct them, or leave it out with {option('--drop', name)}",
             (("--drop", name),),
             name,
         )
     extra = (("--missing", "impute"),) if missing == "error" else ()
     ask = " ".join([f"--na '{joined_names(different)}'", *(" ".join(pair) for pair in extra)])
-    return Problem(
+    return InputProblem(
         f"{begin}: if they mean no value, say {ask}; else correct them, or leave it out with "
         f"{option('--drop', name)}",
         (*(("--na", word) for word in different), *extra),
@@ -584,7 +584,7 @@ def _decimal_marks(
     cells: Sequence[Mapping[str, _Cell]],
     names: Sequence[str],
     wishes: Sequence[Wishes],
-    problems: list[Problem],
+    problems: list[InputProblem],
 ) -> list[dict[str, str]]:
     """The decimal mark of every column of every file."""
     marks: list[dict[str, str]] = [{} for _ in tables]
@@ -609,7 +609,7 @@ def _decimal_marks(
                 marks[k][name] = "."
                 example = next(t for t in cell.values.tolist() if t and re.search(r"\d[.,]\d", t))
                 problems.append(
-                    Problem(
+                    InputProblem(
                         f"{tables[k].path}: in column {name!r}, nothing tells whether {example!r} "
                         "has thousands or decimals: say --decimal point or --decimal comma",
                         (("--decimal", "point|comma"),),
@@ -620,7 +620,7 @@ def _decimal_marks(
 
 
 def _check_signs(
-    name: str, signs: Sequence[frozenset[str]], problems: list[Problem], notes: list[str]
+    name: str, signs: Sequence[frozenset[str]], problems: list[InputProblem], notes: list[str]
 ) -> None:
     """Refuse percentages or durations beside plain numbers, and several currencies."""
     whole = frozenset().union(*signs)
@@ -629,7 +629,7 @@ def _check_signs(
     if ":" in whole:
         if len(whole) > 1:
             problems.append(
-                Problem(
+                InputProblem(
                     f"column {name!r} holds durations such as 1:30:05 in one file and numbers in "
                     f"another: write them alike, or leave it out with {option('--drop', name)}",
                     drop,
@@ -640,7 +640,7 @@ def _check_signs(
             notes.append(f"column {name!r} is read as durations, in seconds.")
     elif "%" in whole and len(whole) > 1:
         problems.append(
-            Problem(
+            InputProblem(
                 f"column {name!r} has some values with a percent sign and some without: write "
                 f"them alike, or leave it out with {option('--drop', name)}",
                 drop,
@@ -649,7 +649,7 @@ def _check_signs(
         )
     elif any(len(held - {"%", ""}) > 1 for held in signs):
         problems.append(
-            Problem(
+            InputProblem(
                 f"column {name!r} holds several currencies ({', '.join(sorted(money))}): convert "
                 f"them, or leave it out with {option('--drop', name)}",
                 drop,
@@ -667,7 +667,7 @@ def _orders(
     cells: Sequence[Mapping[str, _Cell]],
     names: Sequence[str],
     wishes: Sequence[Wishes],
-    problems: list[Problem],
+    problems: list[InputProblem],
     trained: Mapping[str, bool | None] | None = None,
 ) -> list[dict[str, bool]]:
     """Whether the day comes first, per column of every file; `trained`: in files of before."""
@@ -696,7 +696,7 @@ def _orders(
             if found is None:
                 example = next(t for t in cell.values.tolist() if t and _LOCAL.fullmatch(t.strip()))
                 problems.append(
-                    Problem(
+                    InputProblem(
                         f"{tables[k].path}: in column {name!r}, nothing tells whether {example!r} "
                         "begins with the day or the month: say --dates day-first or --dates "
                         "month-first",
@@ -716,7 +716,7 @@ def convert(
     dates: Mapping[str, bool | None],
     wishes: Wishes,
     known: Conventions | None = None,
-) -> tuple[Table, Conventions, list[Problem]]:
+) -> tuple[Table, Conventions, list[InputProblem]]:
     """Columns of a file, or of a batch of one, as the numbers and dates that a model wants.
 
     Parameters
@@ -733,7 +733,7 @@ def convert(
         Of the batches before; None: this is the first, and decides.
     """
     new = dict(table.columns)
-    problems: list[Problem] = []
+    problems: list[InputProblem] = []
     held = {name: _Cell(new[name]) for name in (*numbers, *dates) if name in new}
     if known is None:
         marks = _decimal_marks(

@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from marda._machine import DEFLATE_RATIO, available_memory, format_bytes
-from marda.io.table import WHOLE, InputError, Request, Table, check_width
+from marda.io.table import WHOLE, InputError, ReadRequest, Table, check_width
 
 __all__ = [
     "PACKED_SUFFIXES",
@@ -492,7 +492,7 @@ def _is_data(header: Sequence[str]) -> bool:
     return not increasing and not whole
 
 
-def csv_batches(path: Path, request: Request) -> Iterator[Table]:
+def csv_batches(path: Path, request: ReadRequest) -> Iterator[Table]:
     """Rows of a CSV file with a header; all values are text here."""
     with open_text(path, request.encoding, "CSV") as (file, guessed):
         notes = guessed
@@ -518,7 +518,7 @@ def csv_batches(path: Path, request: Request) -> Iterator[Table]:
 
 
 def _csv_rows(
-    path: Path, reader: Any, lines: Lines, request: Request, notes: tuple[str, ...], above: int
+    path: Path, reader: Any, lines: Lines, request: ReadRequest, notes: tuple[str, ...], above: int
 ) -> Iterator[Table]:
     header = next(reader, None)
     if not header:
@@ -585,7 +585,7 @@ def _csv_rows(
 # svmlight ----------------------------------------------------------------------------------------
 
 
-def svmlight_batches(path: Path, request: Request) -> Iterator[Table]:
+def svmlight_batches(path: Path, request: ReadRequest) -> Iterator[Table]:
     """Rows of a svmlight file: the first field is the column `label` (NaN: no label).
 
     Indices are taken as they stand, so that files of one data set agree whether or not they count
