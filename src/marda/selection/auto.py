@@ -52,7 +52,7 @@ from marda.selection.expectation import (
     stories_to_judge,
 )
 from marda.selection.forest import fit_forest
-from marda.selection.inputs import Inputs, align, draw_rows, leaf_inputs, sample
+from marda.selection.inputs import Inputs, align, draw_rows, drop_copies, leaf_inputs, sample
 from marda.selection.labelling import LEARNED, Explanation, left_out_scores, stack
 from marda.selection.source_only import (
     WIDE,
@@ -166,7 +166,8 @@ class Costs(NamedTuple):
         refuted = explain if wide else 0.5  # by a few draws each
         source = 2.6e-7 * n_source**2 if wide else 0.25 + 8e-4 * n_source * (d / 20) ** 0.2
         adapt, leaves = 0.05 + 1.1e-6 * n**2, 0.3 * source
-        judge = 0.05 + 2e-7 * n * entries_per_row(X) + 1.2e-7 * n**2
+        judging = min(n_source, EXPECTED_ROWS) + min(n_target, EXPECTED_ROWS)
+        judge = 0.05 + 2e-7 * judging * entries_per_row(X) + 1.2e-7 * judging**2
         weigh = 5 * min(adapt if wide else leaves, 4.5)
         total = explain + source + (adapt if wide else leaves) + judge
         return cls(explain, refuted, source, adapt, leaves, judge, weigh, total)
@@ -290,6 +291,9 @@ def fit_plain(
     classes, codes = np.unique(y_source, return_inverse=True)
     codes = np.concatenate([codes.ravel(), np.full(X_target.shape[0], UNLABELED)])
     domain = np.repeat([0, -1], [X_source.shape[0], X_target.shape[0]])
+    kept = drop_copies(X, codes, domain)
+    if len(kept) < len(domain):
+        X, codes, domain = X[kept], codes[kept], domain[kept]
     order = row_order(X, domain, codes)  # nothing below depends on how rows came
     order = order[draw_rows(codes[order], domain[order], PLAIN_ROWS, seed)]
     labels = Labels(classes, codes[order])
