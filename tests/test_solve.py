@@ -571,7 +571,7 @@ def test_the_basis_of_the_predictors():
         ([twice], 2),
         ([nothing], 0),
     ):
-        U, couplings, combined = _basis(terms, 6)
+        U, couplings, combined = _basis(terms, 6, np.zeros(6))
         np.testing.assert_allclose(np.hstack([t.Z for t in terms]) @ combined, U, atol=1e-12)
         assert U.shape == (6, rank)
         np.testing.assert_allclose(U.T @ U, np.eye(rank), atol=1e-12)
@@ -579,7 +579,7 @@ def test_the_basis_of_the_predictors():
             np.testing.assert_allclose(U @ (U.T @ term.Z), term.Z, atol=1e-12)
             expected = term.weight * (U.T @ term.Z) @ (U.T @ term.Z).T
             np.testing.assert_allclose(S, expected, atol=1e-12)
-    U, couplings, _ = _basis([], 6)
+    U, couplings, _ = _basis([], 6, np.zeros(6))
     assert U.shape == (6, 0)
     assert couplings == []
 

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.linalg.blas import dgemm, dsyrk, ssyrk
 
+from marda._arrays import eigh as eigh_elsewhere
+from marda._arrays import is_numpy
+
 __all__ = [
     "InaccurateError",
     "SingularError",
@@ -37,6 +40,9 @@ def add_gram(lower: NDArray[Any], A: NDArray[Any]) -> NDArray[Any]:
     The sum is made in the memory of `lower` where BLAS can (Fortran order); what lies above the
     diagonal has no meaning.
     """
+    if not is_numpy(A):
+        grown: NDArray[Any] = lower + A @ A.T
+        return grown
     if not A.size:  # BLAS refuses empty matrices
         return lower
     # BLAS reads either order, but not through a copy.
@@ -51,6 +57,8 @@ def lower_product(A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.
 
     What lies above the diagonal has no meaning.
     """
+    if not is_numpy(A):
+        return A @ B
     out = np.zeros((len(A), B.shape[1]), order="F")
     for start in range(0, len(A), _BLOCK):
         stop = start + _BLOCK
@@ -63,6 +71,9 @@ def thin_product(A: NDArray[Any], V: NDArray[Any]) -> NDArray[Any]:
 
     It is up to twice as fast there, and the threads of two libraries do not wait for each other.
     """
+    if not is_numpy(A):
+        product: NDArray[Any] = A @ V
+        return product
     if A.dtype != np.float64 or V.dtype != np.float64 or not 0 < V.shape[1] < _THIN or not A.size:
         return np.asarray(A @ V)
     if A.flags.c_contiguous:
@@ -72,6 +83,8 @@ def thin_product(A: NDArray[Any], V: NDArray[Any]) -> NDArray[Any]:
 
 def mirror_lower(matrix: NDArray[Any]) -> NDArray[Any]:
     """Fill the upper triangle from the lower one, in place, by blocks that stay in cache."""
+    if not is_numpy(matrix):  # of these both triangles are made
+        return matrix
     n = matrix.shape[0]
     for start in range(0, n, _BLOCK):
         stop = min(n, start + _BLOCK)
@@ -87,6 +100,8 @@ def symmetric_eigen(
     matrix: NDArray[np.float64], *, overwrite: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Eigenvalues, rising, and eigenvectors of a symmetric matrix, by divide and conquer."""
+    if not is_numpy(matrix):
+        return eigh_elsewhere(matrix)
     # SciPy 1.12 gives that driver too little room for one number.
     driver = "evd" if len(matrix) > 1 else "ev"
     values, vectors = eigh(matrix, overwrite_a=overwrite, check_finite=False, driver=driver)

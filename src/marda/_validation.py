@@ -19,6 +19,8 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from marda._arrays import is_followed, namespace, place_of, to_numpy
+
 __all__ = [
     "UNLABELED",
     "Labels",
@@ -28,7 +30,9 @@ __all__ = [
     "check_new_rows",
     "check_number",
     "check_rows",
+    "check_same_place",
     "encode_labels",
+    "float_types",
     "is_class",
     "is_marked",
     "summed",
@@ -57,22 +61,44 @@ def check_number(name: str, value: Any, *, strict: bool = False) -> float:
 
 
 def summed(X: Any) -> Any:
-    """Checked rows; sparse ones with every entry stored once, in order.
+    """Checked rows; sparse ones with every entry stored once, in order, at an index of 32 bits.
 
     The entries of one place are its sum: a square root or a count must not see its parts. SciPy
-    would also bring them together in the caller's own array.
+    would also bring them together in the caller's own array. Trees of scikit-learn refuse longer
+    indices, which SciPy makes of coordinates that numpy made.
     """
+    if sp.issparse(X) and X.indices.dtype != np.int32 and max(X.nnz, *X.shape) < 2**31:
+        short = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+        X = type(X)(short, shape=X.shape)
     if sp.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
     return X
 
 
+def float_types(X: Any) -> list[Any]:
+    """The types that rows may have, by the names of their library."""
+    xp = namespace(X) if is_followed(X) else np
+    return [xp.float64, xp.float32]
+
+
+def check_same_place(estimator: Any, X: Any, fitted: Any, method: str) -> None:
+    """Refuse checked rows of another library or device than those of the fit."""
+    seen, given = place_of(fitted), place_of(X)
+    if seen != given:
+        raise ValueError(
+            f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace "
+            f"and the same device as those passed to fit(): it was fitted on arrays of {seen[0]} "
+            f"on {seen[1]}, and these are of {given[0]} on {given[1]}. Models on numpy arrays are "
+            "what save and load give; sklearn.set_config(array_api_dispatch=True) follows others."
+        )
+
+
 def check_rows(
     estimator: Any, X: Any, y: Any, sample_domain: Any
 ) -> tuple[Any, Labels, NDArray[np.int64]]:
     """Rows, coded labels and domains of a fit; the estimator remembers the features."""
-    X = summed(validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32]))
+    X = summed(validate_data(estimator, X, accept_sparse="csr", dtype=float_types(X)))
     domain = check_domains(sample_domain, X.shape[0])
     labels = encode_labels(y, domain, estimator.unlabeled, given=sample_domain is not None)
     if y is not None:
@@ -82,7 +108,7 @@ def check_rows(
 
 def check_new_rows(estimator: Any, X: Any) -> Any:
     """Rows of the features that a fitted estimator has seen."""
-    dtypes = [np.float64, np.float32]
+    dtypes = float_types(X)
     return summed(validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=dtypes))
 
 
@@ -93,7 +119,7 @@ def check_domains(sample_domain: Any, n_rows: int, *, both: bool = True) -> NDAr
     """
     if sample_domain is None:
         return np.ones(n_rows, dtype=np.int64)
-    domain = np.asarray(sample_domain)
+    domain = np.asarray(to_numpy(sample_domain))
     if domain.ndim == 2 and domain.shape[1] == 1:
         domain = domain[:, 0]
     if domain.ndim != 1:
@@ -182,7 +208,7 @@ def encode_labels(
     """
     if y is None:
         return Labels(np.empty(0, dtype=np.int64), np.full(domain.shape[0], UNLABELED))
-    y = np.asarray(column_or_1d(y, warn=True))
+    y = np.asarray(column_or_1d(to_numpy(y), warn=True))
     if y.shape[0] != domain.shape[0]:
         raise ValueError(f"y has {y.shape[0]} labels but X has {domain.shape[0]} rows.")
     target = domain < 0

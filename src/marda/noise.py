@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from marda._arrays import beside, copy, namespace, zeros
+
 __all__ = ["Dropout", "Gaussian", "Noise", "Poisson", "as_noise"]
 
 Vector = NDArray[np.float64]
@@ -70,8 +72,9 @@ class Dropout(Noise):
 
     def variance(self, weight: float, total: Vector, squares: Vector) -> Vector:
         """p(1 − p) Σ x², or p / (1 − p) Σ x² if unbiased."""
-        p = self._drop(squares.shape[-1])
-        return squares * (p / (1 - p) if self.unbiased else p * (1 - p))
+        p = beside(self._drop(squares.shape[-1]), squares)
+        share: Vector = p / (1 - p) if self.unbiased else p * (1 - p)
+        return squares * share
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +104,7 @@ class Gaussian(Noise):
         n_features = squares.shape[-1]
         if sigma.ndim and sigma.shape[0] != n_features:
             raise ValueError(f"sigma has {sigma.shape[0]} values but X has {n_features} features.")
-        return np.broadcast_to(weight * sigma**2, (n_features,)).copy()
+        return zeros(n_features, squares) + beside(weight * sigma**2, squares)
 
 
 @dataclass(frozen=True)
@@ -114,12 +117,13 @@ class Poisson(Noise):
 
     def variance(self, weight: float, total: Vector, squares: Vector) -> Vector:
         """Σ w x."""
-        if total.size and total.min() < 0:
+        xp = namespace(total)
+        if total.shape[0] and float(xp.min(total)) < 0:
             raise ValueError(
                 "Poisson noise needs non-negative features: "
-                f"feature {int(total.argmin())} has a negative sum."
+                f"feature {int(xp.argmin(total))} has a negative sum."
             )
-        return total.copy()
+        return copy(total)
 
 
 def as_noise(noise: Noise | float | ArrayLike) -> Noise:

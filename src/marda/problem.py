@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda._arrays import append, beside, float64, is_numpy, namespace, norm, vdot, vstack, zeros
 from marda._validation import UNLABELED
 from marda.moments import Moments
 from marda.noise import Noise
@@ -83,6 +84,8 @@ def _centred(X: Any, center: Vector, *, single: bool) -> Rows:
 
     With `single` there is no copy: the large products are those of float32 numbers.
     """
+    if not is_numpy(X):
+        return Rows(float64(X) - center)
     if single:
         return Rows(X, center, Rows(X, center), single=True)
     if sp.issparse(X):
@@ -130,17 +133,18 @@ class Problem:
         outputs: NDArray[np.int64] | None = None,
         single: bool = False,
     ):
-        self.single = single and solver in ("dual", "primal")
+        xp = namespace(moments.shift)
+        self.single = single and xp is np and solver in ("dual", "primal")
         self.moments, self.settings, self.solver = moments, settings, solver
         self.class_weights, self.outputs = class_weights, outputs
         d = moments.n_features
-        self.scale = settings.noise.scale(d)
+        self.scale = beside(settings.noise.scale(d), moments.shift)
         self.n_outputs = d if outputs is None else len(outputs)
         self.bias = settings.fit_intercept
         self.count, moved, _ = moments.about(moments.shift)
-        self.center = moments.shift + moved / self.count if self.bias else np.zeros(d)
-        self._squares = moments.about(np.zeros(d))[2]
-        _check_size(float(self._squares.sum()))
+        self.center = moments.shift + moved / self.count if self.bias else self._zeros
+        self._squares = moments.about(self._zeros)[2]
+        _check_size(float(xp.sum(self._squares)))
         self._group_weights = moments.group_weights(class_weights)
         self._denoisers: dict[str, Denoiser] = {}
         self._rows = None
@@ -150,8 +154,12 @@ class Problem:
             labels = moments.labels[row_groups]
             self.row_labels = labels[labels != UNLABELED]
             weights = class_weights[self.row_labels]
-            self._row_weights = None if np.all(weights == 1) else weights
+            self._row_weights = None if np.all(weights == 1) else beside(weights, moments.shift)
             self._rows = _centred(X, self.center, single=self.single)
+
+    @property
+    def _zeros(self) -> Vector:
+        return zeros(self.moments.n_features, self.moments.shift)
 
     # Ridges and weights -----------------------------------------------------------------------
     # With scaling="relative" each is a fraction of what it competes with, so that features times
@@ -162,8 +170,9 @@ class Problem:
     def _relative(self, value: float, diagonal: Vector) -> float:
         if self.settings.scaling != "relative":
             return value
-        size = float(diagonal.mean())
-        if value > 0 and size <= ROUNDING**2 * float(self._squares.mean()):
+        mean = namespace(diagonal).mean
+        size = float(mean(diagonal))
+        if value > 0 and size <= ROUNDING**2 * float(mean(self._squares)):
             raise ValueError(
                 'the rows of X are all the same (or those with a label): with scaling="relative" '
                 'a ridge is a share of their spread, which is 0. Use scaling="balanced".'
@@ -194,10 +203,10 @@ class Problem:
     def _times_relative(self, weight: float, Z: Matrix, products: Matrix, count: float) -> float:
         """Weight of a prediction term over ‖Z‖² per column; 0 if Z is learned from rounding."""
         # ‖XᵀY‖ ≤ ‖X‖‖Y‖, and its rounding is that of X
-        most = np.sqrt(self._squares.sum() * Z.shape[1] * count)
-        if np.linalg.norm(products) <= ROUNDING * most:
+        most = np.sqrt(float(namespace(Z).sum(self._squares)) * Z.shape[1] * count)
+        if norm(products) <= ROUNDING * most:
             return 0.0
-        return float(weight * Z.shape[1] / np.vdot(Z, Z))
+        return weight * int(Z.shape[1]) / vdot(Z, Z)
 
     # Second moments ---------------------------------------------------------------------------
 
@@ -211,17 +220,17 @@ class Problem:
     @cached_property
     def all_rows(self) -> SecondMoment:
         """Q = E[X̃ᵀX̃] of all rows: the expected Gram, the noise integrated out."""
-        n, total, squares = self.moments.about(np.zeros(self.moments.n_features))
+        n, total, squares = self.moments.about(self._zeros)
         variance = self.settings.noise.variance(n, total, squares)
         # Centred at their own mean, features and bias do not mix: u = 0.
-        mean = np.zeros_like(total) if self.bias else None
+        mean = self._zeros if self.bias else None
         return SecondMoment(self.gram, self.scale, variance, mean, n)
 
     @cached_property
     def labelled_mean(self) -> Vector:
         """Where the Gram of labelled rows is centred, from where all rows are: 0 without a bias."""
         n, total, _ = self.moments.about(self.center, self._group_weights)
-        return total / n if self.bias and n > 0 else np.zeros_like(total)
+        return total / n if self.bias and n > 0 else self._zeros
 
     @cached_property
     def labelled_rows(self) -> Rows:
@@ -266,8 +275,9 @@ class Problem:
         if self.settings.scaling == "balanced":
             weight *= self.count
         elif self.settings.scaling == "relative":
-            apart, added = float((both.rows**2).sum()), float(both.diagonal.sum())
-            mean = float(self._squares.sum()) / self.count  # squared length of a row
+            total = namespace(both.rows).sum
+            apart, added = float(total(both.rows**2)), float(total(both.diagonal))
+            mean = float(total(self._squares)) / self.count  # squared length of a row
             if apart <= ROUNDING**2 * mean and added <= ROUNDING * mean / self.count:
                 return both.scaled(0.0)  # there is nothing to bring closer but rounding
             weight *= self._trace / (apart + added)
@@ -277,19 +287,19 @@ class Problem:
     def _trace(self) -> float:
         """tr(Q), of features."""
         scatter = self.scale**2 * self._scatter_diagonal(None)
-        return float((scatter + self.all_rows.diagonal).sum())
+        return float(namespace(scatter).sum(scatter + self.all_rows.diagonal))
 
     def denoiser(self, model: Model) -> Denoiser:
         """G = Q + ωI + MMD terms of a model, and W₀; models with the same G share it."""
         which = model.discrepancies if self.has_target else ""
         if which not in self._denoisers:
             diagonal = self.all_rows.diagonal + self.ridge
-            extra, mixing = np.zeros((0, len(diagonal))), None
+            extra, mixing = zeros((0, diagonal.shape[0]), diagonal), None
             term = self._discrepancy(which)
             if term is not None:
                 diagonal, extra = diagonal + term.diagonal, term.rows
                 if self._rows is not None:
-                    mixing = term.combinations[:, self._row_groups]
+                    mixing = beside(term.combinations[:, self._row_groups], diagonal)
             system = DiagonalPlusGram(diagonal, self.scale, self.gram, extra, mixing)
             variance = self.all_rows.diagonal
             scatter = self._scatter_diagonal(None)
@@ -312,8 +322,9 @@ class Problem:
         if self.bias:
             return 1.0
         mean = self.moments.shift + self.moments.about(self.moments.shift)[1] / self.count
-        spread = float(self.moments.about(mean)[2].sum())
-        return float(np.sqrt(self._squares.sum() / spread)) if spread > 0 else 1.0
+        total = namespace(mean).sum
+        spread = float(total(self.moments.about(mean)[2]))
+        return float(np.sqrt(float(total(self._squares)) / spread)) if spread > 0 else 1.0
 
     @property
     def has_target(self) -> bool:
@@ -351,7 +362,7 @@ class Problem:
                 gram = RowGram(gram.rows.columns(outputs), gram.weights)
             else:
                 gram = DenseGram(gram.dense()[np.ix_(outputs, outputs)])
-        system = DiagonalPlusGram(diagonal, scale, gram, np.zeros((0, len(diagonal))))
+        system = DiagonalPlusGram(diagonal, scale, gram, zeros((0, diagonal.shape[0]), diagonal))
         factor: CholeskyFactor | RowFactor | IterativeFactor
         if self.solver == "dual":
             factor = RowFactor(system, name, null, single=self.single)
@@ -374,7 +385,7 @@ class Problem:
         XY, Y = label_products(self.moments, self.class_weights, self.center)
         T = self.scale[:, None] * XY
         norm = len(self.class_weights) * self.labelled.count
-        return (np.vstack([T, Y]) if self.bias else T), Y, norm
+        return (vstack([T, beside(Y, T)[None, :]]) if self.bias else T), Y, norm
 
     @cached_property
     def labels_about_mean(self) -> tuple[Matrix, Matrix | None, Vector]:
@@ -389,7 +400,8 @@ class Problem:
         Y = None
         if self._rows is not None:
             Y = np.where(self.row_labels[:, None] == np.arange(len(mean)), 1.0, -1.0) - mean
-        return self.scale[:, None] * XY, Y, mean
+        Y = None if Y is None else beside(Y, XY)
+        return self.scale[:, None] * XY, Y, beside(mean, XY)
 
     @cached_property
     def _identity(self) -> tuple[Matrix, Vector, float]:
@@ -397,7 +409,9 @@ class Problem:
         Q = self.labelled
         null = None
         if self.bias and self._rows is not None:
-            null = np.ones(len(self.row_labels)) if self._row_weights is None else self._row_weights
+            null = self._row_weights
+            if null is None:
+                null = zeros(len(self.row_labels), B) + 1.0
         name = "the class predictor's matrix"
         Z, condition = self._ridge_solve(Q, self.ridge_class, (B, Y), null, name)
         if Q.mean is None:
@@ -429,34 +443,34 @@ class Problem:
         """γ L_d: the domain predictor z_D (learned once, on clean rows) and what it should say."""
         targets = domain_targets(self.moments)
         moments, center = self.moments, self.center
-        sums = moments.sums + moments.counts[:, None] * (moments.shift - center)
-        d = moments.n_features
+        counts = beside(moments.counts, center)[:, None]
+        sums = moments.sums + counts * (moments.shift - center)
         # z_D is learned on clean rows
         ridge = self._relative(self.settings.ridge_domain, self._scatter_diagonal(None))
-        clean = SecondMoment(self.gram, np.ones(d), np.zeros(d), None, self.count)
+        clean = SecondMoment(self.gram, self._zeros + 1.0, self._zeros, None, self.count)
         Y = null = None
         if self._rows is not None:
-            Y = targets.labels[self._row_groups]
-            null = np.ones(len(Y)) if self.bias else None
-        products = sums.T @ targets.labels
+            Y = beside(targets.labels[self._row_groups], center)
+            null = zeros(Y.shape[0], center) + 1.0 if self.bias else None
+        products = sums.T @ beside(targets.labels, center)
         z_domain, condition = self._ridge_solve(
             clean, ridge, (products, Y), null, "the domain predictor's matrix"
         )
         z0 = np.zeros(len(targets.wanted))
-        ones = self.scale * sums.sum(0)
+        ones = self.scale * namespace(sums).sum(sums, axis=0)
         if self.bias:
             z0 = moments.counts @ targets.labels / self.count
-            ones = np.append(np.zeros(d), self.count)
+            ones = append(self._zeros, self.count)
         weight = self.settings.domain_loss_weight * targets.weight
         if self.settings.scaling == "relative":
             weight = self._times_relative(weight, z_domain, products, self.count)
         return PredictionTerm(
             weight,
             self.all_rows,
-            np.outer(ones, targets.wanted),
+            ones[:, None] * beside(targets.wanted, center),
             self.count * float(targets.wanted @ targets.wanted),
             z_domain,
-            z0,
+            beside(z0, center),
             condition,
         )
 
@@ -466,15 +480,17 @@ class Problem:
         """L1 + γ MMD at W = I, without a bias row."""
         outputs = slice(None) if self.outputs is None else self.outputs
         a, s2 = self.scale[outputs], self._squares[outputs]
-        value = ((1 - a) ** 2 * s2 + self.all_rows.diagonal[outputs]).sum()
+        total = namespace(a).sum
+        value = float(total((1 - a) ** 2 * s2 + self.all_rows.diagonal[outputs]))
         value += self.ridge * self.n_outputs
         term = self._discrepancy(model.discrepancies if self.has_target else "")
         if term is not None:
-            value += (term.rows[:, outputs] ** 2).sum() + term.diagonal[outputs].sum()
-        return float(value)
+            value += float(total(term.rows[:, outputs] ** 2)) + float(total(term.diagonal[outputs]))
+        return value
 
     @property
     def squared_norm(self) -> float:
         """‖X‖² of the reconstructed features, about the centre."""
         diagonal = self._scatter_diagonal(None)
-        return float(diagonal.sum() if self.outputs is None else diagonal[self.outputs].sum())
+        kept = diagonal if self.outputs is None else diagonal[self.outputs]
+        return float(namespace(kept).sum(kept))

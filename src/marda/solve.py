@@ -19,6 +19,20 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from marda._arrays import (
+    append,
+    eye,
+    hstack,
+    is_numpy,
+    namespace,
+    norm,
+    probes,
+    svd,
+    vdot,
+    vstack,
+    zeros,
+)
+from marda._arrays import solve as solve_small
 from marda._linalg import InaccurateError, thin_product
 from marda.operators.cost import ALTERNATIONS
 from marda.operators.denoiser import Coupling, Denoiser, PrimalDenoiser
@@ -83,22 +97,27 @@ class Solution:
         problem = self.problem
         d = problem.moments.n_features
         WZ = self.matmul(self.Z)
-        intercept = self.z0 - (problem.scale * problem.center) @ WZ[:d]
+        intercept = self.z0 - (problem.scale * problem.center) @ WZ[:d, ...]
         if problem.bias and self.denoiser is not None:
-            intercept = intercept + WZ[d]
-        return WZ[:d].T, np.asarray(intercept)
+            intercept = intercept + WZ[d, :]
+        return WZ[:d, ...].T, intercept
 
     def offset(self) -> Vector:
         """Bias row of W: denoised rows are X W + offset."""
         problem = self.problem
         center, outputs = problem.center, problem.outputs
         if self.denoiser is None or not problem.bias:
-            return np.zeros(problem.n_outputs)
-        shift = np.append(problem.scale * center, 0.0)[:, None]
-        moved = self.denoiser.map_adjoint(shift).ravel()
-        moved += self.basis @ (self.delta[:-1].T @ shift[:-1]).ravel()
+            return zeros(problem.n_outputs, center)
+        moved = self._mapped(problem.scale * center)
         own = center if outputs is None else center[outputs]
-        return np.asarray(own + self.basis @ self.delta[-1] - moved)
+        return own + self.basis @ self.delta[-1, :] - moved
+
+    def _mapped(self, row: Vector) -> Vector:
+        """Wᵀ of a row of features."""
+        assert self.denoiser is not None
+        row = append(row, 0.0)[:, None]
+        moved = self.denoiser.map_adjoint(row)[:, 0]
+        return moved + self.basis @ (self.delta[:-1, ...].T @ row[:-1, ...])[:, 0]
 
     def at_center(self) -> Vector:
         """The denoised row of the centre m: far from the origin it keeps digits that offset loses.
@@ -110,10 +129,8 @@ class Solution:
         own = center if problem.outputs is None else center[problem.outputs]
         if self.denoiser is None or not problem.bias:
             return own  # without a bias the centre is the origin
-        rest = np.append((1 - problem.scale) * center, 0.0)[:, None]
-        moved = self.denoiser.map_adjoint(rest).ravel()
-        moved += self.basis @ (self.delta[:-1].T @ rest[:-1]).ravel()
-        return np.asarray(own + self.basis @ self.delta[-1] + moved)
+        moved = self._mapped((1 - problem.scale) * center)
+        return own + self.basis @ self.delta[-1, :] + moved
 
     def predictor_intercept(self) -> Vector:
         """z₀ relative to denoised rows as `offset` places them: scores = (X W + offset) Z + z₀."""
@@ -123,24 +140,27 @@ class Solution:
         center = problem.center if problem.outputs is None else problem.center[problem.outputs]
         if self.denoiser is None:  # z₀ of W = I, which has no pivots, is relative to x − a∘m
             center = problem.scale * center
-        return np.asarray(self.z0 - center @ self.Z)
+        return self.z0 - center @ self.Z
 
 
-def _basis(terms: Sequence[PredictionTerm], n_outputs: int) -> tuple[Matrix, list[Matrix], Matrix]:
+def _basis(
+    terms: Sequence[PredictionTerm], n_outputs: int, like: Matrix
+) -> tuple[Matrix, list[Matrix], Matrix]:
     """U, S_k = a_k UᵀZ_kZ_kᵀU, and A with U = [Z_1 Z_2 …] A.
 
     For terms of one Q the sum of S_k is diagonal; for one term U are its left singular vectors.
     """
     if not terms:
-        return np.zeros((n_outputs, 0)), [], np.zeros((0, 0))
-    U, s, V = np.linalg.svd(np.hstack([t.Z for t in terms]), full_matrices=False)
-    kept = s > 1e-13 * s[0]
-    U, A = np.ascontiguousarray(U[:, kept]), V[kept].T / s[kept]
+        return zeros((n_outputs, 0), like), [], zeros((0, 0), like)
+    U, s, V = svd(hstack([t.Z for t in terms]))
+    kept = int(namespace(s).count_nonzero(s > 1e-13 * s[0]))  # the first ones: they fall
+    U, A = U[:, :kept], V[:kept, :].T / s[:kept]
+    U = np.ascontiguousarray(U) if is_numpy(U) else U
     if len(terms) == 1:
-        return U, [terms[0].weight * np.diag(s[: U.shape[1]] ** 2)], A
+        return U, [eye(kept, s) * (terms[0].weight * s[:kept] ** 2)], A
     if _one_moment(terms):
-        roots = [np.sqrt(t.weight) * (U.T @ t.Z) for t in terms]
-        turn = np.linalg.svd(np.hstack(roots))[0]
+        roots = [t.weight**0.5 * (U.T @ t.Z) for t in terms]
+        turn = svd(hstack(roots))[0]
         U, A = U @ turn, A @ turn
     inside = [U.T @ t.Z for t in terms]
     return U, [t.weight * B @ B.T for t, B in zip(terms, inside, strict=True)], A
@@ -172,7 +192,9 @@ class _OnBasis:
         W0Z: Matrix | None = None,
     ) -> _OnBasis:
         """With an orthonormal basis of the predictors."""
-        return _OnBasis(denoiser, terms, *_basis(terms, denoiser.n_outputs), repeated, W0Z)
+        return _OnBasis(
+            denoiser, terms, *_basis(terms, denoiser.n_outputs, denoiser.variance), repeated, W0Z
+        )
 
     @cached_property
     def W0U(self) -> Matrix:
@@ -180,12 +202,12 @@ class _OnBasis:
         if self.W0Z is None:
             return self.denoiser.map(self.U)
         # A weak direction loses digits here, by 1/s, and (★U) multiplies it by s².
-        return np.asarray(self.W0Z @ self.combined)
+        return self.W0Z @ self.combined
 
     @cached_property
     def right(self) -> Matrix:
         """Σ_k (a_k T_k Z_kᵀU − Q_k W₀U S_k)."""
-        R = np.zeros_like(self.W0U)
+        R: Matrix = namespace(self.W0U).zeros_like(self.W0U)
         for term, S in zip(self.terms, self.couplings, strict=True):
             R += term.weight * term.right_side() @ (term.Z.T @ self.U)
             R -= term.Q.matmul(self.W0U @ S)
@@ -202,12 +224,14 @@ class _OnBasis:
         """Δ for a right-hand side."""
         denoiser, U = self.denoiser, self.U
         if not U.shape[1]:
-            return np.zeros((denoiser.n_features + denoiser.bias, 0))
-        if self.repeated and _one_moment(self.terms) and isinstance(denoiser, PrimalDenoiser):
+            return zeros((denoiser.n_features + denoiser.bias, 0), U)
+        # On other devices Cholesky factors cost less than eigenvectors.
+        alone = self.repeated and _one_moment(self.terms) and is_numpy(R)
+        if alone and isinstance(denoiser, PrimalDenoiser):
             B, Lambda = denoiser.pencil  # each column on its own: (I + s Λ) in the pencil's basis
             inside = thin_product(B.T, R) / (1 + np.outer(Lambda, np.diag(sum(self.couplings))))
             return thin_product(B, inside)
-        on_labelled, on_all = np.zeros((2, U.shape[1], U.shape[1]))
+        on_labelled, on_all = (zeros((U.shape[1], U.shape[1]), U) for _ in range(2))
         for term, S in zip(self.terms, self.couplings, strict=True):
             S_of_kind = on_labelled if term.Q is denoiser.labelled else on_all
             S_of_kind += S
@@ -247,13 +271,13 @@ class _ZStep:
         WZ = self.denoiser.map(Z) + delta @ (U.T @ Z)
         z0 = self.mean
         if self.u is not None:
-            z0 = z0 - self.u @ WZ[:-1] - WZ[-1]
+            z0 = z0 - self.u @ WZ[:-1, ...] - WZ[-1, :]
         return Z, z0, WZ
 
     def correction(self, delta: Matrix, U: Matrix, Z: Matrix, WZ: Matrix) -> Matrix:
         """K⁻¹ of what is left of the equation of Z."""
         left, right = self._sides(delta, U, Z, WZ)
-        none = np.zeros((U.shape[1], Z.shape[1]))
+        none = zeros((U.shape[1], Z.shape[1]), Z)
         return self._updated(delta, U, self.K0.solve(right - left), none)
 
     def _updated(self, delta: Matrix, U: Matrix, Z: Matrix, along: Matrix) -> Matrix:
@@ -263,11 +287,11 @@ class _ZStep:
             return Z
         Q_delta = self.denoiser.centred(delta)
         sides, K0_sides = self.denoiser.solve_sides(self.ridge, U, Q_delta)
-        J, eye = delta.T @ Q_delta, np.eye(rank)
-        middle_inverse = np.block([[np.zeros_like(J), eye], [eye, -J]])
+        J, unit = delta.T @ Q_delta, eye(rank, delta)
+        middle_inverse = vstack([hstack([namespace(J).zeros_like(J), unit]), hstack([unit, -J])])
         core = middle_inverse + sides.T @ K0_sides
         Z = Z + K0_sides[:, :rank] @ along
-        return np.asarray(Z - K0_sides @ np.linalg.solve(core, sides.T @ Z))
+        return Z - K0_sides @ solve_small(core, sides.T @ Z)
 
     @cached_property
     def of_labels(self) -> Matrix:
@@ -294,8 +318,8 @@ class _ZStep:
 
 def _relative(residual: Matrix, right: Matrix, weights: Vector) -> float:
     """‖diag(w) residual‖ / ‖diag(w) right‖."""
-    size = float(np.linalg.norm(weights[:, None] * right))
-    off = float(np.linalg.norm(weights[:, None] * residual))
+    size = norm(weights[:, None] * right)
+    off = norm(weights[:, None] * residual)
     return off / size if size else off
 
 
@@ -359,10 +383,10 @@ def residual_and_error(
     the root of G's diagonal, so that the residual does not depend on the units of the features.
     """
     rng = np.random.default_rng(0)
-    V = rng.standard_normal((denoiser.n_outputs, 1))
     scale = denoiser.diagonal
+    V = probes((denoiser.n_outputs, 1), scale, rng)
     if U.shape[1]:
-        V = np.hstack([V, U @ rng.standard_normal((U.shape[1], 1))])
+        V = hstack([V, U @ probes((U.shape[1], 1), scale, rng)])
     mapped = denoiser.map(V) + delta @ (U.T @ V)
     left, right = denoiser.matmul(mapped), denoiser.target(V)
     for term in terms:
@@ -370,9 +394,10 @@ def residual_and_error(
         inside = term.Z.T @ V
         left += term.weight * (term.Q.matmul(WZ_k) @ inside)
         right += term.weight * (term.right_side() @ inside)
-    weights = 1 / np.sqrt(scale)
+    weights = 1 / namespace(scale).sqrt(scale)
     residual = max(
-        _relative((left - right)[:, [k]], right[:, [k]], weights) for k in range(V.shape[1])
+        _relative((left - right)[:, k : k + 1], right[:, k : k + 1], weights)
+        for k in range(V.shape[1])
     )
     condition = max([denoiser.factor.condition, *(term.condition for term in terms)])
     if z_step is not None:
@@ -380,23 +405,27 @@ def residual_and_error(
         assert WZ is not None
         outputs = slice(None) if problem.outputs is None else problem.outputs
         sizes = scale[: problem.moments.n_features][outputs] + problem.ridge_class
-        residual = max(residual, z_step.residual(delta, U, Z, WZ, 1 / np.sqrt(sizes)))
+        each = 1 / namespace(sizes).sqrt(sizes)
+        residual = max(residual, z_step.residual(delta, U, Z, WZ, each))
         condition = max(condition, z_step.K0.condition)
     return residual, condition * EPS
 
 
 def _identity(problem: Problem, model: Model, predictor: bool) -> Solution:
     """W = I: MCF, and BL where the problem has no noise."""
-    d = problem.moments.n_features
-    nothing = np.zeros((d + problem.bias, 0)), np.zeros((d, 0))
+    d, like = problem.moments.n_features, problem.scale
+    nothing = zeros((d + problem.bias, 0), like), zeros((d, 0), like)
     if not predictor:
         return Solution(problem, model, None, *nothing, None, None, [], 1, True, 0.0, 0.0)
     Z, z0 = problem.identity_predictor
-    loss = _class_loss(problem, Z, z0, np.vstack([Z, np.zeros_like(z0)]) if problem.bias else Z)
+    WZ = vstack([Z, zeros((1, Z.shape[1]), Z)]) if problem.bias else Z
+    loss = _class_loss(problem, Z, z0, WZ)
     right = problem.labels_about_mean[0]
     off = problem.labelled.about_mean(Z) + problem.ridge_class * Z - right
     sizes = problem.diagonal_labelled + problem.ridge_class
-    residual = _relative(off, right, 1 / np.sqrt(np.maximum(sizes, np.finfo(float).tiny)))
+    xp = namespace(sizes)
+    sizes = xp.where(sizes > TINY, sizes, xp.zeros_like(sizes) + TINY)
+    residual = _relative(off, right, 1 / xp.sqrt(sizes))
     error = problem.identity_condition * EPS
     return Solution(problem, model, None, *nothing, Z, z0, [loss], 1, True, residual, error)
 
@@ -426,7 +455,7 @@ def _alternate(
         delta = on_basis.solve(on_basis.right, _extrapolated(states, U))
         states = [*states[-1:], (delta, U)]
         Z, z0, WZ = z_step(delta, U)
-        W0Z = np.hstack([WZ - delta @ (U.T @ Z), *W0Z_domain])
+        W0Z = hstack([WZ - delta @ (U.T @ Z), *W0Z_domain])
         loss = _fixed_loss(problem, denoiser, delta) + _class_loss(problem, Z, z0, WZ)
         loss += _losses(domain, W0Z_domain, delta, U)
         converged = curve[-1] - loss <= tol * abs(curve[-1])
@@ -449,11 +478,11 @@ def _alternate(
 
 def _size(V: Matrix, denoiser: Denoiser) -> float:
     """‖V‖ with every feature in units of its own size."""
-    weights = np.sqrt(denoiser.diagonal)
-    if len(V) == denoiser.n_outputs:
+    weights = namespace(V).sqrt(denoiser.diagonal)
+    if V.shape[0] == denoiser.n_outputs:
         weights = weights[: denoiser.n_features]
         weights = weights if denoiser.outputs is None else weights[denoiser.outputs]
-    return float(np.linalg.norm(weights[:, None] * V))
+    return norm(weights[:, None] * V)
 
 
 def _start(
@@ -465,6 +494,8 @@ def _start(
     d = problem.moments.n_features
 
     def embedded(V: Matrix) -> Matrix:
+        if problem.outputs is None:
+            return vstack([V, zeros((1, V.shape[1]), V)]) if problem.bias else V
         full = np.zeros((d + problem.bias, V.shape[1]))
         full[:d][outputs] = V
         return full
@@ -475,21 +506,21 @@ def _start(
     for term in domain:
         F = embedded(term.Z)
         if problem.bias:
-            F[-1] -= off @ term.Z
+            F[-1, :] -= off @ term.Z
         loss += term.loss(F)
     return Z, z0 + off @ Z, loss
 
 
 def _fixed_loss(problem: Problem, denoiser: Denoiser, delta: Matrix) -> float:
     """L1 + γ MMD: ‖X‖² − tr(PᵀW₀) + tr(ΔᵀGΔ), as G W₀ = P."""
-    change = float(np.vdot(delta, denoiser.matmul(delta))) if delta.shape[1] else 0.0
+    change = vdot(delta, denoiser.matmul(delta)) if delta.shape[1] else 0.0
     return problem.squared_norm - denoiser.trace + change
 
 
 def _class_loss(problem: Problem, Z: Matrix, z0: Vector, WZ: Matrix) -> float:
     """λ L2, its penalty included."""
     term = problem.class_term(Z, z0)
-    return term.loss(WZ) + term.weight * problem.ridge_class * float(np.vdot(Z, Z))
+    return term.loss(WZ) + term.weight * problem.ridge_class * vdot(Z, Z)
 
 
 def _losses(

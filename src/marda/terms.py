@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from marda._arrays import beside, copy, namespace, vdot, vstack, zeros
 from marda._validation import UNLABELED
 from marda.moments import Moments
 from marda.noise import Dropout, Noise
@@ -82,15 +84,15 @@ class Discrepancy:
 
     def scaled(self, weight: float) -> Discrepancy:
         """The term times a weight."""
-        root = np.sqrt(weight)
+        root = math.sqrt(weight)
         return Discrepancy(root * self.rows, weight * self.diagonal, root * self.combinations)
 
     @staticmethod
     def sum(parts: Sequence[Discrepancy]) -> Discrepancy:
         """Several terms as one."""
         return Discrepancy(
-            np.vstack([p.rows for p in parts]),
-            np.sum([p.diagonal for p in parts], axis=0),
+            vstack([p.rows for p in parts]),
+            sum((p.diagonal for p in parts[1:]), parts[0].diagonal),
             np.vstack([p.combinations for p in parts]),
         )
 
@@ -105,12 +107,12 @@ def _pair(
     """Marginalised v vᵀ, v the difference of the means of two sets of groups (math.md §2)."""
     (n_s, sum_s, sq_s), (n_t, sum_t, sq_t) = moments.select(source), moments.select(target)
     combination = (source / n_s - target / n_t)[None]
-    v = combination @ moments.sums
-    rows = noise.scale(moments.n_features) * v
+    v = beside(combination, moments.sums) @ moments.sums
+    rows = beside(noise.scale(moments.n_features), v) * v
     if marginalization == "paper":
         if not isinstance(noise, Dropout) or noise.unbiased:
             raise ValueError("marginalization='paper' is defined for dropout noise only.")
-        return Discrepancy(rows, noise.variance(1.0, v[0], v[0] ** 2), combination)
+        return Discrepancy(rows, noise.variance(1.0, v[0, :], v[0, :] ** 2), combination)
     # Entries are dropped independently: Σ_n N_nn Var[x̃_n] with N_nn = 1/N_s² or 1/N_t²
     diagonal = noise.variance(n_s, sum_s, sq_s) / n_s**2
     diagonal = diagonal + noise.variance(n_t, sum_t, sq_t) / n_t**2
@@ -189,12 +191,14 @@ def label_products(moments: Moments, weights: Vector, center: Vector) -> tuple[M
     n_classes = len(moments.classes)
     known = moments.labels != UNLABELED
     w = moments.group_weights(weights)
-    sums = w[:, None] * (moments.sums + moments.counts[:, None] * (moments.shift - center))
+    held = beside(moments.counts, center)[:, None]
+    sums = beside(w, center)[:, None] * (moments.sums + held * (moments.shift - center))
     counts = w * moments.counts
-    XY = np.tile(-sums.sum(0)[:, None], n_classes)
+    XY = zeros((center.shape[0], n_classes), center)
+    XY -= namespace(sums).sum(sums, axis=0)[:, None]
     Y = np.full(n_classes, -counts.sum())
-    for group in np.flatnonzero(known):
-        XY[:, moments.labels[group]] += 2 * sums[group]
+    for group in np.flatnonzero(known).tolist():
+        XY[:, int(moments.labels[group])] += 2 * sums[group, :]
         Y[moments.labels[group]] += 2 * counts[group]
     return XY, Y
 
@@ -214,18 +218,18 @@ class PredictionTerm:
     def right_side(self) -> Matrix:
         """T − Q e z₀: multiplied by Zᵀ it is this term's part of R."""
         e = self.Q.bias_column()
-        return self.T if e is None else self.T - np.outer(e, self.z0)
+        return self.T if e is None else self.T - e[:, None] * self.z0
 
     def scores_map(self, WZ: Matrix) -> Matrix:
         """F = WZ + e z₀, so that scores are [X 1]F."""
         if self.Q.mean is None:
             return WZ
-        F = WZ.copy()
-        F[-1] += self.z0
+        F = copy(WZ)
+        F[-1, :] += self.z0
         return F
 
     def loss(self, WZ: Matrix) -> float:
         """‖Y‖² − 2 tr(TᵀF) + tr(FᵀQF), times the weight."""
         F = self.scores_map(WZ)
-        value = self.norm - 2 * np.vdot(self.T, F) + np.vdot(F, self.Q.matmul(F))
-        return self.weight * float(value)
+        value = self.norm - 2 * vdot(self.T, F) + vdot(F, self.Q.matmul(F))
+        return self.weight * value

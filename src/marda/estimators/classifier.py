@@ -7,15 +7,21 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import _safe_indexing, column_or_1d
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
+from marda._arrays import (
+    argmax,
+    is_followed,
+    labels_at,
+    rows_at,
+    softmax,
+    to_numpy,
+)
 from marda._order import row_order, seed_of
-from marda._validation import check_new_rows, check_rows, is_marked
+from marda._validation import check_rows, is_marked
 from marda.estimators.fitting import Shared, fit_and_score, fit_model, fit_moments
 from marda.estimators.model import (
     SelfTraining,
@@ -187,6 +193,7 @@ class MDAClassifier(ClassifierMixin, BaseMDA):
             check_classifier(self.get_params(deep=False))
             return self.fit_moments(dask_moments(self, X, y, sample_domain))
         self._forget()
+        self._check_followed(X)
         fit_rows(self, training_rows(self, X, y, sample_domain=sample_domain))
         return self
 
@@ -241,7 +248,7 @@ class MDAClassifier(ClassifierMixin, BaseMDA):
     def _linear(self, name: str, full: NDArray[np.float64] | None) -> NDArray[np.float64]:
         model = self.model_
         if full is not None:
-            return np.asarray(full[1:] if len(self.classes_) == 2 else full)
+            return full[1:, ...] if len(self.classes_) == 2 else full
         why = (
             "several layers are not linear"
             if len(model.layers) > 1
@@ -289,12 +296,12 @@ class MDAClassifier(ClassifierMixin, BaseMDA):
     @lazy_on_dask
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of rows; for two classes, those of the second."""
-        check_is_fitted(self)
-        X, model = check_new_rows(self, X), self.model_
+        X, model = self._new_rows(X, "decision_function"), self.model_
         if model.classifier is None:
             scores = model.scores(X)
             return scores[:, 1] if len(self.classes_) == 2 else scores
-        return np.asarray(model.classifier.decision_function(model.features(X)))
+        found: NDArray[Any] = model.classifier.decision_function(model.features(X))
+        return found
 
     @available_if(_has("predict_proba"))
     @lazy_on_dask
@@ -303,11 +310,11 @@ class MDAClassifier(ClassifierMixin, BaseMDA):
 
         They are not calibrated; those of `MDAClassifierCV` are.
         """
-        check_is_fitted(self)
-        X, model = check_new_rows(self, X), self.model_
+        X, model = self._new_rows(X, "predict_proba"), self.model_
         if model.classifier is None:
-            return np.asarray(softmax(model.scores(X), axis=1))
-        return np.asarray(model.classifier.predict_proba(model.features(X)))
+            return softmax(model.scores(X))
+        found: NDArray[Any] = model.classifier.predict_proba(model.features(X))
+        return found
 
     @lazy_on_dask
     def predict(self, X: Any) -> NDArray[Any]:
@@ -322,11 +329,11 @@ class MDAClassifier(ClassifierMixin, BaseMDA):
         -------
         y : array of shape (n_rows,)
         """
-        check_is_fitted(self)
-        X, model = check_new_rows(self, X), self.model_
+        X, model = self._new_rows(X, "predict"), self.model_
         if model.classifier is None:
-            return np.asarray(self.classes_[model.scores(X).argmax(1)])
-        return np.asarray(model.classifier.predict(model.features(X)))
+            return labels_at(self.classes_, argmax(model.scores(X)))
+        found: NDArray[Any] = model.classifier.predict(model.features(X))
+        return found
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the rows that carry a label; marked rows are left out."""
@@ -397,7 +404,7 @@ def fit_scored_rows(
 
 def labelled_accuracy(classifier: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     """Accuracy of a classifier on the rows that carry a label; marked rows are left out."""
-    y = np.asarray(column_or_1d(y))
+    y = np.asarray(column_or_1d(to_numpy(y)))
     marked = is_marked(y, classifier.unlabeled)
     marked &= ~np.isin(y, classifier.classes_) if y.dtype.kind != "O" else marked
     if marked.all():
@@ -405,5 +412,6 @@ def labelled_accuracy(classifier: Any, X: Any, y: Any, sample_weight: Any = None
     keep = np.flatnonzero(~marked)
     if sample_weight is not None:
         sample_weight = np.asarray(sample_weight)[keep]
-    X = _safe_indexing(X, keep)
-    return float(accuracy_score(y[keep], classifier.predict(X), sample_weight=sample_weight))
+    X = rows_at(X, keep) if is_followed(X) else _safe_indexing(X, keep)
+    predicted = to_numpy(classifier.predict(X))
+    return float(accuracy_score(y[keep], predicted, sample_weight=sample_weight))

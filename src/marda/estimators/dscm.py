@@ -8,12 +8,33 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.validation import check_is_fitted
 
-from marda._validation import UNLABELED, check_new_rows, check_number, check_rows
+from marda._arrays import (
+    argmax,
+    at_least_0,
+    beside,
+    columns,
+    float64,
+    hstack,
+    is_numpy,
+    labels_at,
+    logsumexp,
+    namespace,
+    rows_at,
+    softmax,
+    to_numpy,
+    vdot,
+)
+from marda._validation import (
+    UNLABELED,
+    check_new_rows,
+    check_number,
+    check_rows,
+    check_same_place,
+)
 from marda.moments import Moments, accumulate
 from marda.operators.linear import DenseGram
 from marda.operators.maps import DenoisingMap
@@ -66,6 +87,7 @@ class DSCM(ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.array_api_support = True
         return tags
 
     def fit(self, X: Any, y: Any, *, sample_domain: Any = None) -> Self:
@@ -93,14 +115,17 @@ class DSCM(ClassifierMixin, BaseEstimator):
 
     def _fit_sums(self, moments: Moments) -> Self:
         """Learn from the group sums of rows."""
-        labelled = moments.labels != UNLABELED
-        n, sums = moments.counts[labelled], moments.sums[labelled]
+        labelled = np.flatnonzero(moments.labels != UNLABELED)
+        n, sums = moments.counts[labelled], rows_at(moments.sums, labelled)
+        size = n.sum()
+        xp, n = namespace(sums), beside(n, sums)[:, None]
         # Σ‖x − μ‖² = Σ‖x − shift‖² − n‖μ − shift‖² per group: near the data, nothing cancels
-        squares = moments.squares[labelled]
-        within = squares - sums**2 / n[:, None]
+        squares = rows_at(moments.squares, labelled)
+        within = squares - sums**2 / n
         # A column that is constant in its group leaves rounding: that is no distance.
-        within[within <= np.finfo(float).eps * np.maximum(n, 64)[:, None] * squares] = 0
-        return self._set_means(moments, moments.means()[labelled], within.sum() / n.sum())
+        rounding = float(np.finfo(float).eps) * xp.where(n > 64, n, 64.0 + 0 * n) * squares
+        spread = float(xp.sum(xp.where(within > rounding, within, 0 * within))) / size
+        return self._set_means(moments, rows_at(moments.means(), labelled), float(spread))
 
     def _set_means(self, moments: Moments, means: NDArray[Any], spread: float) -> Self:
         """Take class means, and the mean squared distance of rows to their own mean."""
@@ -108,52 +133,63 @@ class DSCM(ClassifierMixin, BaseEstimator):
         self.n_features_in_ = means.shape[1]
         self.classes_ = moments.classes
         self.means_ = means
-        self.mean_domains_ = moments.domains[labelled]
-        self.mean_classes_ = moments.labels[labelled]
+        self.mean_domains_ = beside(moments.domains[labelled], means, "int64")
+        self.mean_classes_ = beside(moments.labels[labelled], means, "int64")
         if self.temperature is None:
             # Rows that all lie on their means have no scale of their own.
             self.temperature_ = spread if spread > 0 else 1.0
         else:
             self.temperature_ = check_number("temperature", self.temperature, strict=True)
-        self.log_weights_ = np.log(self._weights())
+        self.log_weights_ = beside(np.log(self._weights(moments.domains[labelled])), means)
         return self
 
-    def _weights(self) -> NDArray[np.float64]:
+    def _weights(self, domains: NDArray[np.int64]) -> NDArray[np.float64]:
         given = dict(self.domain_weights or {})
-        unknown = set(given) - set(self.mean_domains_.tolist())
+        unknown = set(given) - set(domains.tolist())
         if unknown:
             raise ValueError(
                 f"domain_weights names domain {unknown.pop()}, which has no labelled rows."
             )
         for key, weight in given.items():
             check_number(f"domain_weights[{key}]", weight, strict=True)
-        return np.array([float(given.get(d, 1.0)) for d in self.mean_domains_.tolist()])
+        return np.array([float(given.get(d, 1.0)) for d in domains.tolist()])
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Logarithm of the scores; for two classes, their difference (second minus first)."""
-        scores = self.log_scores(X)
+        scores = self._log_scores(X, "decision_function")
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def log_scores(self, X: Any) -> NDArray[np.float64]:
         """Logarithm of the score of every class, one column per class."""
+        return self._log_scores(X, "log_scores")
+
+    def _log_scores(self, X: Any, method: str) -> NDArray[np.float64]:
         check_is_fitted(self)
         X = check_new_rows(self, X)
-        distance = euclidean_distances(X, self.means_, squared=True)
-        exponent = -0.5 * distance / self.temperature_ + self.log_weights_
-        scores = np.full((X.shape[0], len(self.classes_)), -np.inf)
-        for c in range(len(self.classes_)):
-            scores[:, c] = logsumexp(exponent[:, self.mean_classes_ == c], axis=1)
-        return scores
+        check_same_place(self, X, self.means_, method)
+        exponent = -0.5 * self._distances(X) / self.temperature_ + self.log_weights_
+        of_class = to_numpy(self.mean_classes_)
+        each = (np.flatnonzero(of_class == c) for c in range(len(self.classes_)))
+        return hstack([logsumexp(columns(exponent, mine))[:, None] for mine in each])
+
+    def _distances(self, X: Any) -> NDArray[np.float64]:
+        """Squared distances of rows to the class means."""
+        if is_numpy(X):
+            return np.asarray(euclidean_distances(X, self.means_, squared=True))
+        xp = namespace(X)
+        level = xp.mean(self.means_, axis=0)
+        rows, means = float64(X) - level, self.means_ - level
+        squares = xp.sum(rows**2, axis=1)[:, None] + xp.sum(means**2, axis=1)
+        return at_least_0(squares - 2 * (rows @ means.T))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Scores, normalised over classes."""
-        scores = self.log_scores(X)
-        return np.asarray(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
+        return softmax(self._log_scores(X, "predict_proba"))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of the highest score."""
-        scores = self.log_scores(X)
-        return np.asarray(self.classes_[scores.argmax(1)])
+        scores = self._log_scores(X, "predict")
+        return labels_at(self.classes_, argmax(scores))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, which `marda.load` reads.
@@ -176,10 +212,10 @@ def class_means(sums: Moments) -> DSCM:
 def denoised_means(moments: Moments, denoise: DenoisingMap) -> DSCM:
     """A `DSCM` on denoised rows: class means and τ from the labelled Gram (math.md §10)."""
     labelled = moments.labels != UNLABELED
-    means = denoise.apply(moments.means()[labelled])
+    means = denoise.apply(rows_at(moments.means(), np.flatnonzero(labelled)))
     within = DenseGram(moments.scatter(moments.shift, np.ones(len(moments.classes))))
-    n, s = moments.counts[labelled], moments.sums[labelled]
+    n, s = moments.counts[labelled], rows_at(moments.sums, np.flatnonzero(labelled))
     # Σ(x − μ)(x − μ)ᵀ over groups, then through W
-    scatter = within.dense() - (s.T / n) @ s
+    scatter = within.dense() - (s.T / beside(n, s)) @ s
     W = denoise.dense()
-    return DSCM()._set_means(moments, means, float(np.vdot(W, scatter @ W)) / float(n.sum()))
+    return DSCM()._set_means(moments, means, vdot(W, scatter @ W) / float(n.sum()))

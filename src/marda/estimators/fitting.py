@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from marda._arrays import device_memory, is_numpy, namespace, rows_at
 from marda._linalg import InaccurateError, SingularError
 from marda._machine import format_bytes
 from marda._order import row_order
@@ -158,7 +159,8 @@ def fit_moments(moments: Moments, settings: ModelSettings) -> FittedModel:
         raise ValueError(f"solver={settings.solver!r} needs rows: moments are for 'primal'.")
     weights = moments.class_weights(settings.class_weight)
     problem = Problem(moments, settings.problem, "primal", weights)
-    layer, solution = _solved(problem, settings, np.float64, predictor=settings.is_ridge)
+    dtype = problem.center.dtype
+    layer, solution = _solved(problem, settings, dtype, predictor=settings.is_ridge)
     unlabelled = moments.labels == UNLABELED
     labelled_target = bool(((moments.domains < 0) & ~unlabelled).any())
     setting = ("SS" if labelled_target else "US") if unlabelled.any() else "SUP"
@@ -242,8 +244,10 @@ def _fit_layer(
     rows: TrainingRows, settings: ModelSettings, predictor: bool, shared: Shared | None
 ) -> tuple[Layer, Solution]:
     X = rows.X
-    if isinstance(settings.problem.noise, Poisson) and X.min() < 0:
-        raise ValueError(f"Poisson noise needs non-negative features, got {X.min():g}.")
+    if isinstance(settings.problem.noise, Poisson):
+        least = float(X.min() if is_numpy(X) else namespace(X).min(X))
+        if least < 0:
+            raise ValueError(f"Poisson noise needs non-negative features, got {least:g}.")
     solvers = _routes(rows, settings, predictor)
     for solver in solvers:
         try:
@@ -276,7 +280,7 @@ def _solved(
     base = IdentityMap(d) if solution.denoiser is None else solution.denoiser.freeze()
     frozen = DenoisingMap(
         base,
-        solution.delta[:d],
+        solution.delta[:d, ...],
         solution.basis,
         solution.offset(),
         dtype,
@@ -298,7 +302,7 @@ def _routes(rows: TrainingRows, settings: ModelSettings, predictor: bool) -> lis
         n_outputs=min(d, settings.n_pivots or d),
         n_classes=len(rows.labels.classes),
         n_stored=X.nnz if sp.issparse(X) else n * d,
-        itemsize=X.dtype.itemsize,
+        itemsize=X.dtype.itemsize if is_numpy(X) else 8,
         sparse=sp.issparse(X),
         joint=terms.joint,
         coupled=terms.joint and terms.domain and n_labelled < n,
@@ -308,7 +312,8 @@ def _routes(rows: TrainingRows, settings: ModelSettings, predictor: bool) -> lis
     )
     # The dual route divides by the diagonal of G: noise or a ridge must fill it.
     ridge = problem.ridge if terms.denoise else problem.ridge_class
-    found = routes(work, settings.solver, dual=ridge > 0 and problem.ridge_class > 0)
+    divides = ridge > 0 and problem.ridge_class > 0
+    found = routes(work, settings.solver, dual=divides, limit=device_memory(X))
     if settings.verbose:
         solver, cost = found[0]
         print(
@@ -331,7 +336,7 @@ def _make_problem(
         # In an order of their own: iterations would amplify the rounding of sums. A copy: the
         # problem takes it over, and the map keeps it.
         order = _row_order(rows)
-        X, codes, domain, given = X[order], codes[order], domain[order], False
+        X, codes, domain, given = rows_at(X, order), codes[order], domain[order], False
     known = shared.moments
     if (grams, given) not in known:
         known[grams, given] = accumulate(X, rows.labels.classes, codes, domain, grams=grams)
@@ -340,7 +345,7 @@ def _make_problem(
     held: dict[str, Any] = {}
     if not grams or not np.all(weights == 1):  # else Grams say it all
         held = {"X": X, "row_groups": moments.row_groups(domain, codes)}
-    single = shared.single and X.dtype == np.float32
+    single = shared.single and is_numpy(X) and X.dtype == np.float32
     return Problem(
         moments, settings.problem, solver, weights, outputs=outputs, single=single, **held
     )
@@ -349,7 +354,8 @@ def _make_problem(
 def _row_order(rows: TrainingRows) -> NDArray[np.int64]:
     """An order that does not depend on how rows came, with the labelled ones first."""
     codes = rows.labels.codes
-    order = np.arange(len(codes)) if rows.ordered else row_order(rows.X, rows.domain, codes)
+    given = rows.ordered or not is_numpy(rows.X)  # of other libraries, they stay as they came
+    order = np.arange(len(codes)) if given else row_order(rows.X, rows.domain, codes)
     return np.asarray(order[np.argsort(codes[order] == UNLABELED, kind="stable")])
 
 

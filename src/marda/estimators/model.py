@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier
 
+from marda._arrays import float64, is_numpy
 from marda._validation import UNLABELED, Labels, check_number
 from marda.estimators.heads import class_scores
 from marda.estimators.pseudo_labels import Round
@@ -41,6 +42,7 @@ __all__ = [
     "place",
     "row_lengths",
     "settings_of",
+    "why_numpy",
 ]
 
 Matrix = NDArray[Any]
@@ -155,6 +157,20 @@ def learns_from_features(parameters: Mapping[str, Any]) -> bool:
     return bool(
         parameters["center"] or parameters["normalize"] or parameters["refine"] != 0 or not plain
     )
+
+
+def why_numpy(parameters: Mapping[str, Any]) -> str:
+    """Why a model with these parameters takes numpy arrays only, or nothing."""
+    for name, only in (
+        *(("classifier", "ridge"), ("refine", 0), ("center", False), ("normalize", False)),
+        *(("n_layers", 1), ("n_pivots", None)),
+    ):
+        value = parameters.get(name, only)
+        if not (value is only or (isinstance(value, type(only)) and value == only)):
+            return f"{name}={value!r} is for numpy arrays: of other libraries, {name}={only!r}."
+    if parameters["solver"] == "cg":
+        return "solver='cg' is for numpy arrays: of other libraries, 'primal' or 'dual'."
+    return ""
 
 
 def settings_of(parameters: Mapping[str, Any], *, seed: int = 0) -> ModelSettings:
@@ -356,7 +372,8 @@ class FittedModel:
 
     def features(self, X: Any, domain: Index | None = None) -> Matrix:
         """Denoised rows, centred and normalised if so set; without domains, of the target."""
-        return self.place(self.denoised(X), domain)
+        H = self.denoised(X)
+        return self.place(H, domain) if self.centers or self.normalize else H
 
     def denoised(self, X: Any) -> Matrix:
         """X W + offset, or the concatenation of layers."""
@@ -424,6 +441,8 @@ class FittedModel:
         """Scores of checked rows, one column per class, whatever the classifier."""
         if self.coef is None or self.intercept is None:
             return self.feature_scores(self.features(X))
+        if not is_numpy(X):
+            return float64(X) @ self.coef.T + self.intercept
         # In float64 whatever the rows are; float32 rows are cast one block at a time.
         return np.asarray(Rows(X).dot(self.coef.T) + self.intercept)
 

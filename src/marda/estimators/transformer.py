@@ -17,17 +17,19 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from marda._arrays import is_followed, to_numpy
 from marda._validation import (
     check_callers,
     check_domains,
     check_marks,
     check_new_rows,
     check_rows,
+    check_same_place,
     is_marked,
     summed,
 )
 from marda.estimators.fitting import fit_model, fit_moments
-from marda.estimators.model import FittedModel, Layer, TrainingRows, settings_of
+from marda.estimators.model import FittedModel, Layer, TrainingRows, settings_of, why_numpy
 from marda.estimators.streaming import (
     IfStatisticsSuffice,
     Stream,
@@ -179,7 +181,21 @@ class BaseMDA(TransformerMixin, BaseEstimator, ABC):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.array_api_support = not why_numpy(self.get_params(deep=False))
         return tags
+
+    def _check_followed(self, X: Any) -> None:
+        """Refuse arrays of other libraries where the model has no way to follow them."""
+        why = why_numpy(self.get_params(deep=False)) if is_followed(X) else ""
+        if why:
+            raise ValueError(f"{type(self).__name__}: {why}")
+
+    def _new_rows(self, X: Any, method: str) -> Any:
+        """Checked rows, where the model is."""
+        check_is_fitted(self)
+        X = check_new_rows(self, X)
+        check_same_place(self, X, self.model_.layers[0].map.offset, method)
+        return X
 
     # The fitted model -------------------------------------------------------------------------
 
@@ -290,11 +306,10 @@ class BaseMDA(TransformerMixin, BaseEstimator, ABC):
         -------
         H : array of shape (n_rows, n_outputs)
         """
-        check_is_fitted(self)
-        X, model = check_new_rows(self, X), self.model_
+        X, model = self._new_rows(X, "transform"), self.model_
         if sample_domain is None or not model.centers:
-            return np.asarray(model.features(X))
-        return np.asarray(model.features(X, check_domains(sample_domain, X.shape[0], both=False)))
+            return model.features(X)
+        return model.features(X, check_domains(sample_domain, X.shape[0], both=False))
 
     def fit_transform(self, X: Any, y: Any = None, *, sample_domain: Any = None) -> Any:
         """Fit, then denoised rows of all domains, each centred (if so set) at its own mean."""
@@ -348,6 +363,11 @@ class BaseMDA(TransformerMixin, BaseEstimator, ABC):
         self
         """
         stream = self._stream
+        if is_followed(X):
+            raise ValueError(
+                "partial_fit sums numpy batches: of other libraries, give merged "
+                "Moments.from_arrays to fit_moments."
+            )
         X = summed(
             validate_data(
                 self, X, reset=stream is None, accept_sparse="csr", dtype=[np.float64, np.float32]
@@ -386,7 +406,7 @@ def _check_unread(y: Any, sample_domain: Any, mark: Any) -> None:
     """Labels that MDA does not read, but whoever comes after it may: their marks need domains."""
     if y is None or is_dask(y) or is_dask(sample_domain):
         return
-    y = np.asarray(y)
+    y = np.asarray(to_numpy(y))
     if y.ndim != 1 or (y.dtype.kind == "f" and np.any(y != np.floor(y), where=np.isfinite(y))):
         return  # not the labels of a classifier
     domain = None if sample_domain is None else check_domains(sample_domain, len(y), both=False)
@@ -473,6 +493,7 @@ class MDA(BaseMDA):
         if is_dask(X):
             return self.fit_moments(dask_moments(self, X, y, sample_domain))
         self._forget()
+        self._check_followed(X)
         X, labels, domain = check_rows(self, X, y, sample_domain)
         rows = TrainingRows(X, labels, domain, ordered=False)
         self.model_ = fit_model(rows, settings_of(self.get_params(deep=False)))

@@ -16,8 +16,25 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import _get_feature_names, check_array
 
+from marda._arrays import (
+    beside,
+    float64,
+    is_followed,
+    is_numpy,
+    namespace,
+    rows_at,
+    zeros,
+)
 from marda._linalg import add_gram, mirror_lower
-from marda._validation import UNLABELED, Labels, check_domains, encode_labels, is_marked, summed
+from marda._validation import (
+    UNLABELED,
+    Labels,
+    check_domains,
+    encode_labels,
+    float_types,
+    is_marked,
+    summed,
+)
 from marda.moments.stats import Moments, merge_classes
 
 __all__ = [
@@ -32,7 +49,7 @@ __all__ = [
 ]
 
 Matrix = NDArray[np.float64]
-BATCH_BYTES = 64 * 2**20
+BATCH_BYTES, DEVICE_BYTES = 64 * 2**20, 2**31
 
 
 def batch_rows(X: Any, batch_size: int | None = None) -> Iterator[slice]:
@@ -40,7 +57,8 @@ def batch_rows(X: Any, batch_size: int | None = None) -> Iterator[slice]:
     n_rows, d = X.shape
     if batch_size is None:
         # Below a few hundred rows a product no longer runs at the speed of the machine.
-        batch_size = max(256, BATCH_BYTES // (8 * max(1, d)))
+        size = BATCH_BYTES if is_numpy(X) else DEVICE_BYTES
+        batch_size = max(256, size // (8 * max(1, d)))
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}.")
     for start in range(0, n_rows, batch_size):
@@ -188,18 +206,61 @@ def accumulate(
     feature_names: NDArray[Any] | None = None,
 ) -> Moments:
     """Statistics of checked rows with coded labels."""
+    if not is_numpy(X):
+        return _accumulate_elsewhere(X, classes, codes, domain, grams, class_grams, batch_size)
     total = Accumulator(X.shape[1], len(classes), grams=grams, class_grams=class_grams)
     for rows in batch_rows(X, batch_size):
         total.add(X[rows], codes[rows], domain[rows])
     return total.result(classes, feature_names, last=True)
 
 
+def _accumulate_elsewhere(
+    X: Any,
+    classes: NDArray[Any],
+    codes: NDArray[np.int64],
+    domain: NDArray[np.int64],
+    grams: bool,
+    class_grams: bool,
+    batch_size: int | None,
+) -> Moments:
+    """The same of rows of another library: the sums are where the rows are."""
+    xp = namespace(X)
+    keys, group = np.unique(np.stack([domain, codes], 1), axis=0, return_inverse=True)
+    group, d = group.ravel(), X.shape[1]
+    slots = codes + 1 if class_grams else (codes != UNLABELED).astype(np.int64)
+    n_slots = (len(classes) + 1 if class_grams else 2) if grams else 0
+    shift = xp.mean(float64(X), axis=0)
+    sums, squares = (zeros((len(keys), d), X) for _ in range(2))
+    held = [zeros((d, d), X) for _ in range(n_slots)]
+    for rows in batch_rows(X, batch_size):
+        Z = float64(X[rows, ...]) - shift
+        member = beside(np.equal.outer(np.arange(len(keys)), group[rows]).astype(np.float64), X)
+        sums += member @ Z
+        squares += member @ Z**2
+        for slot in np.unique(slots[rows]).tolist() if grams else []:
+            where = np.flatnonzero(slots[rows] == slot)
+            mine = Z if len(where) == Z.shape[0] else rows_at(Z, where)
+            held[slot] += mine.T @ mine
+    _check_finite(squares)
+    gram = gram_labelled = per_class = None
+    if grams:
+        if class_grams:
+            per_class = xp.stack(held[1:]) if held[1:] else zeros((0, d, d), X)
+            gram_labelled = xp.sum(per_class, axis=0)
+        else:
+            gram_labelled = held[1]
+        gram = held[0] + gram_labelled
+    counts = np.bincount(group, minlength=len(keys)).astype(np.float64)
+    given = (gram, gram_labelled, per_class)
+    return Moments(classes, keys[:, 0], keys[:, 1], counts, sums, squares, shift, *given)
+
+
 def from_arrays(
     X: Any, y: Any, sample_domain: Any, unlabeled: Any, class_grams: bool, batch_size: int | None
 ) -> Moments:
     """`Moments.from_arrays`: check, then accumulate."""
-    names = _get_feature_names(X)
-    X = summed(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32]))
+    names = None if is_followed(X) else _get_feature_names(X)
+    X = summed(check_array(X, accept_sparse="csr", dtype=float_types(X)))
     domain = check_domains(sample_domain, X.shape[0], both=False)
     given = sample_domain is not None
     classes, codes = encode_labels(y, domain, unlabeled, given=given, whole=False)
@@ -215,7 +276,8 @@ def from_arrays(
 
 
 def _check_finite(squares: NDArray[np.float64]) -> None:
-    if not np.isfinite(squares).all():
+    xp = namespace(squares)
+    if not bool(xp.all(xp.isfinite(squares))):
         raise ValueError(
             "the squares of X are too large for float64 (entries above about 1e150): divide X by "
             "its largest entry."
@@ -279,6 +341,11 @@ class Collector:
 
     def add(self, X: Any, y: Any = None, sample_domain: Any = None) -> None:
         """Check a batch and add it; y and sample_domain as in `Moments.from_arrays`."""
+        if is_followed(X):
+            raise TypeError(
+                "batches are summed by numpy: give arrays of other libraries to "
+                "Moments.from_arrays, and merge its results with +."
+            )
         names = _get_feature_names(X)
         X = summed(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32]))
         domain = check_domains(sample_domain, X.shape[0], both=False)

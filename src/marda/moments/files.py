@@ -25,6 +25,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from marda._arrays import to_numpy
 from marda._machine import available_memory, format_bytes
 from marda._validation import UNLABELED
 from marda.io.container import (
@@ -172,7 +173,7 @@ def write(
         )
     arrays: dict[str, NDArray[np.float64] | Lazy] = {}
     for name in NAMES:
-        value = getattr(moments, name)
+        value = to_numpy(getattr(moments, name))
         if value is not None:
             arrays[name] = _packed(value) if "gram" in name else value.astype(np.float64)
     write_container(

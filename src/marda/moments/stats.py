@@ -15,6 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyr2
 
+from marda._arrays import (
+    at_least_0,
+    beside,
+    copy,
+    is_numpy,
+    namespace,
+    place_of,
+    rows_at,
+    vstack,
+    zeros,
+)
 from marda._linalg import mirror_lower
 from marda._validation import UNLABELED
 
@@ -178,7 +189,7 @@ class Moments:
 
     def weighted(self, weights: Vector) -> tuple[float, Vector, Vector]:
         """Σw, Σwx and Σwx² (raw) with one weight per group."""
-        return self.about(np.zeros_like(self.shift), weights)
+        return self.about(zeros(self.n_features, self.shift), weights)
 
     def about(self, center: Vector, weights: Vector | None = None) -> tuple[float, Vector, Vector]:
         """Σw, Σw(x − center) and Σw(x − center)², with one weight per group.
@@ -187,8 +198,9 @@ class Moments:
         """
         w = np.ones(len(self.counts)) if weights is None else weights
         n = float(w @ self.counts)
+        w = beside(w, self.sums)
         s, s2, c = w @ self.sums, w @ self.squares, self.shift - center
-        return n, s + n * c, np.maximum(s2 + 2 * c * s + n * c**2, 0.0)
+        return n, s + n * c, at_least_0(s2 + 2 * c * s + n * c**2)
 
     def row_groups(self, domain: NDArray[np.int64], codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """The group of each row, from its domain and the code of its label."""
@@ -201,7 +213,7 @@ class Moments:
 
     def means(self) -> Matrix:
         """Mean row of every group."""
-        return np.asarray(self.shift + self.sums / self.counts[:, None])
+        return self.shift + self.sums / beside(self.counts, self.sums)[:, None]
 
     def scatter(self, center: Vector, class_weights: Vector | None = None) -> Matrix:
         """Σ(x − center)(x − center)ᵀ over all rows; over weighted labelled rows with weights."""
@@ -209,13 +221,16 @@ class Moments:
             if self.gram is None:
                 raise ValueError("these Moments were built without Grams.")
             return _recentre(
-                self.gram, float(self.counts.sum()), self.sums.sum(0), center - self.shift
+                self.gram,
+                float(self.counts.sum()),
+                namespace(self.sums).sum(self.sums, axis=0),
+                center - self.shift,
             )
         weights = self.group_weights(class_weights)
         return _recentre(
             self._labelled_gram(class_weights),
             float(weights @ self.counts),
-            weights @ self.sums,
+            beside(weights, self.sums) @ self.sums,
             center - self.shift,
         )
 
@@ -229,28 +244,31 @@ class Moments:
                 "class_weight needs one Gram per class, which these Moments do not have: "
                 "build them with class_grams=True."
             )
-        return np.asarray(np.tensordot(class_weights, self.class_grams, 1))
+        weights = beside(class_weights, self.class_grams)
+        gram: Matrix = namespace(weights).tensordot(weights, self.class_grams, axes=1)
+        return gram
 
     def shifted(self, shift: Vector) -> Moments:
         """The same statistics about another reference point."""
         step = shift - self.shift
-        if not step.any():
+        if not bool(namespace(step).any(step != 0)):
             return self
-        n = self.counts[:, None]
-        squares = np.maximum(self.squares - 2 * step * self.sums + n * step**2, 0.0)
+        n = beside(self.counts, step)[:, None]
+        squares = at_least_0(self.squares - 2 * step * self.sums + n * step**2)
         labelled = self.labels != UNLABELED
 
         def moved(gram: Matrix | None, where: NDArray[np.bool_]) -> Matrix | None:
             if gram is None:
                 return None
             n = float(self.counts[where].sum())
-            return _recentre(gram, n, self.sums[where].sum(0), step)
+            sums = rows_at(self.sums, np.flatnonzero(where))
+            return _recentre(gram, n, namespace(sums).sum(sums, axis=0), step)
 
         per_class = None
         if self.class_grams is not None:
-            per_class = np.empty_like(self.class_grams)
+            per_class = namespace(step).empty_like(self.class_grams)
             for c in range(len(self.classes)):
-                per_class[c] = moved(self.class_grams[c], self.labels == c)
+                per_class[c, ...] = moved(self.class_grams[c, ...], self.labels == c)
         return replace(
             self,
             shift=shift,
@@ -279,7 +297,12 @@ class Moments:
         inverse = inverse.ravel()
         merged: dict[str, Any] = {}
         for name in ("counts", "sums", "squares"):
-            parts = np.concatenate([getattr(a, name), getattr(b, name)])
+            one, other_one = getattr(a, name), getattr(b, name)
+            if not is_numpy(one):
+                member = np.equal.outer(np.arange(len(groups)), inverse).astype(np.float64)
+                merged[name] = beside(member, one) @ vstack([one, other_one])
+                continue
+            parts = np.concatenate([one, other_one])
             merged[name] = np.zeros((len(groups), *parts.shape[1:]))
             np.add.at(merged[name], inverse, parts)
         grams: dict[str, Any] = {
@@ -307,8 +330,9 @@ class Moments:
         labels[known] = place[labels[known]]
         grams = None
         if self.class_grams is not None:
-            grams = np.zeros((len(classes), *self.class_grams.shape[1:]))
-            grams[place] = self.class_grams
+            grams = zeros((len(classes), *self.class_grams.shape[1:]), self.class_grams)
+            for k, c in enumerate(place.tolist()):
+                grams[c, ...] = self.class_grams[k, ...]
         return replace(self, classes=classes, labels=labels, class_grams=grams)
 
     def _renumbered(self, new: Mapping[int, int]) -> Moments:
@@ -342,8 +366,11 @@ class Moments:
 
 def _recentre(gram: Matrix, n: float, total: Vector, step: Vector) -> Matrix:
     """Σ(z − step)(z − step)ᵀ from Σzzᵀ, n and Σz."""
-    if not step.any():
-        return gram.copy()
+    if not bool(namespace(step).any(step != 0)):
+        return copy(gram)
+    if not is_numpy(gram):
+        change = step[:, None] * (total - n / 2 * step)
+        return gram - change - change.T
     # A rank-two change of one triangle; a Gram is symmetric, so either order of it will do.
     moved = dsyr2(
         -1.0, step, total - n / 2 * step, a=gram.T.copy(order="F"), lower=1, overwrite_a=1
@@ -364,6 +391,11 @@ def merge_classes(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
 
 
 def _check_mergeable(a: Moments, b: Moments) -> None:
+    if place_of(a.shift) != place_of(b.shift):
+        raise ValueError(
+            "moments merge where they are: one of these is of {} on {}, the other of {} on "
+            "{}.".format(*place_of(a.shift), *place_of(b.shift))
+        )
     if a.n_features != b.n_features:
         raise ValueError(f"moments of {a.n_features} and of {b.n_features} features do not merge.")
     if a.feature_names is not None and b.feature_names is not None:

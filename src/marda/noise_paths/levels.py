@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from marda._arrays import namespace
 from marda.moments import Moments
 from marda.noise import Dropout
 from marda.operators.linear import Gram
@@ -324,8 +325,9 @@ class Sample:
 def offset_ratio(moments: Moments) -> float:
     """How far rows are from the origin, in units of their spread."""
     n, total, _ = moments.about(moments.shift)
-    spread = float(moments.about(moments.shift + total / n)[2].sum())
-    squares = float(moments.about(np.zeros_like(total))[2].sum())
+    add = namespace(total).sum
+    spread = float(add(moments.about(moments.shift + total / n)[2]))
+    squares = float(add(moments.weighted(np.ones(len(moments.counts)))[2]))
     return float(np.sqrt(squares / spread)) if spread > 0 else 1.0
 
 

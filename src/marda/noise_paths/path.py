@@ -18,8 +18,22 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
+from marda._arrays import (
+    beside,
+    divided,
+    float64,
+    hstack,
+    is_followed,
+    is_numpy,
+    namespace,
+    norms,
+    place_of,
+    probes,
+    to_numpy,
+    zeros,
+)
 from marda._linalg import InaccurateError, SingularError, symmetric_eigen
-from marda._validation import check_number, summed
+from marda._validation import check_number, float_types, summed
 from marda.moments import Moments, accumulate
 from marda.noise import Dropout
 from marda.noise_paths.levels import offset_ratio
@@ -85,17 +99,18 @@ def noise_path(
         if moments.gram is None:
             raise ValueError("the noise path needs moments with Grams, or the rows themselves.")
     else:
-        X = summed(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32]))
+        X = summed(check_array(X, accept_sparse="csr", dtype=float_types(X)))
         everyone = np.full(X.shape[0], -1), np.zeros(X.shape[0], dtype=np.int64)
         thin = X.shape[0] < X.shape[1]
         moments = accumulate(X, np.empty(0), *everyone, grams=not thin)
         rows = X if thin else None
     n, total, _ = moments.about(moments.shift)
-    squares = moments.about(np.zeros(moments.n_features))[2]
-    center = moments.shift + total / n if fit_intercept else np.zeros(moments.n_features)
-    root = np.sqrt(squares)
+    xp, origin = namespace(total), zeros(moments.n_features, total)
+    squares = moments.about(origin)[2]
+    center = moments.shift + total / n if fit_intercept else origin
+    root = xp.sqrt(squares)
     # An empty column is reconstructed by nothing and helps to reconstruct nothing.
-    inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
+    inverse = divided(xp.ones_like(root), root)
     gram: Callable[[Matrix], Matrix]
     if rows is None:
         K = inverse[:, None] * moments.scatter(center) * inverse
@@ -108,10 +123,10 @@ def noise_path(
         def gram(A: Matrix) -> Matrix:
             return inverse[:, None] * given.tdot(given.dot(inverse[:, None] * A))
 
-    keep = values > moments.n_features * EPS * values.max(initial=0.0)
-    path = NoisePath(
-        levels, ridge, np.ascontiguousarray(V[:, keep]), values[keep], root, inverse, center
-    )
+    first = _first_kept(values, moments.n_features)
+    V = V[:, first:]
+    V = np.ascontiguousarray(V) if is_numpy(V) else V
+    path = NoisePath(levels, ridge, V, values[first:], root, inverse, center)
     path.check(gram, 1.0 if fit_intercept else offset_ratio(moments))
     return path
 
@@ -119,9 +134,18 @@ def noise_path(
 def _thin_basis(rows: Rows, inverse: Vector) -> tuple[Vector, Matrix]:
     """Fewer rows than features: eigenvectors of YᵀY from those of YYᵀ, Y = X D^-½."""
     values, U = symmetric_eigen(rows.kernel(inverse**2))
-    keep = values > rows.shape[0] * EPS * values[-1]
-    values, U = values[keep], U[:, keep]
-    return values, inverse[:, None] * rows.tdot(U / np.sqrt(values))
+    first = _first_kept(values, rows.shape[0])
+    values, U = values[first:], U[:, first:]
+    return values, inverse[:, None] * rows.tdot(U / namespace(values).sqrt(values))
+
+
+def _first_kept(values: Vector, size: int) -> int:
+    """Where the eigenvalues, which rise, are no longer rounding."""
+    if not values.shape[0]:
+        return 0
+    largest = max(float(values[-1]), 0.0)
+    above = values > size * EPS * largest
+    return int(values.shape[0]) - int(namespace(values).count_nonzero(above))
 
 
 class NoisePath(Sequence["NoisePathMap"]):
@@ -148,7 +172,7 @@ class NoisePath(Sequence["NoisePathMap"]):
         self.noise, self.ridge = noise, ridge
         self._basis, self._values = basis, values
         self._root, self._inverse, self._center = root, inverse, center
-        self.shape = (len(noise), len(root), len(root))
+        self.shape = (len(noise), root.shape[0], root.shape[0])
 
     def __len__(self) -> int:
         return len(self.noise)
@@ -165,20 +189,35 @@ class NoisePath(Sequence["NoisePathMap"]):
 
     def coordinates(self, V: Matrix) -> Matrix:
         """Vᵀ D^½ of columns: shared by all levels."""
-        return np.asarray(self._basis.T @ (self._root[:, None] * V))
+        inner: Matrix = self._basis.T @ (self._root[:, None] * V)
+        return inner
+
+    def beside(self, V: Any) -> Matrix:
+        """Numbers in double precision, of the library and device of the path."""
+        if is_numpy(self._root) and not is_followed(V):
+            return np.asarray(V, dtype=np.float64)
+        if place_of(V) != place_of(self._root):
+            raise ValueError(
+                "a noise path is applied to arrays of the library and device that it is of: it is "
+                "of {} on {}, and these are of {} on {}.".format(
+                    *place_of(self._root), *place_of(V)
+                )
+            )
+        return float64(V)
 
     def columns(self, V: ArrayLike) -> Matrix:
         """W(p) V for every level: shape (n_levels, n_features, n_columns)."""
-        V = np.asarray(V, dtype=np.float64)
+        V = self.beside(V)
         inner = self.coordinates(V)
-        out = np.empty((len(self), self.shape[1], V.shape[1]))
+        out = zeros((len(self), self.shape[1], V.shape[1]), V)
         for i, p in enumerate(self.noise.tolist()):
-            out[i] = self.column(inner, p)
+            out[i, ...] = self.column(inner, p)
         return out
 
     def column(self, inner: Matrix, p: float) -> Matrix:
         """W(p) V of one level, from the coordinates of V."""
-        return np.asarray(self._inverse[:, None] * (self._basis @ (self.gains(p)[:, None] * inner)))
+        mapped: Matrix = self._basis @ (self.gains(p)[:, None] * inner)
+        return self._inverse[:, None] * mapped
 
     def rows(self, X: Any) -> Iterator[Matrix]:
         """Denoised rows X W(p) + offset(p), one level at a time."""
@@ -193,8 +232,8 @@ class NoisePath(Sequence["NoisePathMap"]):
     def _row_coordinates(self, X: Any) -> Matrix:
         """Of rows about the centre, from which nothing has to be subtracted later."""
         if not sp.issparse(X):
-            X = np.asarray(X, dtype=np.float64) - self._center
-            return np.asarray((X * self._inverse) @ self._basis)
+            inner: Matrix = ((self.beside(X) - self._center) * self._inverse) @ self._basis
+            return inner
         return Rows(X, self._center).dot(self._inverse[:, None] * self._basis)
 
     def _denoised(self, inner: Matrix, p: float) -> Matrix:
@@ -206,11 +245,12 @@ class NoisePath(Sequence["NoisePathMap"]):
     def _moved_center(self, p: float) -> Vector:
         """MᵀW(p)."""
         inner = (self._center * self._inverse) @ self._basis
-        return np.asarray((inner * self.gains(p)) @ self._basis.T * self._root)
+        moved: Vector = (inner * self.gains(p)) @ self._basis.T * self._root
+        return moved
 
     def offset(self, p: float) -> Vector:
         """Bias row of W(p): mᵀ − q mᵀW(p); zero without a bias."""
-        return np.asarray(self._center - (1 - p) * self._moved_center(p))
+        return self._center - (1 - p) * self._moved_center(p)
 
     def check(self, gram: Callable[[Matrix], Matrix], far: float) -> None:
         """Refuse levels that are not right to six digits.
@@ -222,25 +262,29 @@ class NoisePath(Sequence["NoisePathMap"]):
         far : float
             How far rows are from where W maps them from, in units of their spread.
         """
-        filled = self._root > 0
-        v = np.random.default_rng(0).standard_normal((len(filled), 1)) * filled[:, None]
+        xp, filled = namespace(self._root), self._root > 0
+        n_filled, rank = int(xp.count_nonzero(filled)), int(self._values.shape[0])
+        v = probes((self.shape[1], 1), self._root, np.random.default_rng(0))
+        v = xp.where(filled[:, None], v, xp.zeros_like(v))
         p, q = self.noise, 1 - self.noise
         own = p * q + self.ridge
-        gains = np.column_stack([self.gains(one) for one in p.tolist()])
+        gains = hstack([self.gains(one)[:, None] for one in p.tolist()])
         mapped = self._basis @ (gains * (self._basis.T @ v))
-        both = gram(np.hstack([v, mapped]))
-        right, left = q * both[:, :1], q**2 * both[:, 1:] + own * mapped
-        size = np.linalg.norm(right, axis=0)
-        residual = np.linalg.norm(left - right, axis=0) / np.maximum(size, np.finfo(float).tiny)
-        missing = len(self._values) < max(int(filled.sum()), 1)
-        least = 0.0 if missing else float(self._values.min())
+        both = gram(hstack([v, mapped]))
+        right = beside(q, both) * both[:, :1]
+        left = beside(q**2, both) * both[:, 1:] + beside(own, both) * mapped
+        off, size = (np.asarray(to_numpy(norms(side))) for side in (left - right, right))
+        residual = off / np.maximum(size, np.finfo(float).tiny)
+        missing = rank < max(n_filled, 1)
+        least = 0.0 if missing else float(xp.min(self._values))
+        largest = float(xp.max(self._values)) if rank else 0.0
         lowest = q**2 * least + own
         for i in np.flatnonzero(lowest <= 0).tolist():
             raise SingularError(
                 f"noise={p[i]:g} and ridge={self.ridge:g} leave Q singular (rank "
-                f"{len(self._values)} of {int(filled.sum())}): use noise or a ridge above 0."
+                f"{rank} of {n_filled}): use noise or a ridge above 0."
             )
-        condition = (q**2 * self._values.max(initial=0.0) + own) / np.maximum(lowest, TINY)
+        condition = (q**2 * max(largest, 0.0) + own) / np.maximum(lowest, TINY)
         for i in np.flatnonzero(far * np.maximum(residual, EPS * condition) > LIMIT).tolist():
             raise InaccurateError(
                 f"the map of noise={p[i]:g} is not right to six digits (relative residual "
@@ -257,8 +301,7 @@ class NoisePathMap:
         self.shape = path.shape[1:]
 
     def __matmul__(self, V: ArrayLike) -> Matrix:
-        V = np.asarray(V, dtype=np.float64)
-        return self._path.column(self._path.coordinates(V), self.noise)
+        return self._path.column(self._path.coordinates(self._path.beside(V)), self.noise)
 
     def apply(self, X: Any) -> Matrix:
         """Denoised rows, X W(p) + offset."""

@@ -23,6 +23,25 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
+from marda._arrays import (
+    add_to_diagonal,
+    append,
+    astype,
+    beside,
+    columns,
+    copy,
+    diagonal,
+    eigh,
+    float64,
+    hstack,
+    is_numpy,
+    merge_columns,
+    namespace,
+    to_numpy,
+    vdot,
+    vstack,
+    zeros,
+)
 from marda._linalg import lower_product, mirror_lower, symmetric_eigen, thin_product
 from marda.operators.linear import (
     SINGLE_LIMIT,
@@ -108,24 +127,27 @@ class Denoiser(ABC):
 
     def solve(self, B: Matrix) -> Matrix:
         """G⁻¹B, where B has a last row for the bias if there is one."""
-        top = self.factor.solve(B[: self.n_features])
-        return np.vstack([top, B[self.n_features :] / self.count]) if self.bias else top
+        top = self.factor.solve(B[: self.n_features, ...])
+        return vstack([top, B[self.n_features :, ...] / self.count]) if self.bias else top
 
     def matmul(self, V: Matrix) -> Matrix:
         """G V."""
-        top = self.system.matmul(V[: self.n_features])
-        return np.vstack([top, V[self.n_features :] * self.count]) if self.bias else top
+        top = self.system.matmul(V[: self.n_features, ...])
+        return vstack([top, V[self.n_features :, ...] * self.count]) if self.bias else top
 
     def with_bias(self, features: Matrix) -> Matrix:
         """Append the bias row of W₀, which is zero in centred coordinates."""
-        return np.vstack([features, np.zeros((1, features.shape[1]))]) if self.bias else features
+        if not self.bias:
+            return features
+        return vstack([features, zeros((1, features.shape[1]), features)])
 
     @property
     def diagonal(self) -> Vector:
         """Diagonal of G, the bias included."""
         system = self.system
-        own = system.diagonal + system.scale**2 * self.gram_diagonal + (system.extra**2).sum(0)
-        return np.append(own, self.count) if self.bias else own
+        own = system.diagonal + system.scale**2 * self.gram_diagonal
+        own = own + namespace(own).sum(system.extra**2, axis=0)
+        return append(own, self.count) if self.bias else own
 
     # W₀ ---------------------------------------------------------------------------------------
 
@@ -174,12 +196,12 @@ class Denoiser(ABC):
 
     def solve_sides(self, ridge: float, U: Matrix, B: Matrix) -> tuple[Matrix, Matrix]:
         """[U, W₀ᵀB], and K₀⁻¹ of it."""
-        sides = np.hstack([U, self.map_adjoint(B)])
+        sides = hstack([U, self.map_adjoint(B)])
         return sides, self.predictor(ridge).solve(sides)
 
     def centred(self, V: Matrix) -> Matrix:
         """(Q_l − Q_l e eᵀQ_l / n_l) V: labelled second moments about their own mean."""
-        return self.with_bias(self.labelled.about_mean(V[: self.n_features]))
+        return self.with_bias(self.labelled.about_mean(V[: self.n_features, ...]))
 
     # (★) on U ---------------------------------------------------------------------------------
 
@@ -198,10 +220,10 @@ class Denoiser(ABC):
     def _excess(self, V: Matrix) -> Matrix:
         """(G − Q) V: what ridge and MMD terms add to Q."""
         d, system = self.n_features, self.system
-        out = np.zeros_like(V)
-        out[:d] = (system.diagonal - self.variance)[:, None] * V[:d]
-        if len(system.extra):
-            out[:d] += system.extra.T @ (system.extra @ V[:d])
+        out: Matrix = namespace(V).zeros_like(V)
+        out[:d, ...] = (system.diagonal - self.variance)[:, None] * V[:d, ...]
+        if system.extra.shape[0]:
+            out[:d, ...] += system.extra.T @ (system.extra @ V[:d, ...])
         return out
 
     def solve_coupled(
@@ -223,7 +245,8 @@ class Denoiser(ABC):
         """
         into, back, M_l, theta = _coordinates(terms)
         rank = R.shape[1]
-        power = np.round(np.log1p(np.maximum(np.diag(M_l), 0)) / np.log(SHIFT_RATIO))
+        strengths = to_numpy(diagonal(M_l))  # r scalars: they decide what is factorised
+        power = np.round(np.log1p(np.maximum(strengths, 0)) / np.log(SHIFT_RATIO))
         if not self._factor_pays(solves * STEPS_SAVED / MAX_SHIFTS, rank):
             power[:] = 0
         if solves > 1 and not terms.labelled.any():  # every alternation has other θ
@@ -232,31 +255,33 @@ class Denoiser(ABC):
         else:
             kept = theta if self._factor_pays(solves * 5 * STEPS_SAVED, 1) else np.zeros(rank)
         shifts = np.stack([np.where(power > 0, SHIFT_RATIO**power - 1, 0.0), kept], 1)
-        rest = M_l - np.diag(shifts[:, 0])
-        excess = theta - kept
+        rest = add_to_diagonal(copy(M_l), -beside(shifts[:, 0], M_l))
+        along, excess = beside(theta, R), beside(theta - kept, R)
+        has_excess = bool((theta != kept).any())
 
         def on_labelled(V: Matrix, S: Matrix) -> Matrix:
-            return self.labelled.matmul(V @ S) if S.any() else np.zeros_like(V)
+            xp = namespace(V)
+            return self.labelled.matmul(V @ S) if bool(xp.any(S != 0)) else xp.zeros_like(V)
 
         def remainder(V: Matrix) -> Matrix:
             out = on_labelled(V, rest)
-            return out - self._excess(V * excess) if excess.any() else out
+            return out - self._excess(V * excess) if has_excess else out
 
         def residual_of(V: Matrix) -> Matrix:
             out = right - self.matmul(V) - on_labelled(V, M_l)
-            return out + self._excess(V * theta) if theta.any() else out
+            return out + self._excess(V * along) if theta.any() else out
 
         right = R @ into
-        V = np.zeros_like(right) if start is None else start @ back
-        residual = right.copy() if start is None else residual_of(V)
+        V = namespace(right).zeros_like(right) if start is None else start @ back
+        residual = copy(right) if start is None else residual_of(V)
         for _ in range(RESTARTS):
             V, reached = self._descend(V, residual, right, shifts, remainder)
             if solves > 1:
                 break  # an alternation goes on from here; its last answer is checked
             residual = residual_of(V)
-            if float(np.vdot(residual, self._solve_shifted(shifts, residual))) <= reached:
+            if vdot(residual, self._solve_shifted(shifts, residual)) <= reached:
                 break  # what the steps added up is what is left
-        return np.asarray(V @ into.T)
+        return V @ into.T
 
     def _descend(
         self,
@@ -267,37 +292,41 @@ class Denoiser(ABC):
         remainder: Callable[[Matrix], Matrix],
     ) -> tuple[Matrix, float]:
         """Conjugate gradients until the residual is below CG_TOL in the preconditioner's norm."""
-        V, residual = V.copy(), residual.copy()
+        V, residual = copy(V), copy(residual)
         z = self._solve_shifted(shifts, residual)
-        direction, image_of = z.copy(), residual.copy()  # image_of: preconditioner × direction
-        rz = float(np.vdot(residual, z))
-        size = abs(float(np.vdot(right, V))) if V.any() else rz  # about rightᵀA⁻¹right
+        direction, image_of = copy(z), copy(residual)  # image_of: preconditioner × direction
+        rz = vdot(residual, z)
+        anything = bool(namespace(V).any(V != 0))
+        size = abs(vdot(right, V)) if anything else rz  # about rightᵀA⁻¹right
         goal = CG_TOL**2 * size
         for _ in range(MAX_STEPS):
             if rz <= goal:
                 break
             image = image_of + remainder(direction)
-            curvature = float(np.vdot(direction, image))
+            curvature = vdot(direction, image)
             if not curvature > 0:
                 break  # nothing but rounding is left of the direction
             step = rz / curvature
             V += step * direction
             residual -= step * image
             z = self._solve_shifted(shifts, residual)
-            rz, previous = float(np.vdot(residual, z)), rz
+            rz, previous = vdot(residual, z), rz
             direction = z + (rz / previous) * direction
             image_of = residual + (rz / previous) * image_of
         return V, CHECKED * goal
 
 
 def _coordinates(terms: Coupling) -> tuple[Matrix, Matrix, Matrix, Vector]:
-    """T and T⁻ᵀ with V = V'Tᵀ, then M_l = TᵀS_lT and θ (see solve_coupled)."""
-    s, B = np.linalg.eigh(terms.all_rows)
+    """T and T⁻ᵀ with V = V'Tᵀ, then M_l = TᵀS_lT and θ, on the host (see solve_coupled)."""
+    values, B = eigh(terms.all_rows)
+    s = np.array(to_numpy(values))
     s = np.where(s > 1e-14 * max(1.0, s[-1]), s, 0.0)
-    free = s == 0
-    _, turn = np.linalg.eigh(B[:, free].T @ terms.labelled @ B[:, free])
-    B[:, free] = B[:, free] @ turn
-    into, back = B / np.sqrt(1 + s), B * np.sqrt(1 + s)
+    free = int((s == 0).sum())  # the first ones: eigenvalues rise
+    if free:
+        _, turn = eigh(B[:, :free].T @ terms.labelled @ B[:, :free])
+        B[:, :free] = B[:, :free] @ turn
+    stretch = beside(np.sqrt(1 + s), B)
+    into, back = B / stretch, B * stretch
     return into, back, into.T @ terms.labelled @ into, s / (1 + s)
 
 
@@ -311,22 +340,20 @@ class ExplicitMap(Denoiser):
 
     def map(self, V: Matrix) -> Matrix:
         """W₀V."""
-        product = thin_product(self.W0, V.astype(self.W0.dtype, copy=False))
-        return self.with_bias(np.asarray(product, dtype=np.float64))
+        return self.with_bias(float64(thin_product(self.W0, astype(V, self.W0.dtype))))
 
     def map_adjoint(self, B: Matrix) -> Matrix:
         """W₀ᵀB."""
-        product = thin_product(self.W0.T, B[: self.n_features].astype(self.W0.dtype, copy=False))
-        return np.asarray(product, dtype=np.float64)
+        B = astype(B[: self.n_features, ...], self.W0.dtype)
+        return float64(thin_product(self.W0.T, B))
 
     def freeze(self) -> Map:
         """W₀ as a map of rows."""
         return DenseMap(self.W0)
 
     def _predictor(self, ridge: float) -> Factor:
-        Q_W = self.centred(self.with_bias(self.W0))[: self.n_features]
-        K = mirror_lower(lower_product(self.W0.T, Q_W))
-        K[np.diag_indices_from(K)] += ridge
+        Q_W = self.centred(self.with_bias(self.W0))[: self.n_features, ...]
+        K = add_to_diagonal(mirror_lower(lower_product(self.W0.T, Q_W)), ridge)
         return CholeskyFactor(K, "the class predictor's matrix", ridge)
 
 
@@ -339,14 +366,18 @@ class PrimalDenoiser(ExplicitMap):
     def __init__(self, *args: Any, single: bool = False, **kwargs: Any):
         super().__init__(*args, **kwargs)
         system = self.system
-        without = replace(system, extra=system.extra[:0])
+        without = replace(system, extra=system.extra[:0, ...])
         large = self.n_features >= LEAST_SINGLE
-        found = _single_factor(without) if single and large and not len(system.extra) else None
+        found = _single_factor(without) if single and large and not system.extra.shape[0] else None
         if found is None:
-            found = CholeskyFactor(without.dense(), ridge=float(system.diagonal.min()))
+            found = CholeskyFactor(without.dense(), ridge=self._least_diagonal())
         self.plain = found
         self.factor: UpdatedFactor = UpdatedFactor(self.plain, system.extra)
         self._shifts: dict[tuple[float, float], CholeskyFactor] = {}
+
+    def _least_diagonal(self) -> float:
+        """The least that the ridge and the noise add."""
+        return float(namespace(self.system.diagonal).min(self.system.diagonal))
 
     @cached_property
     def W0(self) -> Matrix:
@@ -363,7 +394,9 @@ class PrimalDenoiser(ExplicitMap):
         if self.outputs is not None:
             return self.plain.solve(a[:, None] * S[:, self.outputs])
         W = self.plain.inverse()
-        rest = 1 - W.diagonal() * D
+        rest = 1 - diagonal(W) * D
+        if not is_numpy(W):
+            return self._from_inverse(W, rest)
         small = np.flatnonzero(rest < 1e-2)
         if len(small):
             rest[small] = a[small] * np.einsum("ij,ij->i", W[small], S[small] * a)
@@ -372,19 +405,31 @@ class PrimalDenoiser(ExplicitMap):
         W /= a
         return W
 
+    def _from_inverse(self, W: Matrix, rest: Vector) -> Matrix:
+        """The same where there are no single entries to take."""
+        D, a, xp = self.system.diagonal, self.system.scale, namespace(W)
+        if bool(xp.any(rest < 1e-2)):
+            summed = a * xp.sum(W * (self.system.gram.dense() * a), axis=1)
+            rest = xp.where(rest < 1e-2, summed, rest)
+        W = W * -D
+        W = add_to_diagonal(W, -diagonal(W))
+        return add_to_diagonal(W, rest) / a
+
     @cached_property
     def trace(self) -> float:
         """tr(PᵀW₀)."""
         S = self.system.gram.dense()
         P = S if self.outputs is None else S[:, self.outputs]
+        if not is_numpy(P):
+            return float(self.system.scale @ namespace(P).sum(P * self.W0, axis=1))
         return float(self.system.scale @ np.einsum("ij,ij->i", P, self.W0))
 
     def _solve_shifted(self, shifts: Matrix, B: Matrix) -> Matrix:
-        out = np.empty_like(B)
-        for shift, theta in np.unique(shifts, axis=0).tolist():
-            columns = (shifts == (shift, theta)).all(1)
-            out[:, columns] = self._shifted(shift, theta)(B[:, columns])
-        return out
+        pairs, which = np.unique(shifts, axis=0, return_inverse=True)
+        which, parts = which.ravel(), []
+        for k, (shift, theta) in enumerate(pairs.tolist()):
+            parts.append(self._shifted(shift, theta)(columns(B, np.flatnonzero(which == k))))
+        return merge_columns(parts, which)
 
     def _shifted(self, shift: float, theta: float) -> Callable[[Matrix], Matrix]:
         if not shift and not theta:
@@ -394,11 +439,11 @@ class PrimalDenoiser(ExplicitMap):
             d, system = self.n_features, self.system
             G[:d, :d] += system.dense()
             if theta:
-                G[np.arange(d), np.arange(d)] -= theta * (system.diagonal - self.variance)
+                G = add_to_diagonal(G, -theta * (system.diagonal - self.variance), d)
                 G[:d, :d] -= theta * system.extra.T @ system.extra
             if self.bias:
                 G[d, d] += self.count
-            self._shifts[shift, theta] = CholeskyFactor(G, ridge=float(system.diagonal.min()))
+            self._shifts[shift, theta] = CholeskyFactor(G, ridge=self._least_diagonal())
         return self._shifts[shift, theta].solve
 
     @cached_property

@@ -18,6 +18,29 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky, eigvalsh_tridiagonal, lapack
 
+from marda._arrays import (
+    add_to_diagonal,
+    append,
+    astype,
+    cholesky_inverse,
+    cholesky_solve,
+    columns,
+    copy,
+    diagonal,
+    divided,
+    eye,
+    float64,
+    hstack,
+    is_numpy,
+    merge_columns,
+    namespace,
+    norms,
+    probes,
+    vstack,
+    zeros,
+)
+from marda._arrays import cholesky as cholesky_elsewhere
+from marda._arrays import solve as solve_small
 from marda._linalg import InaccurateError, SingularError, mirror_lower, thin_product
 from marda.operators.rows import Rows
 
@@ -143,29 +166,30 @@ class SecondMoment:
     def matmul(self, V: Matrix) -> Matrix:
         """Q V, where V has a last row for the bias if there is one."""
         d = self.scale.shape[0]
-        top = self.about_mean(V[:d])
+        top = self.about_mean(V[:d, ...])
         if self.mean is None:
             return top
-        level = self.count * (self.mean @ V[:d] + V[d:])  # n (uᵀV + bias)
-        return np.vstack([top + np.outer(self.mean, level), level])
+        level = self.count * (self.mean @ V[:d, ...] + V[d:, ...])  # n (uᵀV + bias)
+        return vstack([top + self.mean[:, None] * level, level])
 
     def dense(self) -> Matrix:
         """Q as a matrix."""
         d = self.scale.shape[0]
         size = d if self.mean is None else d + 1
-        Q = np.empty((size, size))
-        np.multiply(self.gram.dense(), self.scale, out=Q[:d, :d])
+        Q = zeros((size, size), self.scale)
+        Q[:d, :d] = self.gram.dense()
+        Q[:d, :d] *= self.scale
         Q[:d, :d] *= self.scale[:, None]
-        Q[np.arange(d), np.arange(d)] += self.diagonal
+        Q = add_to_diagonal(Q, self.diagonal, d)
         if self.mean is not None:
-            Q[:d, :d] += np.outer(self.count * self.mean, self.mean)
+            Q[:d, :d] += (self.count * self.mean)[:, None] * self.mean
             Q[d, :d] = Q[:d, d] = self.count * self.mean
             Q[d, d] = self.count
         return Q
 
     def bias_column(self) -> Vector | None:
         """Q e = [n u; n], with e the bias unit vector."""
-        return None if self.mean is None else self.count * np.append(self.mean, 1.0)
+        return None if self.mean is None else self.count * append(self.mean, 1.0)
 
 
 @dataclass(frozen=True)
@@ -183,7 +207,7 @@ class DiagonalPlusGram:
         a = self.scale[:, None]
         out = a * self.gram.matmul(a * V)
         out += self.diagonal[:, None] * V
-        if len(self.extra):
+        if self.extra.shape[0]:
             out += self.extra.T @ (self.extra @ V)
         return out
 
@@ -191,10 +215,10 @@ class DiagonalPlusGram:
         """The d×d matrix."""
         G = self.gram.dense() * self.scale
         G *= self.scale[:, None]
-        G[np.diag_indices_from(G)] += self.diagonal
-        if len(self.extra):
+        G = add_to_diagonal(G, self.diagonal)
+        if self.extra.shape[0]:
             G += self.extra.T @ self.extra
-        return np.asarray(G)
+        return G
 
 
 class Factor(Protocol):
@@ -212,11 +236,12 @@ class Factor(Protocol):
 
 def inverse_norm(solve: Callable[[Matrix], Matrix], diagonal: Vector) -> float:
     """‖H⁻¹‖ of H = D^-½GD^-½, whose diagonal is one: two steps of a block power iteration."""
-    root = np.sqrt(diagonal)[:, None]
-    V = np.random.default_rng(0).standard_normal((len(diagonal), 3))
+    xp = namespace(diagonal)
+    root = xp.sqrt(diagonal)[:, None]
+    V = probes((diagonal.shape[0], 3), diagonal, np.random.default_rng(0))
     for _ in range(2):
-        V = root * solve(root * (V / np.linalg.norm(V, axis=0)))
-    return float(np.linalg.norm(V, axis=0).max())
+        V = root * solve(root * (V / norms(V)))
+    return float(xp.max(norms(V)))
 
 
 class CholeskyFactor:
@@ -238,30 +263,39 @@ class CholeskyFactor:
         self, G: NDArray[Any], name: str = "Q", ridge: float = 0.0, *, overwrite: bool = False
     ):
         d = G.shape[0]
-        self._diagonal = G.diagonal().copy()
+        xp = namespace(G)
+        self._diagonal = copy(diagonal(G))
         advice = "drop constant and repeated columns" if d else ""
         if ridge > 0:
             lost = f"the ridge of {ridge:.3g} is lost next to entries of "
-            lost += f"{np.abs(self._diagonal).max(initial=0.0):.3g}"
+            lost += f"{float(xp.max(xp.abs(self._diagonal))) if d else 0.0:.3g}"
             advice = f"{lost}: raise it, rescale the columns, or {advice}"
         else:
             advice = f"use a ridge above 0, or {advice}"
         # Every entry of a definite matrix is below its diagonal: one overflow makes a sum infinite.
-        if not np.isfinite(self._diagonal.sum()) or not np.isfinite(G[-1:].sum()):
+        if not np.isfinite(float(xp.sum(self._diagonal))) or not np.isfinite(
+            float(xp.sum(G[-1:, ...]))
+        ):
             raise SingularError(f"{name} is not finite: the numbers are too large; {advice}.")
-        try:
-            self._L = cholesky(G, lower=True, overwrite_a=overwrite, check_finite=False)
-        except LinAlgError:
-            if overwrite:
-                raise SingularError(f"{name} is singular: {advice}.") from None
-            rank = np.linalg.matrix_rank(G, hermitian=True)
-            raise SingularError(f"{name} is singular (rank {rank} of {d}): {advice}.") from None
+        if not is_numpy(G):
+            L = cholesky_elsewhere(G)
+            if L is None:
+                raise SingularError(f"{name} is singular: {advice}.")
+            self._L = L
+        else:
+            try:
+                self._L = cholesky(G, lower=True, overwrite_a=overwrite, check_finite=False)
+            except LinAlgError:
+                if overwrite:
+                    raise SingularError(f"{name} is singular: {advice}.") from None
+                rank = np.linalg.matrix_rank(G, hermitian=True)
+                raise SingularError(f"{name} is singular (rank {rank} of {d}): {advice}.") from None
         # LAPACK accepts a matrix that rounding alone makes definite: its answers are noise. A pivot
         # is what is left of a diagonal entry after the columns before it.
-        least = _DEPENDENT * np.finfo(G.dtype).eps * max(d, 100)
-        dependent = ~(self._L.diagonal() ** 2 > least * self._diagonal)
-        if dependent.any():
-            rank = d - int(dependent.sum())
+        least = _DEPENDENT * float(xp.finfo(G.dtype).eps) * max(d, 100)
+        dependent = ~(diagonal(self._L) ** 2 > least * self._diagonal)
+        if bool(xp.any(dependent)):
+            rank = d - int(xp.count_nonzero(dependent))
             raise SingularError(
                 f"{name} is singular to working precision (rank about {rank} of {d}): {advice}."
             )
@@ -269,7 +303,7 @@ class CholeskyFactor:
     @property
     def L(self) -> Matrix:
         """The lower triangular factor, with zeros above its diagonal."""
-        return np.asarray(self._L)
+        return self._L
 
     @cached_property
     def condition(self) -> float:
@@ -278,8 +312,10 @@ class CholeskyFactor:
 
     def solve(self, B: Matrix) -> Matrix:
         """G⁻¹B."""
-        if not len(B):  # rows that are all zero have no row space; old SciPy refuses empty systems
-            return B.copy()
+        if not B.shape[0]:  # rows of zeros have no row space; old SciPy refuses empty systems
+            return copy(B)
+        if not is_numpy(B):
+            return cholesky_solve(self._L, B)
         B = B.astype(self._L.dtype, copy=False)  # else the factor would be cast
         return np.asarray(cho_solve((self._L, True), np.asfortranarray(B), check_finite=False))
 
@@ -288,6 +324,8 @@ class CholeskyFactor:
 
         With `overwrite`, the factor is lost.
         """
+        if not is_numpy(self._L):
+            return cholesky_inverse(self._L)
         invert = lapack.spotri if self._L.dtype == np.float32 else lapack.dpotri
         inverse, info = invert(self._L, lower=1, overwrite_c=overwrite)
         if info:  # LAPACK's word; after a successful factorisation it has none
@@ -300,8 +338,8 @@ class UpdatedFactor:
 
     def __init__(self, plain: CholeskyFactor, E: Matrix):
         self.plain, self.E = plain, E
-        self._side = plain.solve(E.T) if len(E) else E.T  # G⁻¹Eᵀ
-        self._core = np.eye(len(E)) + E @ self._side
+        self._side = plain.solve(E.T) if E.shape[0] else E.T  # G⁻¹Eᵀ
+        self._core = eye(E.shape[0], E) + E @ self._side
 
     @property
     def condition(self) -> float:
@@ -310,8 +348,8 @@ class UpdatedFactor:
 
     def updated(self, V: Matrix) -> Matrix:
         """(G + EᵀE)⁻¹B from V = G⁻¹B, in place: V − G⁻¹Eᵀ(I + E G⁻¹Eᵀ)⁻¹E V."""
-        if len(self.E):
-            V -= self._side @ np.linalg.solve(self._core, self.E @ V)
+        if self.E.shape[0]:
+            V -= self._side @ solve_small(self._core, self.E @ V)
         return V
 
     def solve(self, B: Matrix) -> Matrix:
@@ -352,32 +390,35 @@ class RowFactor:
     ):
         if not isinstance(system.gram, RowGram):
             raise TypeError("a factor through the rows needs the rows, not their Gram.")
-        if len(system.extra) and system.mixing is None:
+        xp = namespace(system.diagonal)
+        extra = bool(system.extra.shape[0])
+        if extra and system.mixing is None:
             raise TypeError("a factor through the rows needs E as weights of the rows.")
-        if (system.diagonal <= 0).any():
-            zero = int((system.diagonal <= 0).sum())
+        zero = int(xp.count_nonzero(system.diagonal <= 0))
+        if zero:
             raise SingularError(
                 f"{name} minus its Gram has {zero} zeros on the diagonal, so it cannot be solved "
                 "through the rows: use a ridge above 0, or solver='primal'."
             )
         self.system = system
         self.rows = system.gram.rows
-        self.root = None if system.gram.weights is None else np.sqrt(system.gram.weights)
+        self.root = None if system.gram.weights is None else xp.sqrt(system.gram.weights)
         self.name, self.null = name, null
-        self.single = single and not len(system.extra) and self._factorise_single()
+        self.single = single and not extra and self._factorise_single()
         if not self.single:
             with np.errstate(over="ignore", invalid="ignore"):
-                self._factorise(self.kernel.copy(order="F"))
-        self.mixing: Matrix = np.zeros((0, self.rows.shape[0]))  # B, of F
+                K = self.kernel
+                self._factorise(K.copy(order="F") if is_numpy(K) else copy(K))
+        self.mixing: Matrix = zeros((0, self.rows.shape[0]), system.diagonal)  # B, of F
         self.mid: Matrix = self.mixing
-        if len(system.extra):
+        if extra:
             assert system.mixing is not None
             self.mixing = system.mixing
             if self.root is not None:
-                self.mixing = _divided(self.mixing, self.root)
+                self.mixing = divided(self.mixing, self.root)
             BJ = self.cholesky.solve(self.kernel @ self.mixing.T).T
-            eye = np.eye(len(self.mixing))
-            self.mid = np.asarray(np.linalg.solve(eye + BJ @ self.mixing.T, BJ), dtype=np.float64)
+            inner = eye(self.mixing.shape[0], BJ) + BJ @ self.mixing.T
+            self.mid = solve_small(inner, BJ)
 
     @cached_property
     def kernel(self) -> Matrix:
@@ -388,14 +429,18 @@ class RowFactor:
     def _factorise(self, core: NDArray[Any]) -> None:
         """C, from K (overwritten), and its inverse."""
         if self.null is not None:
-            v = self.null if self.root is None else _divided(self.null, self.root)
-            level = np.trace(core) / len(core) / float(v @ v)
-            if np.ptp(v):
+            v = self.null if self.root is None else divided(self.null, self.root)
+            xp = namespace(core)
+            level = float(xp.sum(diagonal(core))) / core.shape[0] / float(v @ v)
+            if not is_numpy(core):
+                core += v[:, None] * (v * level)
+            elif np.ptp(v):
                 core += np.outer(v, v * level).astype(core.dtype)
             else:
                 core += core.dtype.type(v[0] ** 2 * level)
-        core[np.diag_indices_from(core)] += 1
-        single, ridge = core.dtype == np.float32, float(self.system.diagonal.min())
+        core = add_to_diagonal(core, 1)
+        ridge = float(namespace(core).min(self.system.diagonal))
+        single = is_numpy(core) and core.dtype == np.float32
         self.cholesky = CholeskyFactor(core, self.name, ridge, overwrite=single)
         if single:
             self.single_error = self.cholesky.condition * _SINGLE  # while there is a factor
@@ -424,7 +469,7 @@ class RowFactor:
         """F diag(w) Fᵀ, n×n."""
         K = self.rows.kernel(weights * self.system.scale**2, dtype)
         if self.root is not None:
-            root = self.root.astype(dtype, copy=False)
+            root = astype(self.root, K.dtype)
             K *= root
             K *= root[:, None]
         return K
@@ -435,17 +480,16 @@ class RowFactor:
 
     def _inverted(self, Y: Matrix) -> Matrix:
         """C⁻¹Y."""
-        solved = self.inverse @ Y.astype(self.inverse.dtype, copy=False)
-        return np.asarray(solved, dtype=np.float64)
+        return float64(self.inverse @ astype(Y, self.inverse.dtype))
 
     def core_adjoint(self, Y: Matrix) -> Matrix:
         """MᵀY."""
         solved = self._inverted(Y)
-        return np.asarray(solved - self.mid.T @ (self.mixing @ solved))
+        return solved - self.mid.T @ (self.mixing @ solved)
 
     def core_matrix(self) -> Matrix:
         """M."""
-        if not len(self.mixing):
+        if not self.mixing.shape[0]:
             return self.inverse
         return self.inverse - (self.inverse @ self.mixing.T) @ self.mid
 
@@ -470,11 +514,6 @@ class RowFactor:
         return solve_together([self], np.zeros(B.shape[1], dtype=np.int64), B)
 
 
-def _divided(a: Matrix, b: Vector) -> Matrix:
-    """A / b, and 0 for rows of weight zero."""
-    return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
-
-
 def solve_together(factors: Sequence[RowFactor], which: NDArray[np.int64], B: Matrix) -> Matrix:
     """Solve column i of B with factors[which[i]], in one pass over the rows that all share.
 
@@ -483,19 +522,19 @@ def solve_together(factors: Sequence[RowFactor], which: NDArray[np.int64], B: Ma
     """
     first = factors[0]
     a = first.system.scale[:, None]
-    D = np.stack([f.system.diagonal for f in factors], 1)[:, which]
+    D = columns(hstack([f.system.diagonal[:, None] for f in factors]), which)
     out = B / D
     scores = first.rows.dot(a * out)
+    parts = []
     for k, factor in enumerate(factors):
-        columns = which == k
-        part = scores[:, columns]
+        part = columns(scores, np.flatnonzero(which == k))
         if factor.root is not None:
             part *= factor.root[:, None]
         part = factor.core(part + factor.mixing.T @ (factor.mixing @ part))  # M N F D⁻¹B
         if factor.root is not None:
             part *= factor.root[:, None]
-        scores[:, columns] = part
-    out -= a * first.rows.tdot(scores) / D
+        parts.append(part)
+    out -= a * first.rows.tdot(merge_columns(parts, which)) / D
     return out
 
 

@@ -10,13 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda._arrays import astype, copy, eye, float64, is_numpy, namespace, vstack
 from marda._machine import available_memory, format_bytes
 from marda.operators.rows import Rows
 
 __all__ = ["DenoisingMap", "DenseMap", "IdentityMap", "IterativeMap", "Map", "RowMap"]
 
 Matrix = NDArray[Any]
-APPLY_BYTES = 64 * 2**20
+APPLY_BYTES, DEVICE_BYTES = 64 * 2**20, 2**31
 
 
 class Map(ABC):
@@ -42,11 +43,13 @@ class DenseMap(Map):
 
     def apply(self, X: Any) -> Matrix:
         """X W, in the precision of W."""
-        return np.asarray(X.astype(self.W.dtype, copy=False) @ self.W)
+        mapped: Matrix = astype(X, self.W.dtype) @ self.W
+        return mapped
 
     def matmul(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         """W V."""
-        return np.asarray(self.W @ V, dtype=np.float64)
+        mapped: Matrix = float64(self.W) @ V
+        return mapped
 
 
 class IdentityMap(Map):
@@ -57,7 +60,7 @@ class IdentityMap(Map):
 
     def apply(self, X: Any) -> Matrix:
         """X."""
-        return X.toarray() if sp.issparse(X) else np.array(X)
+        return X.toarray() if sp.issparse(X) else copy(X)
 
     def matmul(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         """V."""
@@ -100,14 +103,15 @@ class RowMap(Map):
         scores = self.rows.cross(X, self.weights)
         if self.extra.shape[1]:
             scores = np.hstack([scores, np.asarray(X @ self.extra)])
-        return self.output_rows.combine(scores.astype(self.core.dtype, copy=False) @ self.core)
+        return self.output_rows.combine(astype(scores, self.core.dtype) @ self.core)
 
     def matmul(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         """W V."""
         n = self.rows.shape[0]
-        inner = self.core @ self.output_rows.dot(V).astype(self.core.dtype, copy=False)
-        out = self.weights[:, None] * self.rows.tdot(inner[:n])
-        return np.asarray(out + self.extra @ inner[n:])
+        inner = self.core @ astype(self.output_rows.dot(V), self.core.dtype)
+        out: Matrix = self.weights[:, None] * self.rows.tdot(inner[:n, ...])
+        out += self.extra @ inner[n:, ...]
+        return out
 
 
 class IterativeMap(Map):
@@ -150,26 +154,31 @@ class DenoisingMap:
         center: NDArray[np.float64],
         at_center: NDArray[np.float64],
     ):
+        xp = namespace(center)
         # Rows that are not denoised pass untouched.
-        self.center = np.zeros_like(center) if isinstance(base, IdentityMap) else center
+        self.center = xp.zeros_like(center) if isinstance(base, IdentityMap) else center
         self.at_center = at_center
-        self.dtype = np.dtype(dtype)
+        self.dtype = np.dtype(dtype) if is_numpy(center) else dtype
         self.shape = base.shape
         self.offset = offset
         if isinstance(base, DenseMap):
             W = base.W + delta @ basis.T if delta.shape[1] else base.W
             # In the order in which sparse rows read it: they would turn it for every batch.
-            base = DenseMap(np.ascontiguousarray(W, dtype=self.dtype))
+            W = np.ascontiguousarray(W, self.dtype) if is_numpy(W) else astype(W, self.dtype)
+            base = DenseMap(W)
             delta, basis = delta[:, :0], basis[:, :0]
         self.base, self.delta, self.basis = base, delta, basis
 
     def _batches(self, n_rows: int) -> Iterator[slice]:
-        step = max(64, APPLY_BYTES // (8 * max(1, sum(self.shape))))
+        size = APPLY_BYTES if is_numpy(self.center) else DEVICE_BYTES
+        step = max(64, size // (8 * max(1, sum(self.shape))))
         for start in range(0, n_rows, step):
             yield slice(start, min(n_rows, start + step))
 
     def apply(self, X: Any) -> Matrix:
         """Denoised rows, float32 for float32 rows."""
+        if not is_numpy(X):
+            return self._apply_elsewhere(X)
         out = np.empty((X.shape[0], self.shape[1]), dtype=X.dtype)
         for rows in self._batches(X.shape[0]):
             batch, level = X[rows], self.offset
@@ -181,6 +190,19 @@ class DenoisingMap:
             out[rows] = part + level
         return out
 
+    def _apply_elsewhere(self, X: Any) -> Matrix:
+        """The same of rows of another library, where they are."""
+        if isinstance(self.base, IdentityMap):
+            return self.base.apply(X)
+        parts = []
+        for rows in self._batches(X.shape[0]):
+            batch = float64(X[rows, ...]) - self.center
+            part = self.base.apply(batch)
+            if self.delta.shape[1]:
+                part = part + (batch @ self.delta) @ self.basis.T
+            parts.append(astype(part + self.at_center, X.dtype))
+        return parts[0] if len(parts) == 1 else vstack(parts)
+
     def matmul(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         """W V."""
         return self.base.matmul(V) + self.delta @ (self.basis.T @ V)
@@ -190,6 +212,8 @@ class DenoisingMap:
         if isinstance(self.base, DenseMap):
             return self.base.W
         d, r = self.shape
+        if not is_numpy(self.center):
+            return astype(self.matmul(eye(r, self.center)), self.dtype)
         needed, limit = 8 * d * r, available_memory()
         if needed > limit // 2:
             raise MemoryError(
@@ -205,4 +229,4 @@ class DenoisingMap:
         return W
 
     def __matmul__(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.matmul(np.asarray(V, dtype=np.float64))
+        return self.matmul(np.asarray(V, dtype=np.float64) if is_numpy(self.center) else V)

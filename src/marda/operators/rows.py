@@ -3,7 +3,7 @@
 X stays what it was: dense or CSR, float32 or float64. X − 1mᵀ is never formed for sparse X. Every
 product is a product of float64 numbers: float32 rows are cast, then centred, a block at a time, so
 that no float64 copy of X exists. With `single`, for float32 weights, and in a float32 `kernel`,
-float32 rows are multiplied as they are.
+float32 rows are multiplied as they are. Arrays of other libraries are float64 here.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda._arrays import is_numpy, namespace, ones, zeros
 from marda._linalg import add_gram, mirror_lower, thin_product
 
 __all__ = ["Rows"]
@@ -23,6 +24,7 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 CHUNK_BYTES = 32 * 2**20
 KERNEL_BYTES = 8 * 2**20  # weighted rows are multiplied while they are in the shared cache
+DEVICE_BYTES = 2**31  # of rows on a device, whose products want to be large
 CACHE_BYTES = 2**19  # rows cast to float64 are multiplied while they are still in cache
 
 
@@ -49,12 +51,14 @@ class Rows:
         *,
         single: bool = False,
     ):
-        self._single = single and X.dtype == np.float32
+        here = is_numpy(X)
+        self._single = single and here and X.dtype == np.float32
         self.origin = origin
         self.X = X
-        self.center = center if center is None or center.any() else None
+        moved = center is not None and bool(namespace(center).any(center != 0))
+        self.center = center if moved else None
         self.shape: tuple[int, int] = X.shape
-        self._cast = not sp.issparse(X) and X.dtype != np.float64
+        self._cast = here and not sp.issparse(X) and X.dtype != np.float64
 
     def _blocks(self) -> Iterator[tuple[slice, slice]]:
         """Blocks of X that fit in cache as float64, cut along its longer side."""
@@ -65,12 +69,16 @@ class Rows:
             yield from ((cut, slice(None)) for cut in self._chunks(n, d, CACHE_BYTES))
 
     def _chunks(self, length: int, width: int, size: int = CHUNK_BYTES) -> list[slice]:
+        size = size if is_numpy(self.X) else DEVICE_BYTES
         step = max(16, size // (8 * max(1, width)))
         return [slice(i, min(length, i + step)) for i in range(0, length, step)]
 
     def _float64(self, rows: slice, columns: slice) -> Matrix:
         """A block of X − 1mᵀ, for dense X."""
         block = self.X[rows, columns]
+        if not is_numpy(block):
+            moved: Matrix = block if self.center is None else block - self.center[columns]
+            return moved
         if self.center is None:
             return np.asarray(block, dtype=np.float64)
         if not self._cast:
@@ -92,6 +100,9 @@ class Rows:
 
     def dot(self, V: Matrix) -> Matrix:
         """(X − 1mᵀ) V."""
+        if not is_numpy(self.X):
+            scores: Matrix = self.X @ V
+            return scores if self.center is None else scores - self.center @ V
         V = V.astype(np.float32, copy=False) if self._single else V
         if self._cast and V.dtype != self.X.dtype:
             out = np.zeros((self.shape[0], V.shape[1]))
@@ -106,13 +117,14 @@ class Rows:
 
     def tdot(self, U: Matrix) -> Matrix:
         """(X − 1mᵀ)ᵀ U."""
-        return np.ascontiguousarray(self.combine(U.T).T)
+        out = self.combine(U.T).T
+        return np.ascontiguousarray(out) if is_numpy(out) else out
 
     def first(self, n: int) -> Rows:
         """The first n rows (a view where X is dense)."""
         if n == self.shape[0]:
             return self
-        return Rows(self.X[:n], self.center, single=self._single)
+        return Rows(self.X[:n, ...], self.center, single=self._single)
 
     def columns(self, index: NDArray[np.int64] | None) -> Rows:
         """Some columns, or all of them."""
@@ -134,6 +146,11 @@ class Rows:
 
     def combine(self, weights: Matrix) -> Matrix:
         """Weights (m×n) times these rows: m new rows."""
+        if not is_numpy(self.X):
+            mixed: Matrix = weights @ self.X
+            if self.center is not None:
+                mixed -= namespace(mixed).sum(weights, axis=1)[:, None] * self.center
+            return mixed
         weights = weights.astype(np.float32, copy=False) if self._single else weights
         if self._cast and weights.dtype != self.X.dtype:
             out = np.zeros((weights.shape[0], self.shape[1]))
@@ -151,11 +168,12 @@ class Rows:
     def gram(self, weights: Vector | None = None) -> Matrix:
         """(X − 1mᵀ)ᵀ diag(w) (X − 1mᵀ), d×d, for w ≥ 0."""
         n, d = self.shape
-        S = np.zeros((d, d), order="F")
+        S = np.zeros((d, d), order="F") if is_numpy(self.X) else zeros((d, d), self.X)
         for rows in self._chunks(n, d):
-            w = np.ones(rows.stop - rows.start) if weights is None else weights[rows]
+            w = ones(rows.stop - rows.start, self.X) if weights is None else weights[rows]
             if not sp.issparse(self.X):
-                S = add_gram(S, (self._float64(rows, slice(None)) * np.sqrt(w)[:, None]).T)
+                root = namespace(w).sqrt(w)
+                S = add_gram(S, (self._float64(rows, slice(None)) * root[:, None]).T)
                 continue
             # Σw(x−m)(x−m)ᵀ = Σwxxᵀ − msᵀ − smᵀ + (Σw)mmᵀ with s = Σwx
             block = self.X[rows]
@@ -186,6 +204,11 @@ class Rows:
         if sp.issparse(self.X):
             return self._sparse_kernel(weights, dtype)
         n, d = self.shape
+        if not is_numpy(self.X):
+            K, root = zeros((n, n), self.X), namespace(weights).sqrt(weights)
+            for some in self._chunks(d, n):
+                K = add_gram(K, self._float64(slice(None), some) * root[some])
+            return K
         K = np.zeros((n, n), dtype=dtype, order="F")
         root = np.sqrt(weights).astype(dtype)
         for columns in self._chunks(d, n, KERNEL_BYTES):

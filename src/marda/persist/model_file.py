@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marda._arrays import to_numpy
 from marda._machine import available_memory, format_bytes
 from marda.io.container import (
     MAX_HEADER,
@@ -114,7 +115,7 @@ class Writer:
 
     def put(self, name: str, array: Any) -> dict[str, Any]:
         """Keep an array and return its reference: products depend on its order, to the last bit."""
-        array = np.asarray(array)
+        array = np.asarray(to_numpy(array))
         columns = array.ndim == 2 and array.flags.f_contiguous and not array.flags.c_contiguous
         stored = self._store(self._prefix + name, array.T if columns else array)
         return {"array": stored, "transposed": True} if columns else {"array": stored}

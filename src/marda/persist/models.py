@@ -246,7 +246,7 @@ def encode_layer(layer: Layer, out: Writer, name: str) -> dict[str, Any]:
     found, base = layer.map, layer.map.base
     state: dict[str, Any] = {
         "solver": layer.solver,
-        "dtype": found.dtype.name,
+        "dtype": str(found.dtype).rpartition(".")[2],
         "outputs": None if layer.outputs is None else out.put(f"{name}.outputs", layer.outputs),
         **{
             field: out.put(f"{name}.{field}", getattr(found, field))

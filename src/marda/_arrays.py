@@ -1,0 +1,391 @@
+"""Arrays of other libraries, such as torch tensors on a GPU: what they do otherwise than numpy.
+
+The mathematics is written once, for both. A function of this module takes numpy arrays by the very
+call of numpy that they always took; for others it is written in the array API standard, with the
+library's own Cholesky and triangular solves where the standard has none. Arrays stay where they
+are: `beside` brings numbers of the host to them, and `to_numpy` is for labels and a few scalars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy import special
+from sklearn import get_config
+
+__all__ = [
+    "LIBRARIES",
+    "add_to_diagonal",
+    "append",
+    "argmax",
+    "astype",
+    "at_least_0",
+    "beside",
+    "cholesky",
+    "cholesky_inverse",
+    "cholesky_solve",
+    "columns",
+    "copy",
+    "device_memory",
+    "diagonal",
+    "divided",
+    "eigh",
+    "eye",
+    "float64",
+    "hstack",
+    "is_followed",
+    "is_numpy",
+    "labels_at",
+    "logsumexp",
+    "merge_columns",
+    "namespace",
+    "norm",
+    "norms",
+    "ones",
+    "place_of",
+    "probes",
+    "rows_at",
+    "softmax",
+    "solve",
+    "svd",
+    "to_numpy",
+    "triangular_solve",
+    "vdot",
+    "vstack",
+    "zeros",
+]
+
+#: Numpy's, or those of another library, which do the same.
+Array = NDArray[Any]
+
+#: Whose arrays are followed.
+LIBRARIES = ("torch", "cupy", "array_api_strict")
+GOLDEN = (5**0.5 - 1) / 2
+
+
+# Whose arrays, and where ------------------------------------------------------------------------
+
+
+def is_numpy(A: Any) -> bool:
+    """Whether an array is numpy's, or sparse."""
+    return isinstance(A, np.ndarray | np.generic) or sp.issparse(A)
+
+
+def _library(A: Any) -> str:
+    return type(A).__module__.partition(".")[0]
+
+
+def is_followed(X: Any) -> bool:
+    """Whether X is an array of another library, and scikit-learn was told to follow it."""
+    if is_numpy(X) or not get_config()["array_api_dispatch"]:
+        return False
+    if _library(X) in LIBRARIES:
+        _compat()
+        return True
+    if hasattr(X, "__array_namespace__"):
+        raise TypeError(
+            f"X is an array of {_library(X)}, and marda follows those of torch, CuPy and "
+            "array-api-strict: give one of these, or a numpy array."
+        )
+    return False
+
+
+def _compat() -> Any:
+    try:
+        import array_api_compat
+    except ImportError:
+        raise ImportError(
+            "arrays other than numpy's need the package array-api-compat: "
+            "pip install 'marda[arrays]'."
+        ) from None
+    return array_api_compat
+
+
+def namespace(A: Any) -> Any:
+    """The functions of an array's library, under the names of the array API standard."""
+    return np if is_numpy(A) else _compat().array_namespace(A)
+
+
+def place_of(A: Any) -> tuple[str, str]:
+    """Library and device of an array."""
+    library = _library(A)
+    return (library, str(_compat().device(A))) if library in LIBRARIES else ("numpy", "cpu")
+
+
+def to_numpy(A: Any) -> Any:
+    """Labels, a few scalars, or what goes into a file, on the host; all else stays as it is."""
+    library = _library(A)
+    if library == "torch":
+        return A.detach().cpu().numpy()
+    if library == "cupy":
+        return A.get()
+    if library == "array_api_strict":
+        return np.asarray(A.to_device(namespace(A).Device("CPU_DEVICE")))
+    return A
+
+
+def beside(values: Any, A: Any, dtype: str = "float64") -> Array:
+    """Numbers of the host where A is; beside a numpy array they are what they were."""
+    if is_numpy(A):
+        return values
+    xp = namespace(A)
+    return xp.asarray(np.asarray(values), dtype=getattr(xp, dtype), device=_compat().device(A))
+
+
+def device_memory(A: Any) -> int | None:
+    """Bytes that are free on the device of A; None: it is that of the host."""
+    if _library(A) == "torch" and A.device.type == "cuda":
+        import torch
+
+        return int(torch.cuda.mem_get_info(A.device)[0])
+    if _library(A) == "cupy":
+        with A.device:
+            return int(namespace(A).cuda.runtime.memGetInfo()[0])
+    return None
+
+
+# Making arrays ----------------------------------------------------------------------------------
+
+
+def zeros(shape: Any, A: Any) -> Array:
+    """Zeros, beside A."""
+    if is_numpy(A):
+        return np.zeros(shape)
+    xp = namespace(A)
+    return xp.zeros(shape, dtype=xp.float64, device=_compat().device(A))
+
+
+def ones(shape: Any, A: Any) -> Array:
+    """Ones, beside A."""
+    return np.ones(shape) if is_numpy(A) else zeros(shape, A) + 1.0
+
+
+def eye(n: int, A: Any) -> Array:
+    """The identity, beside A."""
+    if is_numpy(A):
+        return np.eye(n)
+    xp = namespace(A)
+    return xp.eye(n, dtype=xp.float64, device=_compat().device(A))
+
+
+def probes(shape: tuple[int, int], A: Any, rng: np.random.Generator) -> Array:
+    """Directions that have nothing to do with the data, the same in every fit."""
+    if is_numpy(A):
+        return rng.standard_normal(shape)
+    # Drawn where A is: the fractional parts of k(k + 1)/2 times the golden ratio.
+    xp = namespace(A)
+    size = shape[0] * shape[1]
+    k = xp.arange(1, size + 1, dtype=xp.float64, device=_compat().device(A))
+    u = (k * (k + 1.0) / 2.0) * GOLDEN
+    return xp.reshape(u - xp.floor(u) - 0.5, shape)
+
+
+def copy(A: Any) -> Array:
+    """A copy."""
+    return A.copy() if is_numpy(A) else namespace(A).asarray(A, copy=True)
+
+
+def astype(A: Any, dtype: Any) -> Array:
+    """A in a type of its own library; itself if it has it."""
+    return A.astype(dtype, copy=False) if is_numpy(A) else namespace(A).astype(A, dtype, copy=False)
+
+
+def float64(A: Any) -> Array:
+    """A in double precision; itself if it is."""
+    return astype(A, namespace(A).float64)
+
+
+# Putting together and taking out ----------------------------------------------------------------
+
+
+def vstack(parts: Sequence[Any]) -> Array:
+    """Rows below rows."""
+    return np.vstack(parts) if is_numpy(parts[0]) else namespace(parts[0]).concat(parts, axis=0)
+
+
+def hstack(parts: Sequence[Any]) -> Array:
+    """Columns beside columns."""
+    return np.hstack(parts) if is_numpy(parts[0]) else namespace(parts[0]).concat(parts, axis=1)
+
+
+def append(A: Any, value: float) -> Array:
+    """A vector with one more number."""
+    if is_numpy(A):
+        return np.append(A, value)
+    return namespace(A).concat([A, zeros((1,), A) + float(value)])
+
+
+def columns(A: Any, index: NDArray[np.int64]) -> Array:
+    """Some columns."""
+    if is_numpy(A):
+        return A[:, index]
+    return namespace(A).take(A, beside(index, A, "int64"), axis=1)
+
+
+def merge_columns(parts: Sequence[Any], which: NDArray[np.int64]) -> Array:
+    """Columns back in their order: part k has those where `which` is k, in order."""
+    if is_numpy(parts[0]):
+        out = np.empty((parts[0].shape[0], len(which)))
+        for k, part in enumerate(parts):
+            out[:, which == k] = part
+        return out
+    back = np.argsort(np.argsort(which, kind="stable"), kind="stable")
+    return columns(hstack(parts), back)
+
+
+def labels_at(classes: NDArray[Any], places: Any) -> Array:
+    """Labels of rows from their places among the classes: numbers are where the rows are."""
+    if is_numpy(places):
+        return np.asarray(classes[places])
+    if classes.dtype.kind not in "iufb":
+        return np.asarray(classes[to_numpy(places)])
+    dtype = "bool" if classes.dtype.kind == "b" else classes.dtype.name
+    return namespace(places).take(beside(classes, places, dtype), places, axis=0)
+
+
+def rows_at(A: Any, index: NDArray[np.int64]) -> Array:
+    """Some rows, or some numbers of a vector."""
+    if is_numpy(A):
+        return A[index]
+    return namespace(A).take(A, beside(index, A, "int64"), axis=0)
+
+
+def diagonal(A: Any) -> Array:
+    """The diagonal."""
+    return A.diagonal() if is_numpy(A) else namespace(A).linalg.diagonal(A)
+
+
+def add_to_diagonal(A: Any, values: Any, n: int | None = None) -> Array:
+    """The first n diagonal entries (None: all) grow in place; use what it returns."""
+    size = A.shape[1]
+    n = size if n is None else n
+    if is_numpy(A):
+        A[np.arange(n), np.arange(n)] += values
+        return A
+    xp = namespace(A)
+    flat = xp.reshape(A, (-1,))
+    flat[: max(0, (n - 1) * (size + 1) + 1) : size + 1] += values
+    return xp.reshape(flat, A.shape)
+
+
+# Numbers ----------------------------------------------------------------------------------------
+
+
+def vdot(A: Any, B: Any) -> float:
+    """Σ a b."""
+    return float(np.vdot(A, B)) if is_numpy(A) else float(namespace(A).sum(A * B))
+
+
+def norm(A: Any) -> float:
+    """√Σ a²."""
+    if is_numpy(A):
+        return float(np.linalg.norm(A))
+    return float(namespace(A).linalg.vector_norm(A))
+
+
+def norms(A: Any) -> Array:
+    """Lengths of columns."""
+    if is_numpy(A):
+        return np.linalg.norm(A, axis=0)
+    return namespace(A).linalg.vector_norm(A, axis=0)
+
+
+def at_least_0(A: Any) -> Array:
+    """Squares, which rounding alone can have made negative."""
+    if is_numpy(A):
+        return np.maximum(A, 0.0)
+    xp = namespace(A)
+    return xp.where(A > 0, A, xp.zeros_like(A))
+
+
+def divided(A: Any, b: Any) -> Array:
+    """A / b, and 0 where b is not above 0."""
+    if is_numpy(A):
+        return np.divide(A, b, out=np.zeros_like(A), where=b > 0)
+    xp = namespace(A)
+    return xp.where(b > 0, A / xp.where(b > 0, b, xp.ones_like(b)), xp.zeros_like(A))
+
+
+def argmax(A: Any) -> Array:
+    """The largest of every row."""
+    return A.argmax(1) if is_numpy(A) else namespace(A).argmax(A, axis=1)
+
+
+def logsumexp(A: Any) -> Array:
+    """Log Σ exp of every row, which has a finite number."""
+    if is_numpy(A):
+        return np.asarray(special.logsumexp(A, axis=1))
+    xp = namespace(A)
+    top = xp.max(A, axis=1)
+    return top + xp.log(xp.sum(xp.exp(A - top[:, None]), axis=1))
+
+
+def softmax(A: Any) -> Array:
+    """Of every row."""
+    if is_numpy(A):
+        return np.asarray(special.softmax(A, axis=1))
+    return namespace(A).exp(A - logsumexp(A)[:, None])
+
+
+# Linear algebra ---------------------------------------------------------------------------------
+
+
+def solve(A: Any, B: Any) -> Array:
+    """A⁻¹B."""
+    return np.linalg.solve(A, B) if is_numpy(A) else namespace(A).linalg.solve(A, B)
+
+
+def eigh(A: Any) -> tuple[Array, Array]:
+    """Eigenvalues, rising, and eigenvectors."""
+    values, vectors = np.linalg.eigh(A) if is_numpy(A) else namespace(A).linalg.eigh(A)
+    return values, vectors
+
+
+def svd(A: Any) -> tuple[Array, Array, Array]:
+    """The thin singular value decomposition."""
+    linalg = np.linalg if is_numpy(A) else namespace(A).linalg
+    U, s, V = linalg.svd(A, full_matrices=False)
+    return U, s, V
+
+
+def cholesky(G: Any) -> Array | None:
+    """The lower factor of an array that is not numpy's; None: it is not definite."""
+    xp = namespace(G)
+    if _library(G) == "torch":
+        L, info = xp.linalg.cholesky_ex(G)
+        return None if int(info) else L
+    try:
+        return xp.linalg.cholesky(G)  # CuPy leaves NaN behind: its pivots are looked at
+    except np.linalg.LinAlgError:
+        return None
+
+
+def triangular_solve(L: Any, B: Any, *, transposed: bool = False) -> Array:
+    """L⁻¹B or L⁻ᵀB, for a lower triangle that is not numpy's."""
+    library = _library(L)
+    if library == "torch":
+        A = L.T if transposed else L
+        return namespace(L).linalg.solve_triangular(A, B, upper=transposed)
+    if library == "cupy":
+        from cupyx.scipy.linalg import solve_triangular
+
+        return solve_triangular(L, B, lower=True, trans=int(transposed))
+    return solve(L.T if transposed else L, B)
+
+
+def cholesky_solve(L: Any, B: Any) -> Array:
+    """(L Lᵀ)⁻¹B, for a factor that is not numpy's."""
+    if _library(L) == "torch":
+        return namespace(L).cholesky_solve(B, L)
+    return triangular_solve(L, triangular_solve(L, B), transposed=True)
+
+
+def cholesky_inverse(L: Any) -> Array:
+    """(L Lᵀ)⁻¹, for a factor that is not numpy's."""
+    if _library(L) == "torch":
+        return namespace(L).cholesky_inverse(L)
+    return cholesky_solve(L, eye(L.shape[0], L))

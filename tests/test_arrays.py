@@ -1,0 +1,252 @@
+"""Arrays of other libraries: the answers of numpy, and nothing crosses to the host but labels.
+
+array-api-strict has a second device whose arrays refuse to become numpy's, or to meet others: a
+fit there shows that none does. torch is tested where it is installed.
+"""
+
+from __future__ import annotations
+
+from itertools import cycle
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import sklearn
+from scipy.version import version as scipy_version
+from sklearn.utils import get_tags
+
+from marda import DSCM, MDA, MDAClassifier, Moments, load, noise_path
+from marda.noise import Gaussian, Poisson
+
+METHODS = ("BL", "MCF", "S1", "S1D", "S1M", "S1CD", "J12", "J12MD")
+SETTINGS = ({}, {"class_weight": "balanced", "scaling": "relative"}, {"fit_intercept": False})
+OLD = tuple(map(int, scipy_version.split(".")[:2])) < (1, 14)
+pytestmark = pytest.mark.skipif(OLD, reason="scikit-learn follows arrays with SciPy 1.14 or newer")
+
+
+class Arrays(NamedTuple):
+    """A library: numbers into its arrays, and back."""
+
+    there: Any
+    here: Any
+
+
+@pytest.fixture(params=["array_api_strict", pytest.param("torch", marks=pytest.mark.slow)])
+def arrays(request, monkeypatch):
+    pytest.importorskip("array_api_compat")
+    library = pytest.importorskip(request.param)
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    with sklearn.config_context(array_api_dispatch=True):
+        if request.param == "torch":
+            yield Arrays(library.asarray, lambda A: A.numpy())
+            return
+        device, host = library.Device("device1"), library.Device("CPU_DEVICE")
+        yield Arrays(
+            lambda A: library.asarray(A, device=device), lambda A: np.asarray(A.to_device(host))
+        )
+
+
+def rows(n: int, d: int, dtype: str = "float64"):
+    """Three classes, a target that is shifted and of which six rows have a label."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 2 * n)
+    y[:3] = y[n : n + 3] = np.arange(3)
+    X = rng.normal(size=(2 * n, d)) + 2 * np.eye(3, d)[y]
+    X[n:] += 0.5
+    y[n + 6 :] = -1
+    return X.astype(dtype), y, np.where(np.arange(2 * n) < n, 1, -2)
+
+
+def off(A, B) -> float:
+    return float(np.abs(A - B).max() / max(np.abs(B).max(), 1e-30))
+
+
+@pytest.mark.parametrize("solver", ["primal", "dual"])
+@pytest.mark.parametrize(
+    ("method", "dtype"),
+    [*((method, "float64") for method in METHODS), ("S1D", "float32"), ("J12", "float32")],
+)
+def test_fits_are_those_of_numpy(arrays, method, solver, dtype):
+    there, here = arrays
+    for (n, d), setting in zip(((30, 6), (15, 40), (12, 9)), cycle(SETTINGS), strict=False):
+        X, y, domain = rows(n, d, dtype)
+        plain = MDAClassifier(method, solver=solver, **setting).fit(X, y, sample_domain=domain)
+        other = MDAClassifier(method, solver=solver, **setting)
+        other.fit(there(X), there(y), sample_domain=there(domain))
+        X_there = there(X)
+        for a, b in (
+            (other.coef_, plain.coef_),
+            (other.intercept_, plain.intercept_),
+            (other.W_, plain.W_),
+            (other.W_map_ @ there(np.eye(d)), plain.W_map_ @ np.eye(d)),
+            (other.transform(X_there), plain.transform(X)),
+            (other.predict_proba(X_there), plain.predict_proba(X)),
+            (other.predict(X_there), plain.predict(X)),
+        ):
+            assert type(a) is type(X_there)
+            assert a.device == X_there.device
+            assert here(a).dtype == b.dtype
+            assert off(here(a), b) < (1e-10 if dtype == "float64" else 1e-5)
+        assert other.n_iter_ == plain.n_iter_
+        assert other.residual_ < 1e-6
+        assert other.score(X_there, there(y)) == plain.score(X, y)
+
+
+def test_text_labels_stay_on_the_host(arrays):
+    X, y, domain = rows(12, 5)
+    words = np.array(["a", "b", "c", "?"], dtype=object)[y]
+    model = MDAClassifier("S1", unlabeled="?").fit(arrays.there(X), words, sample_domain=domain)
+    assert (model.predict(arrays.there(X))[:12] == words[:12]).mean() > 0.5
+
+
+def test_rows_that_are_the_same(arrays):
+    """The row space has fewer dimensions than there are rows."""
+    X, y, domain = rows(10, 50)
+    X[1], X[12] = X[0], X[11]
+    plain, other = (
+        MDAClassifier("J12D", solver="dual").fit(f(X), y, sample_domain=domain)
+        for f in (np.array, arrays.there)
+    )
+    assert off(arrays.here(other.coef_), plain.coef_) < 1e-10
+
+
+@pytest.mark.parametrize("noise", [Gaussian(0.3), Poisson(), np.linspace(0.1, 0.6, 8)])
+def test_noises(arrays, noise):
+    X, y, domain = rows(20, 8)
+    X = np.abs(X)
+    plain, other = (
+        MDA("S1MC", noise=noise).fit(f(X), y, sample_domain=domain)
+        for f in (np.array, arrays.there)
+    )
+    assert off(arrays.here(other.transform(arrays.there(X))), plain.transform(X)) < 1e-10
+
+
+def test_dscm(arrays):
+    there, here = arrays
+    X, y, domain = rows(20, 8)
+    X = X + 100
+    plain = DSCM(domain_weights={1: 2.0}).fit(X, y, sample_domain=domain)
+    other = DSCM(domain_weights={1: 2.0}).fit(there(X), there(y), sample_domain=there(domain))
+    assert off(here(other.means_), plain.means_) < 1e-13
+    assert abs(other.temperature_ / plain.temperature_ - 1) < 1e-10
+    a, b = here(other.decision_function(there(X))), plain.decision_function(X)
+    assert off(a, b) < 1e-8  # numpy's distances are not about the data
+    np.testing.assert_array_equal(here(other.predict(there(X))), plain.predict(X))
+
+
+def test_moments(arrays):
+    """Of two parts, merged, they are those of all; a model of them is that of the rows."""
+    there, here = arrays
+    X, y, domain = rows(20, 8)
+    parts = [
+        Moments.from_arrays(there(X[k]), there(y[k]), domain[k], class_grams=True, batch_size=7)
+        for k in (np.arange(0, 40, 2), np.arange(1, 40, 2))
+    ]
+    both, whole = parts[0] + parts[1], Moments.from_arrays(X, y, domain, class_grams=True)
+    moved = both.shifted(there(whole.shift))
+    for field in ("squares", "gram", "gram_labelled", "class_grams"):
+        assert off(here(getattr(moved, field)), getattr(whole, field)) < 1e-12
+    for classifier in ("ridge", "dscm"):
+        model = MDAClassifier("S1", class_weight="balanced", classifier=classifier)
+        scores = here(model.fit_moments(both).predict_proba(there(X)))
+        assert off(scores, model.fit_moments(whole).predict_proba(X)) < 1e-10
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("shape", [(20, 8), (6, 30)])
+def test_noise_path(arrays, shape, intercept):
+    there, here = arrays
+    X = rows(*shape)[0]
+    plain, other = (
+        noise_path(f(X), [0.2, 0.7], fit_intercept=intercept) for f in (np.array, there)
+    )
+    V = np.random.default_rng(1).normal(size=(shape[1], 2))
+    assert off(here(other.columns(there(V))), plain.columns(V)) < 1e-10
+    assert off(here(other[1].apply(there(X))), plain[1].apply(X)) < 1e-10
+    assert np.abs(here(other[0].offset) - plain[0].offset).max() < 1e-10
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("shape", [(20, 8), (6, 30)])
+def test_files(arrays, tmp_path, shape, dtype):
+    """What is read back is numpy's, and predicts the same."""
+    there, here = arrays
+    X, y, domain = rows(*shape, dtype)
+    model = MDAClassifier("J12D").fit(there(X), y, sample_domain=domain)
+    model.save(tmp_path / "model")
+    read = load(tmp_path / "model")
+    limit = 1e-10 if dtype == "float64" else 1e-6
+    assert off(read.predict_proba(X), here(model.predict_proba(there(X)))) < limit
+    assert off(read.transform(X), here(model.transform(there(X)))) < limit
+    moments = Moments.from_arrays(there(X), y, domain)
+    moments.save(tmp_path / "moments")
+    np.testing.assert_array_equal(Moments.load(tmp_path / "moments").sums, here(moments.sums))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"classifier": "kernel"},
+        {"refine": 2},
+        {"center": True},
+        {"normalize": True},
+        {"n_layers": 2},
+        {"n_pivots": 3},
+        {"solver": "cg"},
+    ],
+)
+def test_models_of_numpy_alone(arrays, setting):
+    X, y, domain = rows(10, 4)
+    model = MDAClassifier("S1", **setting)
+    assert not get_tags(model).array_api_support
+    with pytest.raises(ValueError, match=f"{next(iter(setting))}=.* is for numpy arrays"):
+        model.fit(arrays.there(X), y, sample_domain=domain)
+
+
+def test_what_does_not_mix(arrays):
+    there = arrays.there
+    X, y, domain = rows(10, 4)
+    ours, theirs = (
+        MDAClassifier("S1").fit(f(X), y, sample_domain=domain) for f in (np.array, there)
+    )
+    same = r"must use the same namespace and the same device"
+    with pytest.raises(ValueError, match=rf"MDAClassifier.predict\(\) {same}"):
+        theirs.predict(X)
+    with pytest.raises(ValueError, match=same):
+        ours.predict(there(X))
+    with pytest.raises(ValueError, match=rf"transform\(\) {same}"):
+        theirs.transform(X)
+    with pytest.raises(ValueError, match=rf"DSCM.predict\(\) {same}"):
+        DSCM().fit(there(X), y, sample_domain=domain).predict(X)
+    with pytest.raises(ValueError, match="moments merge where they are"):
+        Moments.from_arrays(there(X)) + Moments.from_arrays(X)
+    with pytest.raises(ValueError, match="of the library and device that it is of"):
+        noise_path(there(X), [0.5])[0].apply(X)
+
+
+def test_what_is_refused(arrays):
+    there = arrays.there
+    X = rows(10, 4)[0]
+    with pytest.raises(ValueError, match=r"Moments\.from_arrays"):
+        MDA().partial_fit(there(X))
+    with pytest.raises(TypeError, match=r"Moments\.from_arrays"):
+        Moments.from_batches([there(X)])
+    with pytest.raises(ValueError, match="singular"):
+        MDA("S1", noise=0.0, ridge=0.0, solver="primal").fit(there(X @ np.ones((4, 4))))
+    with pytest.raises(ValueError, match="NaN"):
+        MDA().fit(there(np.where(X > 1, np.nan, X)))
+    with pytest.raises(ValueError, match="non-negative"):
+        MDA("S1", noise=Poisson()).fit(there(X))
+
+
+def test_a_library_that_is_not_followed(monkeypatch):
+    class Stranger:
+        def __array_namespace__(self):
+            return np
+
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    with (
+        sklearn.config_context(array_api_dispatch=True),
+        pytest.raises(TypeError, match="marda follows those of torch, CuPy"),
+    ):
+        MDA().fit(Stranger())
