@@ -19,7 +19,7 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from marda._arrays import is_followed, namespace, place_of, to_numpy
+from marda._arrays import detached, is_followed, namespace, place_of, to_numpy
 
 __all__ = [
     "UNLABELED",
@@ -29,6 +29,7 @@ __all__ = [
     "check_marks",
     "check_new_rows",
     "check_number",
+    "check_numpy",
     "check_rows",
     "check_same_place",
     "encode_labels",
@@ -69,13 +70,22 @@ def summed(X: Any) -> Any:
     if sp.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    return X
+    return detached(X)
 
 
 def float_types(X: Any) -> list[Any]:
     """The types that rows may have, by the names of their library."""
     xp = namespace(X) if is_followed(X) else np
     return [xp.float64, xp.float32]
+
+
+def check_numpy(estimator: Any, X: Any) -> None:
+    """Refuse arrays of other libraries, which this estimator does not follow."""
+    if is_followed(X):
+        raise ValueError(
+            f"{type(estimator).__name__} takes numpy arrays: MDA, MDAClassifier with "
+            "classifier='ridge', and DSCM follow those of other libraries."
+        )
 
 
 def check_same_place(estimator: Any, X: Any, fitted: Any, method: str) -> None:
@@ -85,8 +95,8 @@ def check_same_place(estimator: Any, X: Any, fitted: Any, method: str) -> None:
         raise ValueError(
             f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace "
             f"and the same device as those passed to fit(): it was fitted on arrays of {seen[0]} "
-            f"on {seen[1]}, and these are of {given[0]} on {given[1]}. Models on numpy arrays are "
-            "what save and load give; sklearn.set_config(array_api_dispatch=True) follows others."
+            f"on {seen[1]}, and these are of {given[0]} on {given[1]}. Move the rows, or save the "
+            "model and load it: then it is of numpy."
         )
 
 
