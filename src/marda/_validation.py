@@ -70,7 +70,7 @@ def summed(X: Any) -> Any:
     if sp.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    return detached(X)
+    return X
 
 
 def float_types(X: Any) -> list[Any]:
@@ -104,7 +104,7 @@ def check_rows(
     estimator: Any, X: Any, y: Any, sample_domain: Any
 ) -> tuple[Any, Labels, NDArray[np.int64]]:
     """Rows, coded labels and domains of a fit; the estimator remembers the features."""
-    X = summed(validate_data(estimator, X, accept_sparse="csr", dtype=float_types(X)))
+    X = summed(validate_data(estimator, detached(X), accept_sparse="csr", dtype=float_types(X)))
     domain = check_domains(sample_domain, X.shape[0])
     labels = encode_labels(y, domain, estimator.unlabeled, given=sample_domain is not None)
     if y is not None:
@@ -115,6 +115,7 @@ def check_rows(
 def check_new_rows(estimator: Any, X: Any) -> Any:
     """Rows of the features that a fitted estimator has seen."""
     dtypes = float_types(X)
+    X = detached(X)
     return summed(validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=dtypes))
 
 
