@@ -137,6 +137,7 @@ def evidence(task: Task) -> Row:
     shift = explain_shift(Xs, ys, Xt, n_draws=99)
     found = voices(Xs, codes)
     best = found[0]
+    self_trained = False
     unexplained_and_wide = shift.kind == "unexplained" and Xs.shape[1] >= Xs.shape[0]
     if shift.kind == "features" or unexplained_and_wide:
         rows, labels = _some(ENSEMBLE_ROWS, 3, Xs, codes)
@@ -144,6 +145,10 @@ def evidence(task: Task) -> Row:
         X = X.tocsr() if sp.issparse(X) else X
         model = MDAClassifierCV(random_state=0).fit(X, y, sample_domain=domain)
         final, tested = (_all_classes(model, Z, len(classes)) for Z in (Xt, Xe))
+        self_trained = any(
+            member.adapted is not None and member.inputs.kind != "leaves"
+            for member in model.members_
+        )
     else:
         tales = [shift.tale(name) for name in shift.stories] or [None]
         weights = shift.weights if shift.stories else [1.0]
@@ -168,7 +173,7 @@ def evidence(task: Task) -> Row:
         "agreement": accuracy_by_agreement(
             lambda X, y: clone(best.model).fit(X, y).predict, Xs, (codes, best.left_out), Xt
         ),
-        "outside": outside_support(Xs, Xt).mean(),
+        "outside": outside_support(Xs, Xt).mean(), "self_trained": self_trained,
         "truth": np.mean(classes[np.asarray(tested).argmax(1)] == ye),
     }  # fmt: skip
 
@@ -237,6 +242,7 @@ def judge(path: Path) -> Row:
         voices=list(stored["voices"][1:]),
         agreement=float(stored["agreement"]),
         outside=float(stored["outside"]),
+        self_trained=bool(stored["self_trained"]),
     )
     values = {
         "truth": float(stored["truth"]),

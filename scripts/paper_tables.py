@@ -1,12 +1,13 @@
 """Tables of the documentation from the rows on record.
 
-    python scripts/paper_tables.py [--add results.sqlite ...] [--check] [--out FOLDER]
+    python scripts/paper_tables.py [--add results.sqlite ...] [--check] [--time] [--out FOLDER]
 
 The rows lie in docs/rows.jsonl.xz, one JSON object per run with its commit, versions and machine;
 docs/amt-gap.csv has those of the Amazon reviews without target labels. Written from them: the
-claims in docs/findings.md, tables 3 and 4 in docs/tables, and the ranking of all systems. --add
-takes the rows of stores of `marda reproduce` in first; --check writes nothing and fails where a
-page is not what the rows give; --out writes every table in every format into a folder.
+claims in docs/findings.md, tables 3 and 4 and the SURF experiment in docs/tables, and the ranking
+of all systems. --add takes the rows of stores of `marda reproduce` in first; --check writes nothing
+and fails where a page is not what the rows give; --time prints what `marda reproduce --all` costs
+by the rows on record; --out writes every table in every format into a folder.
 """
 
 from __future__ import annotations
@@ -14,23 +15,33 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
-from marda.benchmarks.plan import Spec, TaskSpec
+from marda.benchmarks.plan import Spec, TableName, TaskSpec, belongs, everything
 from marda.benchmarks.ranking import RANKING_NOTES, rank_systems, ranking_grid
-from marda.benchmarks.render import findings_grid, markdown_lines, to_markdown
+from marda.benchmarks.render import align, findings_grid, markdown_lines, to_markdown
 from marda.benchmarks.results import Results, results_of, write_results
 from marda.benchmarks.runner import RunReport
 from marda.benchmarks.store import ResultRow, Store, read_rows, write_rows
+from marda.benchmarks.tables import build_table
 from marda.report.benchmarked import benchmarked_page
 
 DOCS = Path(__file__).parent.parent / "docs"
 ROWS, AMT = DOCS / "rows.jsonl.xz", DOCS / "amt-gap.csv"
 BEGIN = "<!-- written by scripts/paper_tables.py -->"
-TITLES = {
+TITLES: dict[TableName, str] = {
     "sup": "Table 3 (SUP), ours next to the paper's",
     "ss": "Table 4 (SS), ours next to the paper's",
+    "surf": "OC10 with SURF features, semi-supervised, sampled",
+}
+READINGS = {
+    ("paper", "paper"): "rows of unit length (as stated)",
+    ("no-l2", "paper"): "rows of any length",
+    ("no-l2", "paper+normalize=true"): "rows of X W of unit length instead",
 }
 RANKED = (
     "Systems that ran on the same tasks without a target label, `auto` (`MDAClassifierCV`) among "
@@ -64,15 +75,25 @@ def every_row(path: Path = ROWS) -> tuple[ResultRow, ...]:
 def pages(results: Results) -> dict[Path, str]:
     """Files of docs that rows alone decide, and their text; of findings what follows BEGIN."""
     found = {}
-    for table in results.tables:
-        settings = next((n for n in table.notes if n.startswith("Settings: ")), "")
-        plain = settings.startswith("Settings: paper.") and not any(
-            note.startswith(("W sees", "Preprocessing")) for note in table.notes
-        )
-        if table.name in TITLES and plain:
-            head = f"# {TITLES[table.name]}\n\nWritten by `scripts/paper_tables.py` from the rows "
-            head += "on record (`docs/rows.jsonl.xz`).\n\n"
-            found[DOCS / "tables" / f"{table.name}.md"] = head + to_markdown(table)
+    stored = [row.spec for row in results.rows if row.spec.settings != "auto"]
+    for name, title in TITLES.items():
+        readings = READINGS if name == "surf" else dict([next(iter(READINGS.items()))])
+        parts = []
+        for (prepared, variant), reading in readings.items():
+            specs = [
+                spec
+                for spec in stored
+                if belongs(spec, name) and spec.task.protocol in ("full", "sampled")
+                if (spec.task.preprocessing, spec.variant) == (prepared, variant)
+            ]
+            if specs:
+                table = build_table(name, specs, results.rows)
+                more = f": {reading}" if name == "surf" else ""
+                parts.append(to_markdown(replace(table, title=table.title + more)))
+        head = f"# {title}\n\nWritten by `scripts/paper_tables.py` from the rows "
+        head += "on record (`docs/rows.jsonl.xz`).\n\n"
+        if parts:
+            found[DOCS / "tables" / f"{name}.md"] = head + "\n".join(parts)
     ranking = rank_systems(results.leaderboards)
     if ranking is not None:
         lines = [
@@ -98,6 +119,44 @@ def pages(results: Results) -> dict[Path, str]:
     return found
 
 
+def costs(rows: Sequence[ResultRow]) -> list[list[str]]:
+    """What `--all` (1 draw) costs, piece by piece: an estimate in seconds of one core.
+
+    A run that is not on record counts as the mean of its model on the data set, in any setting; of
+    a model that never ran there, as the mean of all that did.
+    """
+    recorded = {row.spec.key: row.seconds for row in rows}
+    of_model: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)
+    for row in rows:
+        if row.seconds > 0:
+            task, kind = row.spec.task, row.spec.settings
+            of_model[task.benchmark, row.spec.model].append(row.seconds)
+            of_model[task.benchmark, kind].append(row.seconds)
+    grid = [["piece", "runs", "on record", "minutes on record", "minutes, estimated"]]
+    whole: Counter[str] = Counter()
+    for request in everything(1):
+        by_data: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for spec in request.specs():
+            found, name = recorded.get(spec.key), spec.task.benchmark
+            seen = of_model.get((name, spec.model)) or of_model.get((name, spec.settings)) or [0.0]
+            spent = by_data[name]
+            spent["runs"] += 1
+            spent["known"] += found is not None
+            spent["seconds"] += found or 0.0
+            spent["all"] += fmean(seen) if found is None else found
+        for name, spent in by_data.items():
+            words = [request.settings, request.table, name, request.preprocessing or ""]
+            words += [request.unlabelled or "", *(key for key, _ in request.overrides)]
+            grid.append(_cost_line(" ".join(word for word in words if word), spent))
+            whole += spent
+    return [*grid, _cost_line("all", whole)]
+
+
+def _cost_line(name: str, spent: Mapping[str, float]) -> list[str]:
+    counts = [f"{spent[key]:.0f}" for key in ("runs", "known")]
+    return [name, *counts, *(f"{spent[key] / 60:.1f}" for key in ("seconds", "all"))]
+
+
 def _counts(told: Sequence[str]) -> str:
     words = {"holds": "hold", "does not hold": "do not", "cannot be told": "cannot be told"}
     return f"(of {len(told)} claims) " + ", ".join(
@@ -110,6 +169,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--add", type=Path, nargs="+", default=[], metavar="STORE")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--time", action="store_true")
     parser.add_argument("--out", type=Path, metavar="FOLDER")
     args = parser.parse_args(argv)
     if args.add:
@@ -118,6 +178,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             with Store(path) as store:
                 rows += store.rows()
         write_rows(ROWS, rows)
+    if args.time:
+        print("\n".join(align(costs(every_row()), rule=True)))
+        return 0
     results = results_of(every_row())
     differ = []
     for path, text in pages(results).items():

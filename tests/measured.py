@@ -1,4 +1,4 @@
-"""A command in a fresh process, whose memory is its own."""
+"""A command in a fresh process, whose memory is its own, or which is killed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,23 @@ import json, sys
 from marda import cli
 from marda._machine import peak_mb
 print(json.dumps({"code": cli.main(sys.argv[1:]), "mb": peak_mb()}))
+"""
+
+#: A command that sums row groups, and is killed while it writes its checkpoint for the fourth time.
+KILLED_WHILE_WRITING = """
+import os, signal, sys
+from marda import cli
+from marda.moments import parquet
+write, replace, done = parquet.write, os.replace, []
+def counted(*arguments, **options):
+    done.append(1)
+    write(*arguments, **options)
+def killed(*names):
+    if len(done) == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(*names)
+parquet.write, os.replace = counted, killed
+sys.exit(cli.main(sys.argv[1:]))
 """
 
 

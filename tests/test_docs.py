@@ -48,16 +48,6 @@ def test_public_names_exist_and_are_described(name):
     assert name == "__version__" or thing.__doc__
 
 
-@pytest.mark.skipif(not README.exists(), reason="no README in this copy")
-def test_readme_example_runs_as_written(tmp_path, monkeypatch, capsys):
-    text = README.read_text(encoding="utf-8")
-    code = re.search(r"```python\n(.*?)```", text, re.DOTALL)
-    assert code, "README.md has no ```python block"
-    monkeypatch.chdir(tmp_path)
-    exec(compile(code[1], str(README), "exec"), {"__name__": "__main__"})
-    assert "marda" in code[1]
-
-
 def listed(module: str) -> set[str]:
     """Names of a module that docs/reference/index.md lists."""
     text = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
@@ -84,8 +74,10 @@ def test_python_of_the_front_page_is_that_of_the_readme():
     assert blocks[0] == blocks[1]
 
 
-def test_figures_beside_the_readme_example_are_what_it_prints(capsys):
+@pytest.mark.skipif(not README.exists(), reason="no README in this copy")
+def test_the_readme_example_runs_as_written_and_prints_its_figures(tmp_path, monkeypatch, capsys):
     code = re.search(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)[1]
+    monkeypatch.chdir(tmp_path)
     exec(compile(code, str(README), "exec"), {"__name__": "__main__"})
     printed = [line.split()[-1] for line in capsys.readouterr().out.splitlines()]
     for shown, value in zip(re.findall(r"# (0\.\d+)", code), printed, strict=True):

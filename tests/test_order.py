@@ -179,11 +179,10 @@ def test_the_ensemble(kind, random_state, default, monkeypatch):
     monkeypatch.setattr("marda.selection.classifier_cv.fit_auto", default)
     given = rows(kind)
     first = figures(fit(MDAClassifierCV(random_state=random_state), *given), given[0])
-    for seed in range(3):
-        model = fit(MDAClassifierCV(random_state=random_state), *shuffled(*given, seed))
-        again = figures(model, given[0])
-        same(again[0], first[0])
-        assert again[1:] == first[1:]
+    other = shuffled(*given, seed=random_state or 0)
+    again = figures(fit(MDAClassifierCV(random_state=random_state), *other), given[0])
+    same(again[0], first[0])
+    assert again[1:] == first[1:]
 
 
 @pytest.mark.parametrize("scoring", ["auto", "iwv", "dev", "reverse", "proxy_a"])
@@ -233,8 +232,8 @@ def test_samples_of_many_rows(kind, default, monkeypatch):
 
 def test_random_state_draws_the_thirds():
     """The estimate of skill varies with the seed, and with nothing else."""
-    given = rows("dense")
-    skills = [fit(MDAClassifierCV(random_state=k), *given).target_skill_ for k in (0, 0, 1, 2, 3)]
+    given = rows("dense", n=60)
+    skills = [fit(MDAClassifierCV(random_state=k), *given).target_skill_ for k in (0, 0, 1, 2)]
     assert skills[0] == skills[1]
     assert len(set(skills)) > 1
     assert fit(MDAClassifierCV(), *given).target_skill_ == skills[0]
@@ -282,10 +281,12 @@ def test_noise_path(shape):
 
 
 def test_the_same_values_in_other_arrays():
-    X, y, domain = rows("dense")
+    X, y, domain = rows("dense", n=80)
     X = X.astype(np.float32).astype(float)
     first = fit(MDAClassifierCV(), X, y, domain)
-    for other in (np.asfortranarray(X), sp.csr_array(X)):
+    places = np.nonzero(X)  # of 64 bits each, and so are SciPy's indices of them
+    long = sp.coo_array((X[places], places), shape=X.shape)
+    for other in (np.asfortranarray(X), sp.csr_array(X), long):
         model = fit(MDAClassifierCV(), other, y, domain)
         np.testing.assert_allclose(model.predict_proba(X), first.predict_proba(X), atol=1e-8)
     single = fit(MDAClassifierCV(), X.astype(np.float32), y, domain)

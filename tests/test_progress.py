@@ -17,7 +17,7 @@ class Terminal(io.StringIO):
 
 
 def wait_for(true):
-    deadline = time.monotonic() + 30  # the first bar waits for its library to load
+    deadline = time.monotonic() + 300  # the first bar waits for its library to load
     while not true() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert true()

@@ -204,6 +204,24 @@ def test_sup_closed_form_of_J12():
         assert relative(full_map(solution), W) < 1e-8
 
 
+@pytest.mark.parametrize("solver", ["primal", "dual", "cg"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("method", ["J12", "J12C", "J12D", "J12CD"])
+def test_where_all_rows_have_a_label_the_terms_share_Q(method, fit_intercept, solver):
+    """SUP without class weights: exact to 1e-9, in the end as after three alternations."""
+    case = make_case("SUP", seed=31)
+    settings = Settings(**VARIED, fit_intercept=fit_intercept)
+    problem = problem_of(case, settings, solver)
+    assert problem.class_term(*problem.identity_predictor).Q is problem.domain_term.Q
+    oracle = written(case, method, settings)
+    for n_iter in (3, 60):
+        solution = solved(case, method, settings, solver, max_iter=n_iter, tol=-1.0)
+        W, Z, _ = oracle.alternate(oracle.kronecker_step, n_iter)
+        assert relative(full_map(solution), W) < 1e-9
+        assert relative(solution.Z, Z) < 1e-9
+        assert solution.residual < 1e-9
+
+
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("method", ["S1D", "J12D", "S1MD"])
 def test_one_source_given_as_several_changes_nothing(method, fit_intercept, monkeypatch):
@@ -601,17 +619,17 @@ def test_where_the_last_answers_point_to():
 
 
 def test_ways_to_the_equation_on_the_basis(monkeypatch):
-    """Labels alone on the primal route: one eigendecomposition serves all; else it is iterated."""
-    case = make_case("SS", seed=29)
+    """Terms of one Q on the primal route: one eigendecomposition serves all; else iteration."""
     told = []
-    for solver, repeated, both in (
-        ("primal", True, False),
-        ("primal", True, True),
-        ("primal", False, False),
-        ("dual", True, False),
-        ("dual", False, False),
+    for setting, solver, repeated, both in (
+        ("SS", "primal", True, False),
+        ("SUP", "primal", True, True),
+        ("SS", "primal", True, True),
+        ("SS", "primal", False, False),
+        ("SS", "dual", True, False),
+        ("SS", "dual", False, False),
     ):
-        problem = problem_of(case, Settings(**VARIED), solver)
+        problem = problem_of(make_case(setting, seed=29), Settings(**VARIED), solver)
         den = problem.denoiser(parse_method("J12"))
         terms = [problem.class_term(*problem.identity_predictor)]
         terms += [problem.domain_term] if both else []

@@ -141,3 +141,13 @@ def test_sparse_entries_of_one_place_are_summed_in_a_copy():
     assert summed(got) is got
     dense = np.ones((2, 2))
     assert summed(dense) is dense
+
+
+def test_sparse_indices_are_short_in_a_copy():
+    places = np.array([[0, 0, 1], [0, 2, 1]])
+    X = sp.csr_array(sp.coo_array(([1.0, 2.0, 3.0], places), shape=(2, 3)))
+    assert X.indices.dtype == np.int64
+    found = summed(X)
+    assert found.indices.dtype == found.indptr.dtype == np.int32
+    assert X.indices.dtype == np.int64
+    np.testing.assert_array_equal(found.toarray(), X.toarray())

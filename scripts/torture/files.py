@@ -31,7 +31,7 @@ STATED, ADDRESS_SPACE = 256 * 2**20, 2**30
 #: Memory beside the stated limit that is not a reader's: Python's own and the allocators' pools.
 SLACK = 64 * 2**20
 HANG_SECONDS = 2.0
-KILL_SECONDS = 30.0
+KILL_SECONDS = 120.0
 CHUNK = 250
 OUTCOMES = ("refused", "same", "other", "traceback", "killed", "hang", "memory", "audit")
 
@@ -156,11 +156,11 @@ class _Watch:
     def __init__(self, child: subprocess.Popen[str]):
         self.child, self.fired = child, False
         self.timer: threading.Timer | None = None
-        self.sign_of_life(60.0)  # it imports first
+        self.sign_of_life()
 
-    def sign_of_life(self, seconds: float = KILL_SECONDS) -> None:
+    def sign_of_life(self) -> None:
         self.stop()
-        self.timer = threading.Timer(seconds, self._fire)
+        self.timer = threading.Timer(KILL_SECONDS, self._fire)
         self.timer.daemon = True
         self.timer.start()
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 
-__all__ = ["Outcome"]
+__all__ = ["Outcome", "table_of"]
 
 
 @dataclass(frozen=True)
@@ -27,3 +29,9 @@ class Outcome:
         ]
         rule = "|" + "|".join("-" * (w + 2) for w in widths) + "|"
         return [text[0], rule, *text[1:], *(["", *self.notes] if self.notes else [])]
+
+
+def table_of(section: str, n: int) -> tuple[Outcome, float]:
+    """The outcome of a section, and the seconds that it took."""
+    began = time.perf_counter()
+    return import_module(f"scripts.torture.{section}").table(n), time.perf_counter() - began

@@ -84,11 +84,11 @@ def call(
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, stop[0] if stop else signal.SIGKILL)
         try:
-            _, error = process.communicate(timeout=60)
+            _, error = process.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-            return Ended(-1, "did not end within a minute of the signal", 0.0)
+            return Ended(-1, f"did not end within {LIMIT} s of the signal", 0.0)
         if not stop:
             return Ended(-1, f"took more than {LIMIT} s", 0.0)
     return Ended(process.returncode, error, time.monotonic() - started)

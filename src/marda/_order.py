@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-__all__ = ["row_order", "seed_of"]
+__all__ = ["row_hashes", "row_order", "seed_of"]
 
 Index = NDArray[np.int64]
 
@@ -62,6 +62,12 @@ def row_order(X: Any, *keys: NDArray[Any]) -> Index:
         hashes[places] = _hash(X[places], rng.integers(2**63, size=d, dtype=np.uint64))
     order = np.lexsort((*reversed(keys), hashes, group))
     return np.asarray(order[shuffled])
+
+
+def row_hashes(X: Any) -> NDArray[np.uint64]:
+    """A number per row; rows share it if and only if (but for chance) their values are the same."""
+    weights = np.random.default_rng(0).integers(2**63, size=X.shape[1], dtype=np.uint64)
+    return _hash(X, weights)
 
 
 def _project(X: Any, direction: NDArray[np.float64]) -> NDArray[np.float64]:

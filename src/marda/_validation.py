@@ -62,11 +62,15 @@ def check_number(name: str, value: Any, *, strict: bool = False) -> float:
 
 
 def summed(X: Any) -> Any:
-    """Checked rows; sparse ones with every entry stored once, in order.
+    """Checked rows; sparse ones with every entry stored once, in order, at an index of 32 bits.
 
     The entries of one place are its sum: a square root or a count must not see its parts. SciPy
-    would also bring them together in the caller's own array.
+    would also bring them together in the caller's own array. Trees of scikit-learn refuse longer
+    indices, which SciPy makes of coordinates that numpy made.
     """
+    if sp.issparse(X) and X.indices.dtype != np.int32 and max(X.nnz, *X.shape) < 2**31:
+        short = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+        X = type(X)(short, shape=X.shape)
     if sp.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()

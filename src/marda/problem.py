@@ -433,10 +433,10 @@ class Problem:
         return self._identity[2]
 
     def class_term(self, Z: Matrix, z0: Vector) -> PredictionTerm:
-        """λ L2 without its penalty, for given Z and z₀."""
+        """λ L2 without its penalty, for given Z and z₀; where all rows have a label, Q_l is Q."""
         T, _, norm = self.label_sums
-        condition = self.identity_condition
-        return PredictionTerm(self._class_loss_weight, self.labelled, T, norm, Z, z0, condition)
+        Q = self.all_rows if (self._group_weights == 1).all() else self.labelled
+        return PredictionTerm(self._class_loss_weight, Q, T, norm, Z, z0, self.identity_condition)
 
     @cached_property
     def domain_term(self) -> PredictionTerm:

@@ -148,7 +148,7 @@ def _basis(
 ) -> tuple[Matrix, list[Matrix], Matrix]:
     """U, S_k = a_k UᵀZ_kZ_kᵀU, and A with U = [Z_1 Z_2 …] A.
 
-    For one term S is diagonal: U are its left singular vectors.
+    For terms of one Q the sum of S_k is diagonal; for one term U are its left singular vectors.
     """
     if not terms:
         return zeros((n_outputs, 0), like), [], zeros((0, 0), like)
@@ -158,8 +158,17 @@ def _basis(
     U = np.ascontiguousarray(U) if is_numpy(U) else U
     if len(terms) == 1:
         return U, [eye(kept, s) * (terms[0].weight * s[:kept] ** 2)], A
+    if _one_moment(terms):
+        roots = [t.weight**0.5 * (U.T @ t.Z) for t in terms]
+        turn = svd(hstack(roots))[0]
+        U, A = U @ turn, A @ turn
     inside = [U.T @ t.Z for t in terms]
     return U, [t.weight * B @ B.T for t, B in zip(terms, inside, strict=True)], A
+
+
+def _one_moment(terms: Sequence[PredictionTerm]) -> bool:
+    """Whether all terms are of the same rows, as a single one is, and all where Q_l = Q."""
+    return all(term.Q is terms[0].Q for term in terms)
 
 
 @dataclass(frozen=True)
@@ -217,10 +226,10 @@ class _OnBasis:
         if not U.shape[1]:
             return zeros((denoiser.n_features + denoiser.bias, 0), U)
         # On other devices Cholesky factors cost less than eigenvectors.
-        alone = self.repeated and len(self.terms) == 1 and is_numpy(R)
+        alone = self.repeated and _one_moment(self.terms) and is_numpy(R)
         if alone and isinstance(denoiser, PrimalDenoiser):
             B, Lambda = denoiser.pencil  # each column on its own: (I + s Λ) in the pencil's basis
-            inside = thin_product(B.T, R) / (1 + np.outer(Lambda, np.diag(self.couplings[0])))
+            inside = thin_product(B.T, R) / (1 + np.outer(Lambda, np.diag(sum(self.couplings))))
             return thin_product(B, inside)
         on_labelled, on_all = (zeros((U.shape[1], U.shape[1]), U) for _ in range(2))
         for term, S in zip(self.terms, self.couplings, strict=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -198,3 +200,25 @@ def test_few_rows_are_told_as_such(n, labelled):
     assert found.verdict.startswith("Too few rows to tell what differs")
     assert found.told_apart is None
     assert {finding.code for finding in found.findings} == {"few-rows"}
+
+
+def test_copies_of_rows_do_not_make_a_difference_larger():
+    rng = np.random.default_rng(0)
+    y, Xs, Xt = np.arange(40) % 2, rng.normal(size=(40, 2)), rng.normal(size=(40, 2))
+    steps = [Number("a"), Number("b")]
+    found = []
+    for k in (1, 3):
+        rows = (np.repeat(Xs, k, 0), Xt)
+        tables = tuple(
+            Table(name, len(X), {"a": X[:, 0], "b": X[:, 1]})
+            for name, X in zip("st", rows, strict=True)
+        )
+        labels = (np.repeat(y, k), np.full(40, np.nan))
+        told = pytest.warns(UserWarning, match="80 of 120") if k > 1 else nullcontext()
+        with told:
+            found.append(check_rows(tables, rows, steps, labels))
+    once, thrice = found
+    assert thrice.accuracy == once.accuracy
+    assert thrice.expectation == once.expectation
+    assert thrice.outside < 0.2
+    assert not any(column.differs for column in thrice.columns)

@@ -43,10 +43,11 @@ def good(unit: Unit, data_dir: Path | None) -> Iterator[ResultRow]:
         yield made_row(spec)
 
 
-def slow(unit: Unit, data_dir: Path | None) -> Iterator[ResultRow]:
-    for spec in unit.specs:
-        time.sleep(0.02)
+def stuck(unit: Unit, data_dir: Path | None) -> Iterator[ResultRow]:
+    """Three rows, and then none for as long as anybody might wait."""
+    for spec in unit.specs[:3]:
         yield made_row(spec)
+    time.sleep(600)
 
 
 def logged(unit: Unit, data_dir: Path | None) -> Iterator[ResultRow]:

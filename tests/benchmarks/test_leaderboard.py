@@ -160,7 +160,7 @@ def folded_rows(specs, auto=None, **params):
 
 
 def plan(*names, **options):
-    return plan_leaderboard(benchmarks=names, **options)
+    return plan_leaderboard(benchmarks=names, methods=["auto", "source-only"], **options)
 
 
 def line_of(lines, label, half):

@@ -65,6 +65,17 @@ def test_a_data_set_with_few_systems_is_shown_and_not_ranked():
     assert [line[-1] for line in grid[1:]][1:] == ["–", "–", "–"]
 
 
+def test_a_system_that_lacks_a_data_set_is_compared_where_it_ran():
+    found = rank_systems(boards("oc10", "off31", without={("off31", "JDA")}))
+    assert [one.label for one in found.systems] == ["auto", "source-only ridge", "GFK", "JDA"]
+    assert [one.rank is None for one in found.systems] == [False, False, False, True]
+    lacking = found.systems[-1]
+    assert lacking.gain.value == pytest.approx(0.5, abs=0.1)
+    assert lacking.means[1] is None
+    assert lacking.p == pytest.approx(2 / 2**12)  # twelve tasks on one side, one test
+    assert [ranking_grid(found)[-1][i] for i in (0, 1, -1)] == ["JDA", "–", "–"]
+
+
 def test_a_system_that_lacks_a_task_is_left_out():
     (board,) = boards("oc10", without={("oc10", "GFK")})
     found = rank_systems([board])

@@ -25,7 +25,7 @@ from .test_tables import rows_for
 
 
 def figure(mean, stderr=None, rows=12, expected=12):
-    return Figure(mean, stderr, rows, expected, rows == expected)
+    return Figure(mean, stderr, rows, expected, rows == expected, int(rows == expected))
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ OC10 (SqueezeNet features), 12 tasks
 -----------------------------------------------------
 S1   *84.5*±0.2      84.0 (+0.5)  80.0 (5/12)    79.9
 S1D  _84.9_±0.2  *_85.6_* (−0.7)            –  _80.9_
-S1M    84.4±0.1                             –
+S1M    84.4±0.1             none            –    none
 
 a note with 5% and x_y
 """
@@ -88,7 +88,7 @@ def test_markdown(table):
 | --- | ---: | ---: | ---: | ---: |
 | S1 | **84.5**±0.2 | 84.0 (+0.5) | 80.0 (5/12) | 79.9 |
 | S1D | <u>84.9</u>±0.2 | **<u>85.6</u>** (−0.7) | – | <u>80.9</u> |
-| S1M | 84.4±0.1 |  | – |  |
+| S1M | 84.4±0.1 | none | – | none |
 
 - a note with 5% and x_y
 """

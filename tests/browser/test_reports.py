@@ -68,20 +68,20 @@ def test_hover_shows_values(page):
     for chart in charts:
         mark = page.run(LARGEST, chart)
         ActionChains(page.browser).move_to_element(mark).perform()
-        page.wait(f"!{tip}.hidden && {tip}.textContent.trim() !== ''", seconds=10)
+        page.wait(f"!{tip}.hidden && {tip}.textContent.trim() !== ''")
         box = page.run(f"const b = {tip}.getBoundingClientRect(); return [b.left, b.right]")
         assert 0 <= box[0] < box[1] <= 1100
         ActionChains(page.browser).move_to_element(
             page.browser.find_element(By.TAG_NAME, "h1")
         ).perform()
-        page.wait(f"{tip}.hidden", seconds=10)
+        page.wait(f"{tip}.hidden")
 
 
 @pytest.mark.parametrize("page", ["compare", "demo"], indirect=True)
 def test_terms_are_explained_by_keyboard(page):
     page.open()
     page.run("document.querySelector('.term').focus()")
-    page.wait("!document.getElementById('tip').hidden", seconds=10)
+    page.wait("!document.getElementById('tip').hidden")
 
 
 COLUMN = """
@@ -253,4 +253,4 @@ def test_the_keyboard_reaches_the_content_and_shows_where_it_is(page):
     style = "getComputedStyle(document.activeElement).outlineStyle"
     assert page.run(f"return {style}") == "solid"
     focused.send_keys(Keys.ENTER)
-    page.wait("document.activeElement.id === 'content'", seconds=10)
+    page.wait("document.activeElement.id === 'content'")

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -18,12 +19,12 @@ from marda import DSCM, MDA, MDAClassifier, MDAClassifierCV, cli, load, pack
 COLUMNS = "id,reading1,reading2,reading3,reading4,reading5,reading6"
 
 
-@pytest.fixture
-def files(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    source, target = "--source sample:source", "--target sample:target"
-    assert cli.main(f"adapt {source} {target} --label y --id id --model m.marda".split()) == 0
-    capsys.readouterr()
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with a model of the default, and files that fit it or do not."""
+    tmp_path = tmp_path_factory.mktemp("made")
+    given = "--source sample:source --target sample:target --label y --id id"
+    assert cli.main(["adapt", *given.split(), "--model", str(tmp_path / "m.marda")]) == 0
     row = "n1,1,2,3,4,5,6\n"
     contents = {
         "good.csv": f"{COLUMNS}\n{row}",
@@ -42,9 +43,17 @@ def files(tmp_path, monkeypatch, capsys):
     (tmp_path / "folder").mkdir()
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 2)), np.arange(20) % 2
-    MDA("S1").fit(X).save("mda.marda")
-    DSCM().fit(X, y).save("dscm.marda")
-    np.savez("wide.npz", X=X)
+    MDA("S1").fit(X).save(tmp_path / "mda.marda")
+    DSCM().fit(X, y).save(tmp_path / "dscm.marda")
+    np.savez(tmp_path / "wide.npz", X=X)
+    return tmp_path
+
+
+@pytest.fixture
+def files(made, tmp_path, monkeypatch):
+    """A copy of it is the current folder; the names there."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     return set(os.listdir(tmp_path))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 import marda
 from adaptation.tables import rows, table_of, write_pair
 from marda import cli
+from measured import KILLED_WHILE_WRITING
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -28,26 +30,32 @@ NAMED = (*SMALL, "--method", "S1D")
 FEATURES = ",".join(f"f{i}" for i in range(6))
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    """The current folder, with two Parquet files and the statistics of both."""
-    monkeypatch.chdir(tmp_path)
-    write_pair(tmp_path)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with two Parquet files and the statistics of both."""
+    folder = tmp_path_factory.mktemp("made")
+    write_pair(folder)
     for name, more in (("s", ("--label", "y")), ("t", ("--role", "target"))):
-        build = ("moments", "build", f"{name}.parquet", "--domain", name, "--features", FEATURES)
-        assert cli.main([*build, *more, "-o", f"{name}.moments"]) == 0
+        build = ("moments", "build", str(folder / f"{name}.parquet"), "--domain", name)
+        out = ("--features", FEATURES, "-o", str(folder / f"{name}.moments"))
+        assert cli.main([*build, *more, *out]) == 0
+    return folder
+
+
+@pytest.fixture
+def here(made, tmp_path, monkeypatch, capsys):
+    """A copy of it, which is the current folder."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
     return tmp_path
 
 
-def shell(*args, folder, **options):
+def shell(*args, folder, start=("-m", "marda")):
     """The command in a process of its own."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    call = [sys.executable, "-m", "marda", "adapt", *args]
-    if options.pop("start", False):
-        return subprocess.Popen(call, cwd=folder, env=env, stdout=subprocess.DEVNULL)
-    return subprocess.run(
-        call, cwd=folder, env=env, capture_output=True, text=True, check=False, **options
-    )
+    call = [sys.executable, *start, "adapt", *args]
+    return subprocess.run(call, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
 def assert_as_in_memory(model="m.marda", out="p.csv", method="S1D"):
@@ -70,11 +78,12 @@ def assert_as_in_memory(model="m.marda", out="p.csv", method="S1D"):
 def test_statistics_files_alone(here, capsys):
     statistics = ("--moments", "s.moments", "t.moments", "--method", "S1D")
     before = set(os.listdir())
-    done = shell(*statistics, "--model", "m.marda", folder=here)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "rows       300 source, 200 target; 6 features" in done.stdout
-    assert "source     s: 300 rows (cat: 33%, dog: 33%, emu: 33%)" in done.stdout
-    assert "note: A-distance, MMD" in done.stdout
+    assert cli.main(["adapt", *statistics, "--model", "m.marda"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "rows       300 source, 200 target; 6 features" in out
+    assert "source     s: 300 rows (cat: 33%, dog: 33%, emu: 33%)" in out
+    assert "note: A-distance, MMD" in out
     assert set(os.listdir()) == before | {"m.marda"}
     # New rows by the names of their columns, in any order, from text too.
     X, _ = rows(200, shift=0.7, seed=2)
@@ -107,63 +116,48 @@ def test_scaled_statistics_and_a_default_method(here, capsys):
     np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-9)
 
 
-def test_files_over_memory_are_read_in_batches(here):
+def test_files_over_memory_are_read_in_batches(here, capsys):
     before = set(os.listdir())
-    done = shell(*FILES, *NAMED, "--out", "p.csv", "--model", "m.marda", folder=here)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.splitlines() == [
+    assert cli.main(["adapt", *FILES, *NAMED, "--out", "p.csv", "--model", "m.marda"]) == 0
+    out, err = capsys.readouterr()
+    assert err.splitlines() == [
         "marda adapt: the rows take 24 kB, more than the 1 kB that rows may take (--memory), so "
         "they are read in batches.",
         "marda adapt: killed and started again, this continues from m.marda.checkpoint.",
     ]
-    assert "note: the rows take 24 kB" in done.stdout
+    assert "note: the rows take 24 kB" in out
     assert set(os.listdir()) == before | {"p.csv", "m.marda"}
     assert_as_in_memory()
 
 
-def killed(folder, *args, groups=3):
-    """Start the command, and kill it once that many row groups are in its checkpoint."""
-    from marda.moments.files import read
-
-    process = shell(*args, folder=folder, start=True)
-    checkpoint = folder / "m.marda.checkpoint"
-    try:
-        while not checkpoint.exists() or read(checkpoint)[1]["extra"]["done"] < groups:
-            assert process.poll() is None, "it ended before it could be killed"
-            time.sleep(0.001)
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert not (folder / "m.marda").exists()
-    return read(checkpoint)[1]["extra"]["done"]
-
-
-def test_killed_and_started_again(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_pair(tmp_path, 1200, 800, group=5)  # 400 row groups: about a second
+def test_killed_and_started_again(here, capsys):
     before = set(os.listdir())
     call = (*FILES, *NAMED, "--out", "p.csv", "--model", "m.marda")
-    done = killed(tmp_path, *call)
-    again = shell(*call, folder=tmp_path)
-    assert again.returncode == 0, again.stderr
-    assert f"continued after {done} of 400 row groups, from m.marda.checkpoint." in again.stdout
+    killed = shell(*call, folder=here, start=("-c", KILLED_WHILE_WRITING))
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert not (here / "m.marda").exists()
+    assert len(set(os.listdir()) - before) == 2  # the checkpoint, and the next one half written
+    assert cli.main(["adapt", *call]) == 0
+    told = "continued after 3 of 20 row groups, from m.marda.checkpoint."
+    assert told in capsys.readouterr().out
     # A writer that was killed left nothing either.
     assert set(os.listdir()) == before | {"p.csv", "m.marda"}
     assert_as_in_memory()
 
 
-def test_other_files_start_over_and_say_so(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_pair(tmp_path, 1200, 800, group=5)
-    call = (*FILES, *NAMED, "--out", "p.csv", "--model", "m.marda")
-    killed(tmp_path, *call)
+def test_other_files_start_over_and_say_so(here, monkeypatch, capsys):
+    from marda.adaptation import stream
+
+    call = ["adapt", *FILES, *NAMED, "--out", "p.csv", "--model", "m.marda"]
+    with monkeypatch.context() as patch:
+        patch.setattr(stream, "fit_statistics", lambda *a, **k: 1 / 0)
+        assert cli.main(call) == 1
+    assert (here / "m.marda.checkpoint").exists()
     X, _ = rows(800, shift=0.9, seed=5)
-    pq.write_table(table_of(X), tmp_path / "t.parquet", row_group_size=500)
-    again = shell(*call, folder=tmp_path)
-    assert again.returncode == 0, again.stderr
-    assert "m.marda.checkpoint: this checkpoint was made from other files, so the rows are" in (
-        again.stderr
-    )
+    pq.write_table(table_of(X), here / "t.parquet", row_group_size=500)
+    assert cli.main(call) == 0
+    told = "m.marda.checkpoint: this checkpoint was made from other files, so the rows are"
+    assert told in capsys.readouterr().err
     assert_as_in_memory()
 
 
@@ -219,7 +213,7 @@ def test_no_scheduler_is_one_clear_error_in_time(here):
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
     begin = time.monotonic()
     done = shell(*FILES, "--scheduler", address, "--model", "m.marda", folder=here)
-    assert time.monotonic() - begin < 15
+    assert time.monotonic() - begin < 120  # five seconds, on a machine that is busy as well
     assert done.returncode == 2
     assert done.stderr.startswith("marda adapt: no Dask scheduler answers at ")
     assert done.stderr.count("\n") == 1
@@ -231,9 +225,10 @@ def test_without_dask(here, monkeypatch, capsys):
     assert "pip install 'marda[dask]'" in capsys.readouterr().err
 
 
-@pytest.fixture
-def bad(here):
-    """Files that do not fit, beside those of `here`."""
+@pytest.fixture(scope="module")
+def misfits(made, tmp_path_factory):
+    """A folder of files that do not fit."""
+    folder = tmp_path_factory.mktemp("misfits")
     X, y = rows(60)
     for name, table in {
         "words.parquet": table_of(X, y).append_column("w", pa.array(["u"] * 60)),
@@ -245,12 +240,20 @@ def bad(here):
         "fraction.parquet": table_of(X, X[:, 0]),
         "empty.parquet": table_of(X[:0]),
     }.items():
-        pq.write_table(table, name)
-    build = ("moments", "build", "s.parquet", "--domain", "b", "--label", "y")
-    assert cli.main([*build, "--features", "f0,f1", "-o", "two.moments"]) == 0
-    build = ("moments", "build", "s.parquet", "--domain", "bare", "--features", FEATURES)
-    assert cli.main([*build, "-o", "bare.moments"]) == 0
-    (here / "cut.moments").write_bytes((here / "s.moments").read_bytes()[:-40])
+        pq.write_table(table, folder / name)
+    build = ("moments", "build", str(made / "s.parquet"), "--domain")
+    two = ("b", "--label", "y", "--features", "f0,f1", "-o", str(folder / "two.moments"))
+    assert cli.main([*build, *two]) == 0
+    bare = ("bare", "--features", FEATURES, "-o", str(folder / "bare.moments"))
+    assert cli.main([*build, *bare]) == 0
+    (folder / "cut.moments").write_bytes((made / "s.moments").read_bytes()[:-40])
+    return folder
+
+
+@pytest.fixture
+def bad(here, misfits):
+    """They lie beside those of `here`."""
+    shutil.copytree(misfits, here, dirs_exist_ok=True)
     return set(os.listdir())
 
 

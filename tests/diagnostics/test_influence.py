@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from marda import MDAClassifier, MDAClassifierCV, pack
 from marda.diagnostics.influence import (
     MAX_PARTS,
-    Part,
+    FeatureGroup,
     explain_rows,
     is_exact,
     overall_influence,
@@ -40,7 +40,11 @@ def fitted(rows, request):
     return MDAClassifier("S1", classifier=classifier).fit(X, y, sample_domain=domain)
 
 
-PARTS = [Part("one", np.array([0])), Part("two", np.array([1, 2])), Part("three", np.array([3, 4]))]
+PARTS = [
+    FeatureGroup("one", np.array([0])),
+    FeatureGroup("two", np.array([1, 2])),
+    FeatureGroup("three", np.array([3, 4])),
+]
 
 
 def lead(model, X, leading=None):
@@ -112,7 +116,7 @@ def test_sparse_rows_are_told_from_nothing(rows, classifier):
     (X, y, domain), Xt = rows
     X, Xt = np.where(X > 0.5, X, 0), np.where(Xt > 0.5, Xt, 0)
     model = MDAClassifier("S1", classifier=classifier).fit(sp.csr_array(X), y, sample_domain=domain)
-    parts = [Part(f"w{j}", np.array([j])) for j in range(D)]
+    parts = [FeatureGroup(f"w{j}", np.array([j])) for j in range(D)]
     found = explain_rows(model, sp.csr_array(Xt), parts, None, D)
     dense = explain_rows(model, Xt, parts, np.zeros(D), D)
     for x, row, other in zip(Xt, found, dense, strict=True):
@@ -142,7 +146,7 @@ def test_of_many_parts_the_furthest_are_moved():
     model = MDAClassifier("S1", classifier="kernel").fit(X, y)
     x = np.zeros((1, n))
     x[0, : MAX_PARTS + 1] = 1 + np.arange(MAX_PARTS + 1)[::-1]
-    parts = [Part(str(j), np.array([j])) for j in range(n)]
+    parts = [FeatureGroup(str(j), np.array([j])) for j in range(n)]
     found = explain_rows(model, x, parts, np.zeros(n), n)[0]
     assert len(found) <= MAX_PARTS
     assert str(MAX_PARTS) not in {one.name for one in found}
@@ -152,7 +156,7 @@ def test_overall_influence_finds_the_columns_that_matter():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(200, 4))
     y = (X[:, 2] > 0).astype(int)
-    parts = [Part(name, np.array([j])) for j, name in enumerate("abcd")]
+    parts = [FeatureGroup(name, np.array([j])) for j, name in enumerate("abcd")]
     for classifier in ("ridge", "kernel"):
         model = MDAClassifier("S1", classifier=classifier).fit(X, y)
         found = overall_influence(model, X, parts, X.mean(0), 2)

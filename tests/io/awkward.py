@@ -1049,6 +1049,115 @@ def _(folder):
     return [folder / "a.csv", folder / "b.csv"], folder / "new.csv"
 
 
+# Rows that are no rows, and values of people ------------------------------------------------------
+
+
+def with_lines(folder: Path, *inserted: tuple[int, str], **more: Columns) -> tuple[Path, Path]:
+    """Lines before the given ones of both files, cut to their widths."""
+    paths = texts(folder, *pair(**more))
+    for path in paths:
+        lines = path.read_text().split("\n")
+        for at, line in inserted:
+            lines.insert(at, ",".join(line.split(",")[: lines[0].count(",") + 1]))
+        path.write_text("\n".join(lines))
+    return paths
+
+
+case("header-groups", "a line of groups above the names")(
+    lambda folder: with_lines(folder, (0, "size,,mass,,,"))
+)
+case("blank-rows", "lines of separators without values")(
+    lambda folder: with_lines(folder, (9, ",,,,,"), (40, " , ,,,,"))
+)
+
+
+@case("totals", "sums of all rows in the last one, in both files")
+def _(folder):
+    paths = texts(folder, *pair())
+    for path, held in zip(paths, (SOURCE, TARGET), strict=True):
+        sums = [f"{sum(held[name]):.1f}" for name in ("length", "width", "weight", "share")]
+        path.write_text(
+            path.read_text() + ",".join([*sums, "Total", ""][: 6 - ("new" in path.name)])
+        )
+    return paths
+
+
+case("index-twice", "two indices that pandas wrote")(
+    lambda folder: texts(
+        folder,
+        *(
+            {"Unnamed: 0": counted(n), "Unnamed: 0.1": counted(n), **held}
+            for n, held in zip((N_SOURCE, N_TARGET), pair(), strict=True)
+        ),
+    )
+)
+
+
+@case("label-case", "labels in capitals, for some rows of the target", like=None)
+def _(folder):
+    some = [kind.upper() if k % 3 == 0 else None for k, kind in enumerate(TRUTH)]
+    return both(folder, None, {LABEL: some})
+
+
+@case("label-some", "labels for some rows of the target, in a column called KIND", like=None)
+def _(folder):
+    some = [kind if k % 3 == 0 else None for k, kind in enumerate(TRUTH)]
+    return both(folder, None, {"KIND": some})
+
+
+def drawn(words: str, n: int, seed: int, of: int = 1) -> list[str]:
+    chosen = np.random.default_rng(seed).choice(words.split("|"), (n, of))
+    return [" ".join(row) for row in chosen.tolist()]
+
+
+def both_drawn(folder: Path, name: str, words: str, of: int = 1) -> tuple[Path, Path]:
+    return extra(folder, name, drawn(words, N_SOURCE, 3, of), drawn(words, N_TARGET, 4, of))
+
+
+case("namibia", "NA is a country", like=None)(
+    lambda folder: both_drawn(folder, "country", "NA|ZA|BW|AO")
+)
+case("codes-zero", "codes with zeros in front", like=None)(
+    lambda folder: both_drawn(folder, "shop", "007|012|101")
+)
+case("remarks", "remarks with line breaks, separators and quotes", like=None)(
+    lambda folder: both_drawn(folder, "remark", 'firm,|soft;|sour\nround|"fine"|light|old', 6)
+)
+
+
+def spans(n: int, seed: int) -> list[str]:
+    seconds = np.random.default_rng(seed).integers(0, 20_000, n).tolist()
+    return [f"{s // 3600}:{s // 60 % 60:02}:{s % 60:02}" for s in seconds]
+
+
+case("durations", "durations such as 1:30:05", like=None)(
+    lambda folder: extra(folder, "trip", spans(N_SOURCE, 3), spans(N_TARGET, 4))
+)
+
+
+@case("units", "12.3 cm in cells, and mm in the other file", "--drop", "share", like=None)
+def _(folder):
+    s, t = ([f"{v * by} {unit}" for v in held["share"]] for held, by, unit in
+            ((SOURCE, 1, "cm"), (TARGET, 10, "mm")))  # fmt: skip
+    return both(folder, {"share": s}, {"share": t})
+
+
+@case("decimal-mixed", "commas and points in one column", "--drop", "share", like=None)
+def _(folder):
+    s, t = (
+        [f"{v:.3f}".replace(".", ",") if k % 2 else f"{v:.3f}" for k, v in enumerate(held["share"])]
+        for held in (SOURCE, TARGET)
+    )
+    return both(folder, {"share": s}, {"share": t})
+
+
+@case("excel-serial", "Excel's numbers of days beside ISO dates", "--drop", "picked", like=None)
+def _(folder):
+    days = [44_000 + 7 * k for k in counted(N_SOURCE)]
+    dates = [(date(1899, 12, 30) + timedelta(days=d)).isoformat() for d in days[:N_TARGET]]
+    return both(folder, {"picked": days}, {"picked": dates})
+
+
 # The table ---------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from marda.io import Table
-from marda.io.conventions import Wishes, convert, days_of, quantities, settle
+from marda.io.conventions import Wishes, convert, days_of, quantities, respelled, settle
 
 
 def table(path="t.csv", **columns):
@@ -259,3 +259,27 @@ def test_other_numbers_stay_numbers(name, values):
     (found,), _, notes, _ = settled(table(**{name: np.array(values)}))
     assert found[name].dtype.kind == "f"
     assert not notes
+
+
+@pytest.mark.parametrize(
+    ("known", "given", "found"),
+    [
+        (["no", "yes"], ["0", "1"], {"0": "no", "1": "yes"}),
+        (["no", "yes"], ["NO"], {"NO": "no"}),
+        (["0", "1"], ["true", "False"], {"true": "1", "False": "0"}),
+        (["no", "yes"], ["1", "perhaps"], None),
+        (["A", "a", "b"], ["B"], None),  # two that differ in their case alone
+        (["apple", "pear"], ["0", "1"], None),
+    ],
+)
+def test_labels_in_another_spelling(known, given, found):
+    assert respelled(known, given) == found
+
+
+def test_durations_are_seconds_and_stand_beside_no_numbers():
+    spans = table(a=["1:30:05", "0:00:07,5", None])
+    (one,), problems, notes, _ = settled(spans)
+    np.testing.assert_array_equal(one["a"], [5405, 7.5, np.nan])
+    assert (problems, len(notes)) == ([], 1)
+    problems = settled(spans, table(a=["12", "13", "14"]))[1]
+    assert problems[0].options == (("--drop", "a"),)

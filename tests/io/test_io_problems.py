@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from marda.io.problems import Problem, Problems, as_keywords
+from marda.io.problems import InputProblem, Problems, as_keywords
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,8 @@ def test_options_as_keywords(told, wanted):
 def test_several_problems_as_keywords():
     error = Problems(
         [
-            Problem("a", (("--drop", "x"), ("--decimal", "point|comma"))),
-            Problem("b", (("--drop", "y, z"), ("--missing", "impute"))),
+            InputProblem("a", (("--drop", "x"), ("--decimal", "point|comma"))),
+            InputProblem("b", (("--drop", "y, z"), ("--missing", "impute"))),
         ]
     )
     assert as_keywords(str(error)).endswith(

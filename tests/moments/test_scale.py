@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
-from marda import Moments
+from marda import Moments, cli
 from marda.moments.files import read
+from measured import KILLED_WHILE_WRITING
 from repository_scripts import script
 
 pytest.importorskip("pyarrow")
@@ -36,41 +36,32 @@ def test_memory_and_throughput(tmp_path, monkeypatch):
     rows = int(os.environ.get("MARDA_SCALE_ROWS", "400000"))
     script("make_parquet.py").write(tmp_path / "rows", rows, features=512, group=50_000, files=4)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(p for p in sys.path if p))
-    ratios = []
-    for _ in range(3):  # another program may have slowed one of the two: measure the pair again
-        results = script("measure_scale.py").compare(tmp_path / "rows")
-        assert results["marda"]["rows"] == rows
-        assert results["marda"]["peak"] < 1e9
-        ratios.append(results["marda"]["rows_per_second"] / results["bare"]["rows_per_second"])
-        if ratios[-1] > 0.5:
-            break
-    assert ratios[-1] > 0.5, ratios
+    results = script("measure_scale.py").compare(tmp_path / "rows")
+    assert results["marda"]["rows"] == rows
+    assert results["marda"]["peak"] < 1e9
+    # Processor time: other programs change it least.
+    assert results["marda"]["processor_seconds"] < 2 * results["bare"]["processor_seconds"]
 
 
 BUILD = ["moments", "build", "rows", "--domain", "a", "--label", "y", "-o", "a.m"]
 
 
-@pytest.mark.slow
-def test_killed_and_started_again(tmp_path):
+def test_killed_and_started_again(tmp_path, monkeypatch):
     """A real kill of the command; the second run reads only what is left."""
-    script("make_parquet.py").write(tmp_path / "rows", 300_000, features=64, group=2_000, files=3)
+    script("make_parquet.py").write(tmp_path / "rows", 6_000, features=16, group=200, files=3)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    call = [sys.executable, "-m", "marda", *BUILD, "--checkpoint", "go"]
-    process = subprocess.Popen(call, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL)
-    while not (tmp_path / "go").exists():
-        assert process.poll() is None
-        time.sleep(0.002)
-    time.sleep(0.1)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    call = [*BUILD, "--checkpoint", "go"]
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED_WHILE_WRITING, *call], cwd=tmp_path, env=env, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
     assert not (tmp_path / "a.m").exists()
     held, header = read(tmp_path / "go")
-    done = header["extra"]["done"]
-    assert 0 < done < 150
-    assert held.n_rows == 2_000 * done
-    subprocess.run(call, cwd=tmp_path, env=env, check=True, stdout=subprocess.DEVNULL)
-    whole = [sys.executable, "-m", "marda", *BUILD[:-1], "b.m"]
-    subprocess.run(whole, cwd=tmp_path, env=env, check=True, stdout=subprocess.DEVNULL)
+    assert header["extra"]["done"] == 3
+    assert held.n_rows == 600
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(call) == 0
+    assert cli.main([*BUILD[:-1], "b.m"]) == 0
     a, b = Moments.load(tmp_path / "a.m"), Moments.load(tmp_path / "b.m")
     assert a.counts.tolist() == b.counts.tolist()
     np.testing.assert_allclose(a.shifted(b.shift).gram, b.gram, rtol=1e-5, atol=1e-2)

@@ -44,12 +44,12 @@ class Reader(HTMLParser):
             self.words.append(data)
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=KINDS, scope="module")  # all tests of a page after each other
 def kind(request):
     return request.param
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def read(kind):
     return Reader(page_of(kind))
 

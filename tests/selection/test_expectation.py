@@ -177,6 +177,31 @@ def test_the_median_of_confidence_source_only_and_agreement(known, kind):
     assert "agreement" not in found.parts
 
 
+def test_rows_outside_of_the_support_are_expected_halfway_to_chance(known):
+    P = sure(400, 0.9)
+    settings = {"shift": shift_of("features"), "agreement": 0.9}
+    assert expect(P, known, P, outside=0.05, **settings).accuracy == pytest.approx(0.9)
+    assert expect(P, known, P, outside=1.0, **settings).accuracy == pytest.approx(0.7)
+    half = (1 + 0.05) / 2  # of the rows, beside the one in twenty that is outside by definition
+    assert expect(P, known, P, outside=half, **settings).accuracy == pytest.approx(0.8)
+
+
+def test_self_training_carries_majorities(known):
+    def expected(agreement, **settings):
+        P = np.tile([agreement, *[(1 - agreement) / 3] * 3], (400, 1))
+        codes = np.arange(400) % 4
+        one = (codes, np.eye(4)[codes])
+        return expect(P, one, P, shift=shift_of("features"), agreement=agreement, **settings)
+
+    # Above chance by 0.8, 0.5 and 0.2: odds of 4, 1 and 1/4 become 8, 1 and 1/8.
+    for before, after in ((0.85, 0.25 + 0.75 * 8 / 9), (0.625, 0.625), (0.4, 0.25 + 0.75 / 9)):
+        assert expected(before).accuracy == pytest.approx(before)
+        found = expected(before, self_trained=True)
+        assert found.accuracy == pytest.approx(after)
+        assert found.interval[0] < after < found.interval[1]
+    assert expected(1.0, self_trained=True).accuracy == pytest.approx(1)
+
+
 def test_disagreement_and_lost_support_widen(known):
     P = sure(400, 0.7)
     width = {}
@@ -187,7 +212,9 @@ def test_disagreement_and_lost_support_widen(known):
             outside=outside,
         )  # fmt: skip
         width[voice, outside] = np.ptp(found.interval)
-        assert found.accuracy == pytest.approx(0.7)
+        assert found.accuracy == pytest.approx(
+            0.7 if outside < 0.1 else 0.7 - 0.5 * 0.75 / 0.95 * 0.2
+        )
     assert width[0.2, 0.05] > width[0.7, 0.05] + 0.05
     assert width[0.7, 0.8] > TELLING > width[0.7, 0.05]
     assert not found.can_tell

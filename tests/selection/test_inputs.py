@@ -15,6 +15,7 @@ from marda.selection.inputs import (
     alternative_inputs,
     choose_inputs,
     draw_rows,
+    drop_copies,
     leaf_inputs,
     make_inputs,
     robust_inputs,
@@ -76,6 +77,28 @@ def test_all_rows_are_a_sample_without_a_copy():
     X, domain = np.arange(8.0).reshape(4, 2), np.array([1, 1, -2, -2])
     labels = Labels(np.array([0, 1]), np.array([0, 1, UNLABELED, UNLABELED]))
     assert sample(X, labels, domain, 2, seed=0)[0] is X
+
+
+def test_copies_of_source_rows_are_dropped_unless_they_are_natural():
+    rng = np.random.default_rng(0)
+    X, codes = rng.normal(size=(40, 3)), np.arange(40) % 2
+    rows = np.r_[X, X[:25], rng.normal(size=(30, 3))]
+    labels = np.r_[codes, codes[:25], np.full(30, UNLABELED)]
+    domain = np.r_[np.full(40, 1), np.full(25, 2), np.full(30, -3)]
+    with pytest.warns(UserWarning, match="25 of 65 labelled source rows are copies of others"):
+        kept = drop_copies(rows, labels, domain)
+    assert kept.tolist() == [*range(40), *range(65, 95)]
+    with pytest.warns(UserWarning, match="copies"):
+        assert len(drop_copies(sp.csr_array(rows[::-1]), labels[::-1], domain[::-1])) == 70
+    # Few of them; a copy of another class; the target's rows are copies, too.
+    one = labels.copy()
+    one[64] = 1 - one[64]
+    for X, y, d in (
+        (rows[7:48], labels[7:48], np.where(domain[7:48] > 1, -3, 1)),
+        (rows, one, domain),
+        (np.r_[rows[:65], rows[:30]], labels, domain),
+    ):
+        assert len(drop_copies(X, y, d)) == len(y)
 
 
 # Inputs that rules alone make ---------------------------------------------------------------------

@@ -35,7 +35,7 @@ from marda.adaptation.reading import (
     PathLike,
     Progress,
     ReadOptions,
-    Shown,
+    ReportFiles,
     Sources,
     Watch,
     check_folder,
@@ -240,7 +240,7 @@ def adapt(
             target,
             options,
             Outputs(target, options.format, options.id, out, model),
-            Shown(report, card, plots),
+            ReportFiles(report, card, plots),
             progress,
             method,
             **parameters,
@@ -305,7 +305,7 @@ def _adapt_in_memory(
     target: PathLike,
     options: ReadOptions,
     outputs: Outputs,
-    shown: Shown,
+    shown: ReportFiles,
     progress: Progress,
     method: str | None,
     **parameters: Any,
@@ -455,7 +455,11 @@ def adapt_rows(
         name = method_of(fitted)
         costs = Weights.of(data, name)
         work.done, checks = costs.read, costs.predict + costs.check
-        shown = costs.show + _n_folds(data) * (costs.fit + costs.fixed) if judged else 0.0
+        shown = (
+            costs.draw + costs.choose + _n_folds(data) * (costs.fit + costs.fixed)
+            if judged
+            else 0.0
+        )
         work.after = checks + shown
         watch(work.done / (work.done + costs.fit + work.after), "adapting")
         began = work.done
@@ -482,13 +486,15 @@ def adapt_rows(
         diagnosis = diagnose(data.Xs, data.Xt, fitted, n_labelled=known, **facts)
         work.pass_by(costs.check)
         if judged:
-            work.after = costs.show + _n_folds(data) * (fit_weight + costs.fixed)
+            work.after = costs.draw + costs.choose + _n_folds(data) * (fit_weight + costs.fixed)
             watch(work.share, "judging")
-            judgement = _judge(data, fitted, work, fit_weight + costs.fixed, costs.show)
-            work.left, work.after = 0.0, costs.show
+            judgement = _judge(
+                data, fitted, work, fit_weight + costs.fixed, costs.draw + costs.choose
+            )
+            work.left, work.after = 0.0, costs.draw + costs.choose
             watch(work.share, "drawing")
             evidence = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
-            work.pass_by(costs.show / 2)
+            work.pass_by(costs.draw)
             watch(work.share, "choosing rows to label")
             label_first = _to_label(data, fitted, predictions, P)
             if is_exact(fitted) or chosen.n_features <= WIDE:

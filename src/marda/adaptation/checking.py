@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.stats import binomtest, chi2_contingency, ks_2samp
 
+from marda._order import row_hashes
 from marda.adaptation.reading import (
     PathLike,
     Progress,
@@ -44,6 +45,7 @@ from marda.io.conventions import days_of
 from marda.io.table import as_numbers, as_texts, is_missing
 from marda.selection.auto import fit_plain
 from marda.selection.expectation import LEAST, Expectation, outside_support
+from marda.selection.inputs import copies
 from marda.shift import Shift, explain_shift
 
 __all__ = [
@@ -260,7 +262,12 @@ def check_rows(
     """
     Xs, Xt = rows
     names = [name for step in steps for name in step.features]
+    once = np.ones(Xs.shape[0], dtype=bool)
+    if labels is not None:
+        codes = np.unique(labels[0], return_inverse=True)[1].ravel()
+        once = ~copies(row_hashes(Xs), row_hashes(Xt), codes)
     places = [_some(X, ROWS, seed + k) for k, X in enumerate(rows)]
+    places[0] = places[0][once[places[0]]]
     columns = compare_columns(tables, (Xs, Xt), steps, (places[0], places[1]), seed=seed)
     known: NDArray[np.bool_] = np.zeros(Xt.shape[0], dtype=bool)
     facts: dict[str, Any] = {}
@@ -276,8 +283,8 @@ def check_rows(
         if known.any():
             right = plain.predict(Xt[known]) == labels[1][known]
             facts["measured"] = bootstrap_mean(np.asarray(right))
-    if min(Xs.shape[0], Xt.shape[0]) >= FEW_ROWS > LEAST:
-        drawn = [X[_some(X, 1000, seed + k)] for k, X in enumerate(rows)]
+    if min(once.sum(), Xt.shape[0]) >= FEW_ROWS > LEAST:
+        drawn = [X[_some(X, 1000, seed + k)] for k, X in enumerate((Xs[once], Xt))]
         facts["told_apart"] = domain_accuracy(*drawn, seed=seed)
         facts["outside"] = float(outside_support(*drawn, random_state=seed).mean())
     else:

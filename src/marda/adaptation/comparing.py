@@ -20,7 +20,7 @@ from marda.adaptation.reading import (
     PathLike,
     Progress,
     ReadOptions,
-    Shown,
+    ReportFiles,
     Sources,
     Watch,
     check_folder,
@@ -173,7 +173,7 @@ def compare(
     if methods is not None and (len(methods) < 2 or len(set(methods)) < len(methods)):
         raise InputError(f"compare needs two or more different methods, got {' '.join(methods)}.")
     watch(0.0, "reading")
-    shown = Shown(report, plots=plots)
+    shown = ReportFiles(report, plots=plots)
     check_names((*sources_of(source), target), shown.files)
     check_folder(shown.folder, "--plots")
     data = read_data(source, target, options)
@@ -184,7 +184,7 @@ def compare(
     notes = list(data.notes)
     largest = int(np.unique(domain, return_counts=True)[1].max())
     costs = [Weights.of(data, method) for method in methods]
-    done, each = costs[0].read, costs[0].measure + (costs[0].show if shown.any else 0.0)
+    done, each = costs[0].read, costs[0].measure + (costs[0].draw if shown.any else 0.0)
     results, predictions, details = [], [], []
     for k, method in enumerate(methods):
         at = watch.seconds

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda.adaptation.baselines import BASELINES, MAX_WIDTH, Baseline
@@ -14,6 +15,7 @@ from marda.estimators import MDAClassifier
 from marda.io import InputError
 from marda.selection import MDAClassifierCV
 from marda.selection.auto import Costs, entries_per_row
+from marda.selection.labelling import LOOKED_AT
 from marda.terms import parse_method
 
 __all__ = [
@@ -165,8 +167,8 @@ class Weights:
     ----------
     read, fit, predict : float
         Of the files, of the method, of predictions.
-    check, show : float
-        Of distances, and of what a report shows beside them.
+    check, draw, choose : float
+        Of distances, of what a report shows beside them, and of rows to label.
     measure : float
         Of what `compare` tells of every method.
     fixed : float
@@ -177,7 +179,8 @@ class Weights:
     fit: float
     predict: float
     check: float
-    show: float
+    draw: float
+    choose: float
     measure: float
     fixed: float
 
@@ -201,7 +204,8 @@ class Weights:
             fit=float(fits.get(method, 2.5 * ridge)),
             predict=1e-8 * nt * z,
             check=0.09 + 5e-7 * (min(ns, 1000) + min(nt, 1000)) * z,
-            show=0.03 + 1.5e-4 * nt + 3.5e-10 * n**2 * z,
+            draw=0.02 + (5e-8 * n * z if sp.issparse(X) else 8e-10 * n * z * min(n, z)),
+            choose=0.05 + 1.5e-7 * min(nt, LOOKED_AT) ** 2 + 2e-7 * min(nt, LOOKED_AT) * z,
             measure=0.03 + 3e-8 * min(n, 1000) ** 2,
             fixed=ridge,
         )

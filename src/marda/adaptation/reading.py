@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,13 @@ from marda.io import (
     read_table,
     stack_sources,
 )
-from marda.io.conventions import Wishes, settle
+from marda.io.conventions import Wishes, respelled, settle
 from marda.io.formats import is_sample, refuse_address
 from marda.io.preprocessing import missing_values
-from marda.io.problems import Problem, refuse
+from marda.io.problems import InputProblem, refuse
 from marda.io.readers.binary import parquet_files, parquet_footer
 from marda.io.screening import free_texts, notes_of, screen, unique_dates, used_notes
-from marda.io.table import Table, is_missing, named
+from marda.io.table import Table, as_numbers, as_texts, is_missing, named
 
 __all__ = [
     "LARGEST",
@@ -41,7 +41,7 @@ __all__ = [
     "PathLike",
     "Progress",
     "ReadOptions",
-    "Shown",
+    "ReportFiles",
     "Sources",
     "Watch",
     "check_folder",
@@ -61,6 +61,8 @@ __all__ = [
     "sources_of",
 ]
 
+#: Of fewer rows any may be a sum by chance; and how far a rounded sum may be off.
+FEW_TO_SUM, ROUNDING = 5, 1e-3
 LARGEST = 1e75  # sums of fourth powers stay below 1e308
 #: Of free memory: rows are copied a few times on their way into a model.
 SHARE = 0.25
@@ -190,7 +192,7 @@ class ReadOptions:
                     read_table(path, self.format, encoding=encoding, sheet=sheet, na=self.na)
                 )
             except InputError as error:
-                problems.append(Problem(str(error).removesuffix(".")))
+                problems.append(InputProblem(str(error).removesuffix(".")))
         refuse(problems)
         return tables
 
@@ -272,7 +274,7 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
     sources, last = tables[:-1], tables[-1]
     lost = [table for table in sources if options.label not in table.columns]
     if lost and options.label:
-        refuse(problems or [Problem(lost[0].missing_column(options.label))])
+        refuse(problems or [InputProblem(lost[0].missing_column(options.label))])
     left_out = {*options.not_features, *options.text}
     beside = any(table.block is not None for table in tables)  # a matrix holds the features
     features = [n for n in tables[0].names if n not in left_out and not beside]
@@ -282,12 +284,15 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
     problems += found
     notes += guessed
     asked = {p.column for p in found if p.column is not None}  # no more is said of these
+    if not hold:  # rows of data frames keep their places
+        tables = [_without_totals(table, notes) for table in tables]
     sources, last = tables[:-1], tables[-1]
     whole = stack_sources(sources, options.not_features)
+    last = _labels_respelled(whole, last, options.label, notes)
     try:
         ys, yt = _labels(whole, last, options.label)
     except InputError as error:
-        refuse([*problems, Problem(str(error).removesuffix("."))])
+        refuse([*problems, InputProblem(str(error).removesuffix("."))])
     texts = free_texts(whole, last, [name for name in features if name not in asked])
     screened = screen(whole, last, ys, features, {*options.keep, *asked}, texts)
     notes += notes_of(screened)
@@ -309,7 +314,7 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
     )
     for table in (whole, last):
         if gaps := chosen.gaps(table):
-            problems.append(Problem(missing_values(table, gaps), (("--missing", "impute"),)))
+            problems.append(InputProblem(missing_values(table, gaps), (("--missing", "impute"),)))
     refuse(problems)
     Xs, Xt = (chosen.transform(table) for table in (whole, last))
     for table, X in zip((whole, last), (Xs, Xt), strict=True):
@@ -355,20 +360,55 @@ def _labels(source: Table, target: Table, label: str) -> tuple[NDArray[Any], NDA
     return np.zeros(source.n_rows, dtype=np.int64), np.full(target.n_rows, np.nan)
 
 
-def _lost_names(tables: Sequence[Table], options: ReadOptions) -> list[Problem]:
+def _without_totals(table: Table, notes: list[str]) -> Table:
+    """The rows without a last one that holds the sums of all others."""
+    if table.block is not None or table.n_rows <= FEW_TO_SUM:
+        return table
+    filled = [v for v in table.columns.values() if v.dtype.kind == "f" and not np.isnan(v[-1])]
+    off = [abs(v[-1] - np.nansum(v[:-1])) - ROUNDING * abs(v[-1]) for v in filled]
+    if not filled or max(off) > 0 or not any(v[-1] for v in filled):
+        return table
+    notes.append(f"{table.path}: the last row holds the sums of the others and is left out.")
+    columns = {name: values[:-1] for name, values in table.columns.items()}
+    return replace(table, n_rows=table.n_rows - 1, columns=columns)
+
+
+def _labels_respelled(source: Table, target: Table, label: str, notes: list[str]) -> Table:
+    """The target with labels as the source writes them, where only cases or yes and 1 differ."""
+    if label not in source.columns or label not in target.columns:
+        return target
+    columns = [table.columns[label] for table in (source, target)]
+    if all(as_numbers(values) is not None for values in columns):
+        return target
+    ours, theirs = map(as_texts, columns)
+    gone = is_missing(theirs)
+    known = sorted({*ours[~is_missing(ours)].tolist()})
+    given = sorted({*theirs[~gone].tolist()} - {*known})
+    found = respelled(known, given) if given else None
+    if found is None:
+        return target
+    told = ", ".join(f"{new!r} is read as {old!r}" for new, old in [*found.items()][:3])
+    notes.append(f"labels of {target.path} are not written as the source's: {told}.")
+    values = np.array([found.get(v, v) for v in theirs.tolist()], dtype=object)
+    return replace(target, columns={**target.columns, label: values})
+
+
+def _lost_names(tables: Sequence[Table], options: ReadOptions) -> list[InputProblem]:
     """Columns that options or other files name and that are not there."""
     problems = []
     for table in tables[:-1] if options.label else ():
         if options.label not in table.names:
             swapped = _swapped(tables[-1], options.label)
-            problems.append(Problem(f"{table.missing_column(options.label)}{swapped}"))
+            problems.append(InputProblem(f"{table.missing_column(options.label)}{swapped}"))
         elif options.label in table.refused:
             why = table.refused[options.label]
-            problems.append(Problem(f"{table.path}: the label {options.label!r} {why}: rename one"))
+            problems.append(
+                InputProblem(f"{table.path}: the label {options.label!r} {why}: rename one")
+            )
     everywhere = {name for table in tables for name in table.names}
     for name in options.keep:
         if name not in everywhere:
-            problems.append(Problem(tables[0].missing_column(name)))
+            problems.append(InputProblem(tables[0].missing_column(name)))
     return problems
 
 
@@ -529,7 +569,7 @@ class Outputs:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ReportFiles:
     """What a person reads: files, and the functions that make them of a result."""
 
     report: tuple[PathLike, Callable[[Any], str]] | None = None

@@ -131,9 +131,9 @@ def attempt(specs: Sequence[Spec], fits: Iterator[Fitted]) -> Iterator[Fitted]:
 def run_unit(unit: Unit, data_dir: Path | None) -> Iterator[ResultRow]:
     """Load the task once, then yield a row as soon as each spec is finished."""
     reset_peak()
-    started = time.perf_counter()
+    started = time.process_time()
     task = load_task(unit.task, data_dir)
-    load_seconds = (time.perf_counter() - started) / len(unit.specs)
+    load_seconds = (time.process_time() - started) / len(unit.specs)
     known: dict[str, Any] = {"load_seconds": load_seconds, "data_checksum": task.checksum}
     for fitted in fit_unit(task, unit.specs):
         if fitted.predicted is None:
@@ -223,26 +223,26 @@ def _fit_model(
     if plain and first.classifier in ROW_CLASSIFIERS:
         others = [first, *others]
     else:
-        started = time.perf_counter()
+        started = time.process_time()
         model = MDAClassifier(first.model, classifier=_classifier(first.classifier), **settings)
         fit_rows(model, training_rows(model, X, y, sample_domain=sample_domain), factors)
-        shared["fit_seconds"] = (time.perf_counter() - started) / len(specs)
+        shared["fit_seconds"] = (time.process_time() - started) / len(specs)
         shared["n_iter"] = int(model.n_iter_)
-        started = time.perf_counter()
+        started = time.process_time()
         predicted = np.asarray(model.predict(task.X_test))
-        yield Fitted(first, predicted, predict_seconds=time.perf_counter() - started, **shared)
+        yield Fitted(first, predicted, predict_seconds=time.process_time() - started, **shared)
     if not others:
         return
-    started = time.perf_counter()
+    started = time.process_time()
     H, H_test = X[known], task.X_test
     if not plain:
         H, H_test = model.transform(H), model.transform(H_test)
-    denoising = (time.perf_counter() - started) / len(others)
+    denoising = (time.process_time() - started) / len(others)
     for spec in others:
-        started = time.perf_counter()
+        started = time.process_time()
         classifier = _on_rows(spec.classifier, H, y[known], sample_domain[known])
         predicted = np.asarray(classifier.predict(H_test))
-        seconds = time.perf_counter() - started + denoising
+        seconds = time.process_time() - started + denoising
         yield Fitted(spec, predicted, predict_seconds=seconds, **shared)
 
 
@@ -282,6 +282,7 @@ def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
     packed = pack(task.X_source, task.y_source, task.X_target, task.y_visible)
     rows = adapters.TaskRows(*packed, task.X_test)
     narrow: list[adapters.TaskRows] = []  # made for the first adapter, used by all
+    columns = EVALUATIONS[specs[0].task.benchmark].by_halves
     for method, members in groupby(specs, key=lambda spec: spec.model):
         group = list(members)
         gc.collect()
@@ -291,9 +292,9 @@ def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
         elif method == SOURCE:
             fits = _fit_source(group, rows)
         elif method in (*SYSTEMS, *LABELLED_SYSTEMS):
-            fits = _fit_system(group, rows, narrow)
+            fits = _fit_system(group, rows, narrow, columns)
         else:
-            fits = _fit_adapter(method, group, rows, narrow)
+            fits = _fit_adapter(method, group, rows, narrow, columns)
         yield from attempt(group, fits)
 
 
@@ -327,11 +328,15 @@ def _fit_source(specs: Sequence[Spec], rows: adapters.TaskRows) -> Iterator[Fitt
 
 
 def _fit_adapter(
-    name: str, specs: Sequence[Spec], rows: adapters.TaskRows, narrow: list[adapters.TaskRows]
+    name: str,
+    specs: Sequence[Spec],
+    rows: adapters.TaskRows,
+    narrow: list[adapters.TaskRows],
+    columns: bool,
 ) -> Iterator[Fitted]:
     """Adapt source rows to the target's once; classifiers learn from them, and count its time."""
     if not narrow:
-        narrow.append(adapters.narrow_rows(rows))
+        narrow.append(adapters.narrow_rows(rows, columns))
     X, y, X_test, seconds = adapters.adapt_rows(name, narrow[0])
     for spec in specs:
         started = time.process_time() - seconds
@@ -340,13 +345,16 @@ def _fit_adapter(
 
 
 def _fit_system(
-    specs: Sequence[Spec], rows: adapters.TaskRows, narrow: list[adapters.TaskRows]
+    specs: Sequence[Spec],
+    rows: adapters.TaskRows,
+    narrow: list[adapters.TaskRows],
+    columns: bool,
 ) -> Iterator[Fitted]:
     """Systems with a classifier of their own."""
     from marda.benchmarks.peers import system
 
     if not narrow:
-        narrow.append(adapters.narrow_rows(rows))
+        narrow.append(adapters.narrow_rows(rows, columns))
     seen = narrow[0]
     for spec in specs:
         started = time.process_time()

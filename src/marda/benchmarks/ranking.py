@@ -41,6 +41,8 @@ RANKING_NOTES = (
     "are rather too sure.",
     "Ahead, behind: tasks on which auto differs by more than the binomial error of both accuracies "
     "(95 %); the rest is within chance. Both see the same test rows, which this does not use.",
+    "Systems without a rank did not run on all of these data sets (–); they are compared with auto "
+    "on all tasks that they have, and p is not corrected for them.",
 )
 
 
@@ -51,7 +53,8 @@ class Ranked:
     label: str
     means: tuple[float | None, ...]
     """By data set; None where it did not run on all tasks."""
-    rank: Interval
+    rank: Interval | None
+    """None where a ranked data set lacks it."""
     gain: Interval | None
     """auto minus it; None for auto."""
     p: float | None
@@ -62,7 +65,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Systems in the order of their mean ranks, over tasks that all of them have."""
+    """Systems in the order of their mean ranks, over tasks that all of these have; then others."""
 
     data: tuple[str, ...]
     ranked: tuple[bool, ...]
@@ -98,13 +101,40 @@ def rank_systems(boards: Sequence[Leaderboard]) -> Ranking | None:
         if label == AUTO:
             systems.append(Ranked(label, means, where, None, None, 0, 0))
             continue
-        beyond = _beyond_chance(ours, line, sizes)
-        ahead, behind = int(np.sum(beyond > 0)), int(np.sum(beyond < 0))
-        gain = bootstrap_mean(ours - line)
-        systems.append(Ranked(label, means, where, gain, corrected.pop(0), ahead, behind))
-    systems.sort(key=lambda one: one.rank.value)
+        told = _against(ours, line, sizes)
+        systems.append(Ranked(label, means, where, told[0], corrected.pop(0), *told[1:]))
+    systems.sort(key=lambda one: one.rank.value if one.rank else math.inf)
+    systems += _others(found, whole, labels)
     names = tuple(board.name for board in found)
     return Ranking(names, tuple(kept), table.shape[1], critical, tuple(systems))
+
+
+def _others(
+    found: Sequence[Leaderboard], whole: Sequence[dict[str, Entry]], ranked: Sequence[str]
+) -> list[Ranked]:
+    """Systems that a ranked data set lacks, each on the tasks that it has; most tasks first."""
+    others = []
+    for label in dict.fromkeys(label for held in whole for label in held if label not in ranked):
+        has = [(b, h) for b, h in zip(found, whole, strict=True) if label in h and AUTO in h]
+        if not has:
+            continue
+        ours, line = (
+            np.hstack([_values([held[name]])[0] for _, held in has]) for name in (AUTO, label)
+        )
+        sizes = np.concatenate([np.asarray(board.test_rows, dtype=float) for board, _ in has])
+        told = _against(ours, line, sizes)
+        means = tuple(held[label].mean if label in held else None for held in whole)
+        p = _signed_ranks(ours - line)
+        others.append((-len(line), Ranked(label, means, None, told[0], p, *told[1:])))
+    return [one for _, one in sorted(others, key=lambda item: item[0])]
+
+
+def _against(
+    ours: NDArray[np.float64], line: NDArray[np.float64], sizes: NDArray[np.float64]
+) -> tuple[Interval, int, int]:
+    """Mean difference; tasks ahead and behind beyond chance."""
+    beyond = _beyond_chance(ours, line, sizes)
+    return bootstrap_mean(ours - line), int(np.sum(beyond > 0)), int(np.sum(beyond < 0))
 
 
 def _values(entries: Sequence[Entry]) -> NDArray[np.float64]:
@@ -165,7 +195,9 @@ def ranking_grid(found: Ranking) -> list[list[str]]:
         p = "" if one.p is None else "< 0.001" if one.p < 0.001 else f"{one.p:.3f}"
         told = ["", ""] if one.gain is None else [str(one.ahead), str(one.behind)]
         means = ["–" if mean is None else f"{mean:.1f}" for mean in one.means]
-        rank = f"{one.rank.value:.1f} [{one.rank.low:.1f}, {one.rank.high:.1f}]"
+        rank = "–"
+        if one.rank is not None:
+            rank = f"{one.rank.value:.1f} [{one.rank.low:.1f}, {one.rank.high:.1f}]"
         grid.append([one.label, rank, gain, p, *told, *means])
     return grid
 

@@ -25,7 +25,7 @@ from marda.benchmarks.tables import (
     Figure,
     PaperTable,
 )
-from marda.diagnostics.intervals import seconds_text
+from marda.diagnostics.intervals import counted, seconds_text
 from marda.io.writing import harmless, replacing
 
 if TYPE_CHECKING:
@@ -106,14 +106,16 @@ def _ours(cell: Cell, marks: Marks) -> str:
     text = marks.apply(f"{figure.mean:.1f}", bold=cell.ours_better, underline=cell.improves)
     if figure.stderr is not None:
         text += f"{marks.plus_minus}{figure.stderr:.1f}"
-    if figure.rows < figure.expected:
+    if figure.rows < figure.expected and figure.whole:
+        text += f" ({counted(figure.draws, 'draw')})"
+    elif figure.rows < figure.expected:
         text += f" ({figure.rows}/{figure.expected})"
     return text
 
 
 def _paper(cell: Cell, marks: Marks) -> str:
     if cell.paper is None:
-        return ""
+        return "none"
     return marks.apply(f"{cell.paper:.1f}", bold=cell.paper_better, underline=cell.paper_improves)
 
 
@@ -324,7 +326,7 @@ def time_text(rows: Sequence[ResultRow], report: RunReport) -> list[str]:
         f"this call: {seconds_text(report.wall_seconds)} with --jobs {report.jobs}, "
         f"{report.computed} rows computed, {report.from_store} from the store, "
         f"{report.failed} failed",
-        f"all {len(rows)} rows: {seconds_text(spent)} of computing",
+        f"all {len(rows)} rows: {seconds_text(spent)} of processor time",
     ]
     peaks = [row.peak_mb for row in rows if row.peak_mb is not None]
     if peaks:

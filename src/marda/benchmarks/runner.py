@@ -351,7 +351,7 @@ class Silent:
         """Say nothing."""
 
 
-class Shown:
+class ProgressBar:
     """Rows done and the task at hand, on a terminal; silent elsewhere."""
 
     def __init__(self, stream: TextIO | None = None, **options: Any) -> None:

@@ -42,7 +42,10 @@ SQUEEZENET = (
     "Image features are SqueezeNet, not the paper's DeCAF6: "
     "compare the differences between models, not the level."
 )
-LEGEND = "Bold: the better of ours and the paper's. Underlined: better than S1 in the same column."
+LEGEND = (
+    "Bold: the better of ours and the paper's. Underlined: better than S1 in the same column. "
+    "None: the paper prints no such figure."
+)
 _BASELINES = ("BL", "MCF", "S1")  # as in the paper, these are never underlined
 
 
@@ -85,6 +88,8 @@ class Figure:
     expected: int
     whole: bool
     """At least one draw has every expected task: without that a mean compares with nothing."""
+    draws: int = 0
+    """Draws that have every expected task: the mean is over these."""
 
 
 class Accuracies:
@@ -160,7 +165,7 @@ def _summarise(found: dict[Place, float], pairs: Sequence[str], draws: int) -> F
     if not means:
         return Figure(fmean(found.values()), None, len(found), len(pairs) * draws, False)
     stderr = stdev(means) / math.sqrt(len(means)) if len(means) > 1 else None
-    return Figure(fmean(means), stderr, len(found), len(pairs) * draws, True)
+    return Figure(fmean(means), stderr, len(found), len(pairs) * draws, True, len(means))
 
 
 # Tables -------------------------------------------------------------------------------------------
@@ -344,7 +349,11 @@ def _notes(table: TableName, specs: Sequence[Spec], rows: Sequence[ResultRow]) -
     if prepared:
         notes.append(f"Preprocessing differs from the paper's: {', '.join(sorted(prepared))}.")
     if table in ("sup", "ss", "surf"):
-        notes.append("± is the standard error over draws of 3 labelled target rows per class.")
+        notes.append(
+            "± is the standard error over draws of 3 labelled target rows per class; a figure "
+            "without it is of one draw, and one of fewer draws than the heading says has their "
+            "number behind it."
+        )
     if table == "us" and any(s.task.benchmark == "oc10" for s in specs):
         notes.append(f"The paper's text quotes S1M = {paper.S1M_QUOTED} on OC10; no table has it.")
     if table != "off31" and any(

@@ -145,7 +145,7 @@ def run_reproduce(args: argparse.Namespace) -> int:
     from marda.benchmarks.plan import DRAWS, Request
     from marda.benchmarks.render import print_section, time_text
     from marda.benchmarks.results import compare_rows, reproduce, reproduce_all
-    from marda.benchmarks.runner import Shown
+    from marda.benchmarks.runner import ProgressBar
     from marda.benchmarks.store import read_rows
 
     recorded = read_rows(args.check) if args.check else None
@@ -165,7 +165,7 @@ def run_reproduce(args: argparse.Namespace) -> int:
         "data_dir": args.data,
         "jobs": args.jobs,
         "force": args.force,
-        "progress": Shown(show=progress_choice(args)),
+        "progress": ProgressBar(show=progress_choice(args)),
     }
     if args.all:
         _refuse_choices(args)

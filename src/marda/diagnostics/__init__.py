@@ -9,13 +9,14 @@ from marda.diagnostics.diagnosis import (
     a_distance,
     checks_of,
     data_findings,
+    denoise,
     diagnose,
     domain_accuracy,
     facts_of,
     mmd,
     prediction_findings,
 )
-from marda.diagnostics.evidence import Evidence, Gap, Picture, denoise, gather
+from marda.diagnostics.evidence import Evidence, Gap, Picture, gather
 from marda.diagnostics.intervals import Interval
 from marda.diagnostics.verdict import Change, Facts
 

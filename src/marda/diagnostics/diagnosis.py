@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda.criteria import domain_hits, sample_places, sample_rows, stack_rows
-from marda.diagnostics.evidence import denoise
 from marda.diagnostics.intervals import (
     Interval,
     bootstrap_mean,
@@ -37,6 +36,7 @@ __all__ = [
     "a_distance",
     "checks_of",
     "data_findings",
+    "denoise",
     "diagnose",
     "domain_accuracy",
     "facts_of",
@@ -263,6 +263,17 @@ class Diagnosis:
         for name in ("facts", "checks"):
             del state[name]
         return state
+
+
+def denoise(
+    estimator: Any, Xs: Any, Xt: Any, *, source_domain: NDArray[np.int64] | None = None
+) -> list[Any]:
+    """Denoised rows of both domains; a model that centres must know which are which source's."""
+    sources = [d for d in np.asarray(getattr(estimator, "domains_", ())).tolist() if d >= 0]
+    if not sources or not getattr(estimator, "center", True):
+        return [estimator.transform(X) for X in (Xs, Xt)]
+    domain = np.full(Xs.shape[0], sources[0]) if source_domain is None else source_domain
+    return [estimator.transform(Xs, sample_domain=domain), estimator.transform(Xt)]
 
 
 def diagnose(

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from marda._order import row_order
 from marda.criteria import stack_rows
+from marda.diagnostics.diagnosis import denoise
 
-__all__ = ["Evidence", "Gap", "Picture", "denoise", "gather"]
+__all__ = ["Evidence", "Gap", "Picture", "gather"]
 
 POINTS = 500  # per domain: more dots hide each other, and every dot is part of the page
 GAPS = 15
@@ -169,17 +170,6 @@ def _picture(rows: list[Any], seed: int) -> Picture:
     places[:, :k] = pca.fit_transform(X)
     shares = pca.explained_variance_ * (X.shape[0] - 1) / X.shape[0] / total
     return Picture(places, (float(shares[0]), float(shares[1]) if k > 1 else 0.0))
-
-
-def denoise(
-    estimator: Any, Xs: Any, Xt: Any, *, source_domain: NDArray[np.int64] | None = None
-) -> list[Any]:
-    """Denoised rows of both domains; a model that centres must know which are which source's."""
-    sources = [d for d in np.asarray(getattr(estimator, "domains_", ())).tolist() if d >= 0]
-    if not sources or not getattr(estimator, "center", True):
-        return [estimator.transform(X) for X in (Xs, Xt)]
-    domain = np.full(Xs.shape[0], sources[0]) if source_domain is None else source_domain
-    return [estimator.transform(Xs, sample_domain=domain), estimator.transform(Xt)]
 
 
 def _outputs(estimator: Any, names: Sequence[str], width: int) -> NDArray[np.int64] | None:

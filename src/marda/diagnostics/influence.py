@@ -26,8 +26,8 @@ from marda._order import row_order
 
 __all__ = [
     "MAX_PARTS",
+    "FeatureGroup",
     "Influence",
-    "Part",
     "explain_rows",
     "is_exact",
     "overall_influence",
@@ -49,17 +49,17 @@ OVERALL_ROWS, LEAST_ROWS, MOST_ASKED = 100, 5, 20_000
 
 
 @dataclass(frozen=True)
-class Part:
+class FeatureGroup:
     """A column or a word: its name, and the features of the model that are made of it."""
 
     name: str
     features: Index
 
 
-def parts_of(columns: Sequence[tuple[str, slice]], n_features: int) -> list[Part]:
+def parts_of(columns: Sequence[tuple[str, slice]], n_features: int) -> list[FeatureGroup]:
     """Parts of columns by name, and where their features are (`Preprocessing.parts`)."""
     places = np.arange(n_features)
-    return [Part(name, places[where]) for name, where in columns]
+    return [FeatureGroup(name, places[where]) for name, where in columns]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def is_exact(model: Any) -> bool:
 
 
 def explain_rows(
-    model: Any, X: Any, parts: Sequence[Part], mean: Vector | None, k: int = 3
+    model: Any, X: Any, parts: Sequence[FeatureGroup], mean: Vector | None, k: int = 3
 ) -> list[list[Influence]]:
     """The k parts that moved the score of every row most, the one that moved it most first.
 
@@ -86,7 +86,7 @@ def explain_rows(
         Fitted.
     X : array or CSR array of shape (n_rows, n_features)
         Rows.
-    parts : sequence of Part
+    parts : sequence of FeatureGroup
         Columns and words; each feature is of one part at most.
     mean : array of shape (n_features,), or None
         The mean row that others are told from; None: 0, as for sparse rows.
@@ -106,7 +106,7 @@ def explain_rows(
 
 
 def overall_influence(
-    model: Any, X: Any, parts: Sequence[Part], mean: Vector | None, k: int = 10
+    model: Any, X: Any, parts: Sequence[FeatureGroup], mean: Vector | None, k: int = 10
 ) -> list[Influence]:
     """The k parts that move scores most: the mean of |moved| over at most 100 rows, drawn.
 
@@ -130,7 +130,7 @@ def overall_influence(
 
 
 def _contributions(
-    model: Any, X: Any, parts: Sequence[Part], mean: Vector | None
+    model: Any, X: Any, parts: Sequence[FeatureGroup], mean: Vector | None
 ) -> Iterator[tuple[list[str], Vector]]:
     """Names of parts and how far they moved the score, per row."""
     coef = _coef(model)
@@ -177,7 +177,7 @@ class _Lookup:
     names: list[str]
 
     @classmethod
-    def of(cls, parts: Sequence[Part], n_features: int) -> _Lookup:
+    def of(cls, parts: Sequence[FeatureGroup], n_features: int) -> _Lookup:
         part = np.full(n_features, -1)
         for k, one in enumerate(parts):
             part[one.features] = k

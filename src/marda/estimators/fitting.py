@@ -294,9 +294,10 @@ def _routes(rows: TrainingRows, settings: ModelSettings, predictor: bool) -> lis
     """The routes to try, best first; one that the user chose stands alone."""
     X, terms, problem = rows.X, settings.terms, settings.problem
     n, d = X.shape
+    n_labelled = int((rows.labels.codes != UNLABELED).sum())
     work = Workload(
         n_rows=n,
-        n_labelled=int((rows.labels.codes != UNLABELED).sum()),
+        n_labelled=n_labelled,
         n_features=d,
         n_outputs=min(d, settings.n_pivots or d),
         n_classes=len(rows.labels.classes),
@@ -304,7 +305,7 @@ def _routes(rows: TrainingRows, settings: ModelSettings, predictor: bool) -> lis
         itemsize=X.dtype.itemsize if is_numpy(X) else 8,
         sparse=sp.issparse(X),
         joint=terms.joint,
-        coupled=terms.joint and terms.domain,
+        coupled=terms.joint and terms.domain and n_labelled < n,
         domain=terms.domain,
         predictor=predictor,
         plain=not terms.denoise,

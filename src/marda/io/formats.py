@@ -27,11 +27,11 @@ from marda.io.readers.text import (
     packing,
     svmlight_batches,
 )
-from marda.io.table import WHOLE, InputError, Request, Table, join
+from marda.io.table import WHOLE, InputError, ReadRequest, Table, join
 
 __all__ = ["FORMATS", "detect_format", "is_sample", "read_batches", "read_table", "refuse_address"]
 
-Reader = Callable[[Path, Request], Iterator[Table]]
+Reader = Callable[[Path, ReadRequest], Iterator[Table]]
 FORMATS: dict[str, Reader] = {
     "csv": csv_batches,
     "excel": excel_batches,
@@ -193,7 +193,7 @@ def read_batches(
     """
     refuse_address(path)
     path = Path(path)
-    request = Request(rows, columns, encoding, sheet)
+    request = ReadRequest(rows, columns, encoding, sheet)
     if is_sample(path):
         return iter([_sample_table(str(path), request)])
     if format is not None and format not in FORMATS:
@@ -227,7 +227,7 @@ def is_sample(path: Path) -> bool:
     return str(path).startswith(PREFIX) and not path.exists()
 
 
-def _sample_table(name: str, request: Request) -> Table:
+def _sample_table(name: str, request: ReadRequest) -> Table:
     """Readings of an old and a new sensor, made up so that examples work as pasted."""
     part = name.removeprefix(PREFIX)
     if part not in PARTS:

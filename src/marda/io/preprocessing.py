@@ -23,8 +23,8 @@ from marda.io.columns import (
     step_from_json,
     tfidf,
 )
-from marda.io.conventions import Conventions, Wishes, convert, days_of
-from marda.io.problems import InputError, Problem, did_you_mean, option, refuse
+from marda.io.conventions import Conventions, Wishes, convert, days_of, what_hinders
+from marda.io.problems import InputError, InputProblem, did_you_mean, option, refuse
 from marda.io.screening import is_prose, is_unspaced
 from marda.io.table import Table, as_numbers, as_texts, is_missing, named
 
@@ -186,7 +186,7 @@ def fit_preprocessing(
     scale: str = "none",
     na: Collection[str] = (),
     day_first: Mapping[str, bool | None] | None = None,
-    problems: list[Problem] | None = None,
+    problems: list[InputProblem] | None = None,
 ) -> Preprocessing:
     """Decide what becomes of every column; labels are not looked at.
 
@@ -209,13 +209,13 @@ def fit_preprocessing(
         Words that were taken for "no value", for the files to come.
     day_first : mapping of str to bool or None
         How dates were read, for the files to come.
-    problems : list of Problem, default=None
+    problems : list of InputProblem, default=None
         Takes what is wrong, so that the caller can say all of it at once; None: it is raised.
     """
-    found: list[Problem] = [] if problems is None else problems
+    found: list[InputProblem] = [] if problems is None else problems
     for name in [*text, *drop, *([id] if id else [])]:
         if name not in source.names and name not in target.names:
-            found.append(Problem(source.missing_column(name)))
+            found.append(InputProblem(source.missing_column(name)))
     left_out = {label, id, *drop}
     names = [name for name in source.names if name not in left_out]
     steps: list[Step] = []
@@ -242,7 +242,7 @@ class _Unusable(InputError):
 
     def __init__(self, what: str, *options: tuple[str, str]):
         super().__init__(what)
-        self.problem = Problem(what, options)
+        self.problem = InputProblem(what, options)
 
 
 def _check_column(table: Table, other: Table, name: str) -> None:
@@ -287,6 +287,12 @@ def _column(
     counts = Counter(known)
     if len(counts) > MAX_CATEGORIES or len(counts) > max(50, len(values) // 2):
         ways = [("--text", name), ("--id", name), ("--drop", name)]
+        if why := what_hinders(sorted(counts)):
+            raise _Unusable(
+                f"column {name!r} holds no plain numbers, since {why}, or leave it out with "
+                f"{option(*ways[2])}",
+                ways[2],
+            )
         raise _Unusable(
             f"column {name!r} has {len(counts)} different words in {len(values)} rows, too many "
             f"for categories: use {option(*ways[0])}, {option(*ways[1])} or {option(*ways[2])}",

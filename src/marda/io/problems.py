@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "InputError",
-    "Problem",
+    "InputProblem",
     "Problems",
     "as_keywords",
     "did_you_mean",
@@ -33,7 +33,7 @@ class InputError(ValueError):
 
 
 @dataclass(frozen=True)
-class Problem:
+class InputProblem:
     """One thing that keeps files from being used.
 
     Attributes
@@ -57,13 +57,13 @@ class Problems(InputError):
 
     Attributes
     ----------
-    problems : tuple of Problem
+    problems : tuple of InputProblem
         In the order of the columns.
     options : tuple of str
         Arguments that solve every problem that options can solve; lists are joined.
     """
 
-    def __init__(self, problems: Sequence[Problem]):
+    def __init__(self, problems: Sequence[InputProblem]):
         self.problems = tuple(problems)
         self.options = _merged(problems)
         if len(problems) == 1:
@@ -78,7 +78,7 @@ class Problems(InputError):
         super().__init__(text)
 
 
-def _merged(problems: Iterable[Problem]) -> tuple[str, ...]:
+def _merged(problems: Iterable[InputProblem]) -> tuple[str, ...]:
     merged: dict[str, list[str]] = {}
     for problem in problems:
         for flag, value in problem.options:
@@ -92,7 +92,7 @@ def _merged(problems: Iterable[Problem]) -> tuple[str, ...]:
     )
 
 
-def refuse(problems: Sequence[Problem]) -> None:
+def refuse(problems: Sequence[InputProblem]) -> None:
     """Raise all of them at once, if there are any."""
     if problems:
         raise Problems(problems)

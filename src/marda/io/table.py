@@ -18,7 +18,7 @@ from marda.io.problems import InputError, did_you_mean, name_key, option
 __all__ = [
     "WHOLE",
     "InputError",
-    "Request",
+    "ReadRequest",
     "Table",
     "as_numbers",
     "as_texts",
@@ -41,7 +41,7 @@ WHOLE = 2**62  # rows per batch when the caller keeps them all
 
 
 @dataclass(frozen=True)
-class Request:
+class ReadRequest:
     """What a reader is asked for.
 
     Attributes

@@ -240,6 +240,8 @@ class Denoiser(ABC):
         0 ⪯ Q_l ⪯ G, few steps remain, and a handful of factorisations serves all alternations.
         Where those would cost more than the steps they save, s̄ or θ̄ is 0. The preconditioner times
         a direction follows from the residuals: a step costs one solve and one product with Q_l.
+        Where all rows have a label, S_l = 0 and S changes from one alternation to the next: 1 − θ̄
+        is then a power of SHIFT_RATIO, too, and a step costs one solve alone.
         """
         into, back, M_l, theta = _coordinates(terms)
         rank = R.shape[1]
@@ -247,18 +249,25 @@ class Denoiser(ABC):
         power = np.round(np.log1p(np.maximum(strengths, 0)) / np.log(SHIFT_RATIO))
         if not self._factor_pays(solves * STEPS_SAVED / MAX_SHIFTS, rank):
             power[:] = 0
-        kept = theta if self._factor_pays(solves * 5 * STEPS_SAVED, 1) else np.zeros(rank)
+        if solves > 1 and not _any(terms.labelled):  # every alternation has other θ
+            kept = 1 - SHIFT_RATIO ** np.round(np.log1p(-theta) / np.log(SHIFT_RATIO))
+            kept *= self._factor_pays(solves * STEPS_SAVED / MAX_SHIFTS, rank)
+        else:
+            kept = theta if self._factor_pays(solves * 5 * STEPS_SAVED, 1) else np.zeros(rank)
         shifts = np.stack([np.where(power > 0, SHIFT_RATIO**power - 1, 0.0), kept], 1)
         rest = add_to_diagonal(copy(M_l), -beside(shifts[:, 0], M_l))
         along, excess = beside(theta, R), beside(theta - kept, R)
         has_excess = bool((theta != kept).any())
 
+        def on_labelled(V: Matrix, S: Matrix) -> Matrix:
+            return self.labelled.matmul(V @ S) if _any(S) else namespace(V).zeros_like(V)
+
         def remainder(V: Matrix) -> Matrix:
-            out = self.labelled.matmul(V @ rest)
+            out = on_labelled(V, rest)
             return out - self._excess(V * excess) if has_excess else out
 
         def residual_of(V: Matrix) -> Matrix:
-            out = right - self.matmul(V) - self.labelled.matmul(V @ M_l)
+            out = right - self.matmul(V) - on_labelled(V, M_l)
             return out + self._excess(V * along) if theta.any() else out
 
         right = R @ into
@@ -478,3 +487,7 @@ def _single_factor(system: DiagonalPlusGram) -> CholeskyFactor | None:
     except SingularError:
         return None
     return found if found.condition * np.finfo(np.float32).eps < SINGLE_LIMIT else None
+
+
+def _any(S: Matrix) -> bool:
+    return bool(namespace(S).any(S != 0))

@@ -339,7 +339,7 @@ def _ranking(boards: Sequence[Leaderboard]) -> list[Section]:
     ranking = rank_systems(boards)
     if ranking is None:
         return []
-    ranks = [(one.label, one.rank) for one in ranking.systems]
+    ranks = [(one.label, one.rank) for one in ranking.systems if one.rank is not None]
     drawing = charts.intervals(ranks, "mean rank", zero=False, form=".1f")
     header, *rows = ranking_grid(ranking)
     cells: list[Cells] = [[*row] for row in rows]

@@ -182,7 +182,7 @@ def _scores(result: DemoResult) -> Section:
             rows.append([name, Term(label, score.method.says), accuracy, *balanced, *gain])
     header = (
         *("pair", "method", "accuracy", "balanced accuracy", "95% interval"),
-        *("gain", "95% interval of the gain"),
+        *("gain", "its interval"),
     )
     whole = table(LEGEND, header, rows)
     heat = "Balanced accuracy in percent, by pair and method."

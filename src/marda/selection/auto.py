@@ -52,7 +52,7 @@ from marda.selection.expectation import (
     stories_to_judge,
 )
 from marda.selection.forest import fit_forest
-from marda.selection.inputs import Inputs, align, draw_rows, leaf_inputs, sample
+from marda.selection.inputs import Inputs, align, draw_rows, drop_copies, leaf_inputs, sample
 from marda.selection.labelling import LEARNED, Explanation, left_out_scores, stack
 from marda.selection.source_only import (
     WIDE,
@@ -123,6 +123,8 @@ class Evidence:
     voices: tuple[Matrix, ...] = ()
     agreement: float | None = None
     outside: NDArray[np.bool_] | None = None
+    #: Whether it is about models that label the target themselves.
+    self_trained: bool = False
     #: Classes of labelled target rows, and what models without their labels give them.
     labelled: tuple[Index, Matrix] | None = None
 
@@ -138,6 +140,7 @@ class Evidence:
             voices=self.voices,
             agreement=self.agreement,
             outside=self.outside,
+            self_trained=self.self_trained,
         )
         return found if self.labelled is None else expect_by_labels(found, P, *self.labelled)
 
@@ -163,7 +166,8 @@ class Costs(NamedTuple):
         refuted = explain if wide else 0.5  # by a few draws each
         source = 2.6e-7 * n_source**2 if wide else 0.25 + 8e-4 * n_source * (d / 20) ** 0.2
         adapt, leaves = 0.05 + 1.1e-6 * n**2, 0.3 * source
-        judge = 0.05 + 2e-7 * n * entries_per_row(X) + 1.2e-7 * n**2
+        judging = min(n_source, EXPECTED_ROWS) + min(n_target, EXPECTED_ROWS)
+        judge = 0.05 + 2e-7 * judging * entries_per_row(X) + 1.2e-7 * judging**2
         weigh = 5 * min(adapt if wide else leaves, 4.5)
         total = explain + source + (adapt if wide else leaves) + judge
         return cls(explain, refuted, source, adapt, leaves, judge, weigh, total)
@@ -287,6 +291,9 @@ def fit_plain(
     classes, codes = np.unique(y_source, return_inverse=True)
     codes = np.concatenate([codes.ravel(), np.full(X_target.shape[0], UNLABELED)])
     domain = np.repeat([0, -1], [X_source.shape[0], X_target.shape[0]])
+    kept = drop_copies(X, codes, domain)
+    if len(kept) < len(domain):
+        X, codes, domain = X[kept], codes[kept], domain[kept]
     order = row_order(X, domain, codes)  # nothing below depends on how rows came
     order = order[draw_rows(codes[order], domain[order], PLAIN_ROWS, seed)]
     labels = Labels(classes, codes[order])
@@ -453,7 +460,9 @@ class _Action:
         what = "adapting" if features else "adapting leaves of a forest"
         with step(costs.adapt if features else costs.leaves, costs.judge, what):
             fit = adapt(self.fits, say)
-        return self.judged(fit)
+        with step(costs.judge, 0.0, "judging"):
+            evidence = self._evidence(self_trained=features)
+        return replace(_adapted(fit), shift=self.shift, evidence=evidence)
 
     def adaptation(self) -> Adapt | None:
         """How models label the target themselves; None: the model of the source does as well."""
@@ -542,7 +551,9 @@ class _Action:
             shift = shift.weighed({name: w / total for name, w in believed.items()})
         evidence = plain.evidence
         if evidence is not None:
-            evidence = replace(evidence, labelled=(codes, np.exp(left_out)))
+            evidence = replace(
+                evidence, self_trained=adapt is _by_features, labelled=(codes, np.exp(left_out))
+            )
         return AutoFit(members, [], *skills, shift, evidence, found)
 
     def _adapted_models(
@@ -602,11 +613,6 @@ class _Action:
         model = self._told(tellings[0].tale, voice.model)
         alone = _Telling(f"{LEARNED[1]}, {model.kind}", Inputs("raw"), model)
         yield alone, voice.left_out + model.bias
-
-    def judged(self, fit: AdaptedFit) -> AutoFit:
-        """An adapted fit, with what it can be judged by."""
-        with step(self.costs.judge, 0.0, "judging"):
-            return replace(_adapted(fit), shift=self.shift, evidence=self._evidence())
 
     # Parts of it ----------------------------------------------------------------------------------
 
@@ -669,7 +675,7 @@ class _Action:
         skill = recall_above_chance(codes, chosen.left_out.argmax(1))
         return AutoFit(members, [], skill, skill, self.shift, self._evidence(), found)
 
-    def _evidence(self) -> Evidence | None:
+    def _evidence(self, *, self_trained: bool = False) -> Evidence | None:
         """What source-only models say of the target, under the class prior of the source.
 
         Nothing where a class has no weight: they know nothing of it.
@@ -702,7 +708,9 @@ class _Action:
         outside = None
         if self.source.X.shape[0] >= LEAST:
             outside = outside_support(self.source.X, target, random_state=self.fits.seed)
-        return Evidence(places, target, known, alone, self.shift, told, others, agreed, outside)
+        return Evidence(
+            places, target, known, alone, self.shift, told, others, agreed, outside, self_trained
+        )
 
     def _fit_part(self, X: Any, codes: Index) -> Any:
         """A model of some source rows, as the one that was chosen; a pool counts as linear."""

@@ -27,7 +27,7 @@ from marda.selection.ensemble import (
     compress_ensemble,
     is_compact,
 )
-from marda.selection.inputs import draw_rows
+from marda.selection.inputs import draw_rows, drop_copies
 from marda.selection.scorers import get_criterion
 from marda.selection.search import TARGET_CRITERIA, Candidate, expand, search
 
@@ -226,6 +226,11 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
             self.__dict__.pop(name, None)
         self.classes_, self.domains_, self.compact_ = labels.classes, np.unique(domain), None
         seed = seed_of(self.random_state)
+        if candidates is None and (domain < 0).any():
+            kept = drop_copies(X, labels.codes, domain)
+            if len(kept) < len(domain):
+                X, domain = X[kept], domain[kept]
+                labels = labels._replace(codes=labels.codes[kept])
         order = row_order(X, domain, labels.codes)  # nothing below depends on how rows came
         if rest is None:
             order = order[draw_rows(labels.codes[order], domain[order], self.max_rows, seed)]

@@ -55,6 +55,10 @@ TELLING = 0.4
 #: Half-width where no story fits: BASE + SPREAD · range of the kinds of evidence + AWAY · share of
 #: the target outside the source's support, and the error of as many rows.
 BASE, SPREAD, AWAY = 0.11, 0.1, 0.25
+#: What self-training makes of the odds that models know a row: it carries majorities.
+CARRIED = 1.5
+#: How far towards chance a source-only model is expected to be where no source row lies.
+FADED = 0.5
 #: The source's support is lost where nothing explains the shift and a larger share is outside it.
 LOST = 0.25
 #: One source row in so many is outside by definition.
@@ -106,6 +110,7 @@ def expect(
     voices: Sequence[Any] = (),
     agreement: float | None = None,
     outside: Any = None,
+    self_trained: bool = False,
 ) -> Expectation:
     """The accuracy to expect of predictions of the target, with a 90 % interval.
 
@@ -141,6 +146,9 @@ def expect(
         worse. Read where no story fits.
     outside : array of bool of shape (n_target,), or float, optional
         `outside_support` of the rows as they are, or its mean. Read where no story fits.
+    self_trained : bool, default=False
+        Whether the predictions are of models that labelled the target themselves. The evidence is
+        about models that did not. Read where no story fits.
 
     Returns
     -------
@@ -155,7 +163,8 @@ def expect(
     if shift is not None and shift.stories:
         return _by_stories(made, shift, told)
     share = None if outside is None else float(np.mean(outside))
-    return _by_kinds(made, voices, agreement, share, "" if shift is None else shift.kind)
+    kind = "" if shift is None else shift.kind
+    return _by_kinds(made, voices, agreement, share, kind, self_trained)
 
 
 def stories_to_judge(shift: Shift) -> tuple[str, ...]:
@@ -338,9 +347,10 @@ def _by_kinds(
     agreement: float | None,
     outside: float | None,
     kind: str,
+    self_trained: bool,
 ) -> Expectation:
     """The median of the kinds of evidence; the interval grows with their disagreement."""
-    n = len(made.P)
+    n, n_classes = made.P.shape
     opinions = [made.right(made.source_only), *(made.right(V) for V in voices)]
     parts = {"confidence": float(made.P.max(1).mean()), "source-only": opinions[0]}
     if agreement is not None:
@@ -348,14 +358,19 @@ def _by_kinds(
     accuracy = float(np.median(list(parts.values())))
     parts["voices"] = float(np.median(opinions))
     spread = max(parts.values()) - min(parts.values())
+    away = 0.0
     if outside is not None:
         parts["outside"] = outside
+        away = max(0.0, (outside - 1 / OUTSIDE) / (1 - 1 / OUTSIDE))
+    if self_trained:
+        accuracy = _carried(accuracy, n_classes)
+    else:
+        accuracy -= FADED * away * max(0.0, accuracy - 1 / n_classes)
     few = kind == "too few rows"
     if few:
         # Few rows say little of themselves: the source's left-out rows speak as MIN_ROWS of them.
         weight = n / (n + MIN_ROWS)
         accuracy = weight * accuracy + (1 - weight) * made.source_accuracy
-    away = 0.0 if outside is None else max(0.0, (outside - 1 / OUTSIDE) / (1 - 1 / OUTSIDE))
     half = np.hypot(BASE + SPREAD * spread + AWAY * away, NORMAL * made.error(accuracy))
     low, high = accuracy - half, accuracy + half
     lost = kind == "unexplained" and away > LOST
@@ -383,6 +398,13 @@ def _by_kinds(
         accuracy = (interval[0] + interval[1]) / 2
     can_tell = not lost and not few and interval[1] - interval[0] <= TELLING
     return Expectation(accuracy, interval, can_tell, parts, reason)
+
+
+def _carried(accuracy: float, n_classes: int) -> float:
+    """After self-training: what most models know spreads, what few know is lost (math.md §14)."""
+    known = min(1.0, max(0.0, (accuracy - 1 / n_classes) / (1 - 1 / n_classes)))
+    gained, lost = float(known**CARRIED), float((1 - known) ** CARRIED)
+    return 1 / n_classes + (1 - 1 / n_classes) * gained / (gained + lost)
 
 
 def _within(low: float, high: float) -> tuple[float, float]:

@@ -8,6 +8,7 @@ the usual ones where they predict left-out source rows better by a margin (math.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda._order import row_hashes
 from marda._validation import UNLABELED, Labels
 from marda.estimators.model import row_lengths
 from marda.selection.forest import Forest
@@ -35,7 +37,9 @@ __all__ = [
     "any_better",
     "choose_inputs",
     "column_energy",
+    "copies",
     "draw_rows",
+    "drop_copies",
     "leaf_inputs",
     "make_inputs",
     "robust_inputs",
@@ -55,6 +59,8 @@ KINDS = ("raw", "unit", "sqrt", "standard")
 #: moved to where others are.
 ALL_KINDS = (*KINDS, "robust", "leaves", "aligned")
 
+#: Above this share of source rows with copies, beyond that of target rows, copies are left out.
+COPIES = 0.2
 #: Above this share of zeros, square roots are used as well.
 MOSTLY_ZERO = 0.5
 #: Above this share, columns are rare events: in units of their spread, one of them would drown all.
@@ -338,6 +344,40 @@ def sample(
     if len(drawn) == len(domain):
         return X, labels, domain
     return X[drawn], labels._replace(codes=labels.codes[drawn]), domain[drawn]
+
+
+def copies(
+    source: NDArray[np.uint64], target: NDArray[np.uint64], codes: Index | int = 0
+) -> NDArray[np.bool_]:
+    """Which source rows are copies of others before them, if they are many, and not by nature.
+
+    A row that was left out is no test of a model that has learned from its copy. Tables of few
+    different values have copies by nature: some of another class, or about as many target rows
+    that are copies of source rows. Rows come as `row_hashes`.
+    """
+    _, first, counts = np.unique(source, return_index=True, return_counts=True)
+    pairs = source + np.asarray(codes).astype(np.uint64)
+    here = counts[counts > 1].sum() / max(1, len(source))
+    there = np.isin(target, source).sum() / max(1, len(target))
+    found = np.full(len(source), len(np.unique(pairs)) == len(first) and here - there > COPIES)
+    found[first] = False
+    return found
+
+
+def drop_copies(X: Any, codes: Index, domain: Index) -> Index:
+    """Places of all rows but the copies of labelled source rows."""
+    source = np.flatnonzero((codes != UNLABELED) & (domain >= 0))
+    source = source[np.argsort(domain[source], kind="stable")]  # of copies, the first domain's
+    hashes = row_hashes(X)
+    copied = source[copies(hashes[source], hashes[domain < 0], codes[source])]
+    if len(copied):
+        warnings.warn(
+            f"{len(copied)} of {len(source)} labelled source rows are copies of others, which "
+            "target rows are not: each row is used once.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return np.delete(np.arange(len(domain)), copied)
 
 
 def draw_rows(codes: Index, domain: Index, max_rows: int, seed: int) -> Index:

@@ -1,6 +1,7 @@
 """Target labels: which rows to ask for, and what labels tell of the explanations of the shift.
 
-**Which rows to label next**: those typical of many others, and such that their labels decide.
+**Which rows to label next**: those typical of many others, such that their labels decide (math.md
+§18).
 
 With a few labels only, rows that stand for many others are worth more than the least certain
 ones, which are rare, alike and odd. Rows S are chosen one by one such that every row has a chosen
@@ -9,8 +10,13 @@ one near it, most of all where labels decide (facility location, greedily):
     max Σ_i w_i max_{j ∈ S} k(x_i, x_j),    k(x, z) = exp(−2 ‖x − z‖² / median ‖x − z‖²),
 
 on the features that the model compares rows by. The weight w_i is what a label would decide there:
-how little the model prefers its first class to its second, and how much the explanations of the
-shift, or the models of the ensemble, differ about the row (their Jensen–Shannon divergence).
+u_i is how little the model prefers its first class to its second, plus how much the explanations of
+the shift, or models of the ensemble, differ about the row (their Jensen–Shannon divergence), and
+
+    w_i = f (1 + u_i) + (1 − f) u_i²,    f = min(1, (ū / 0.3)²),
+
+with ū the mean of the first part. A model that is unsure of much is sure of wrong rows, too: all
+rows count. One that is sure of nearly all errs where it is not, and there labels are spent.
 
 **Weighing explanations by labels** (math.md §18).
 
@@ -54,17 +60,26 @@ from marda.selection.expectation import stories_to_judge
 from marda.selection.inputs import RARE, share_of_zeros
 from marda.selection.source_only import SourceOnly
 
-__all__ = ["LEARNED", "Explanation", "RowsToLabel", "choose_rows", "left_out_scores", "stack"]
+__all__ = [
+    "LEARNED",
+    "LOOKED_AT",
+    "Explanation",
+    "RowsToLabel",
+    "choose_rows",
+    "left_out_scores",
+    "stack",
+]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 #: Of more rows than this a sample is looked at.
-MAX_ROWS = 3000
+LOOKED_AT = 3000
 MAX_DIRECTIONS = 50
-#: Weight of a row whose class is certain, beside the uncertainty of others (0 to 1): as much again.
-FLOOR = 1.0
+#: Mean uncertainty of a row (0 to 1) from which on certain rows count as well, and the least share
+#: that they have.
+UNCERTAIN, LEAST_SHARE = 0.3, 0.01
 #: Weight of the row about which models differ most, and of that about which explanations of the
 #: shift do: these decide about all rows at once.
 MODELS, STORIES = 1.0, 4.0
@@ -126,16 +141,18 @@ def choose_rows(model: Any, X: Any, budget: int, random_state: Any = None) -> Ro
         raise ValueError(f"budget must be a whole number of at least 1, got {budget!r}.")
     numbers = check_array(X, accept_sparse="csr", dtype=np.float64)
     order = row_order(numbers)
-    if len(order) > MAX_ROWS:
-        order = np.random.default_rng(seed_of(random_state)).permutation(order)[:MAX_ROWS]
+    if len(order) > LOOKED_AT:
+        order = np.random.default_rng(seed_of(random_state)).permutation(order)[:LOOKED_AT]
     numbers = numbers[order]
     rows = _safe_indexing(X, order)
     P = np.asarray(model.predict_proba(rows), dtype=np.float64)
     opinions = _opinions(model, numbers)
     apart = opinions.divergence()
-    weight = FLOOR + 1 - _margin(P)
+    unsure = 1 - _margin(P)
+    share = float(np.clip((unsure.mean() / UNCERTAIN) ** 2, LEAST_SHARE, 1))
     if apart.max(initial=0.0) > DIVERGENCE:
-        weight = weight + (STORIES if opinions.stories else MODELS) * apart / apart.max()
+        unsure = unsure + (STORIES if opinions.stories else MODELS) * apart / apart.max()
+    weight = share * (1 + unsure) + (1 - share) * unsure**2
     F = _features(model, rows, numbers)
     first, group = _different(F)
     total = np.asarray(np.bincount(group, weight), dtype=np.float64)

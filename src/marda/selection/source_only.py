@@ -73,6 +73,8 @@ Index = NDArray[np.int64]
 
 #: The kinds of source-only models, the simplest first.
 VOICES = ("linear", "kernel", "forest", "pool")
+#: How long each takes, about, in units of the first, for who waits.
+PARTS = {"linear": 1.0, "kernel": 1.5, "forest": 4.0}
 #: Rows of more columns have unit length, and a linear model only.
 WIDE = 500
 #: Penalties of kernel ridges, in units of the mean squared feature times the number of rows.
@@ -322,9 +324,11 @@ def fit_source_only(
     fits = _fits(rows)
     chosen_kinds = [kind for kind in VOICES if kind in kinds and kind in fits]
     voices = []
-    for k, kind in enumerate(chosen_kinds):
-        tell(k / (len(chosen_kinds) + 1))
+    done, total = 0.0, sum(PARTS[kind] for kind in chosen_kinds)
+    for kind in chosen_kinds:
+        tell(done / total)
         voices.append(fits[kind](rows))
+        done += PARTS[kind]
     if "pool" in kinds and len(voices) > 1:
         voices.append(_fit_pool(rows, voices))
     *others, chosen = voices

@@ -140,6 +140,16 @@ def test_wide_rows_are_cut_and_few_rows_lose_nothing(task, monkeypatch):
     np.testing.assert_allclose(narrow.X @ narrow.X.T, X[:20] @ X[:20].T, atol=1e-8)
 
 
+def test_columns_of_tables_are_standardised_and_may_be_few(task):
+    pytest.importorskip("skada")
+    X, y, domain = marda.pack(task.X_source, task.y_source, task.X_target)
+    rows = peers.TaskRows(7 + 3 * X[:, :2], y, domain, task.X_test[:, :2])
+    narrow = peers.narrow_rows(rows, columns=True)
+    np.testing.assert_allclose([narrow.X.mean(0), narrow.X.std(0)], [[0, 0], [1, 1]], atol=1e-12)
+    adapted = peers.adapt_rows("SubspaceAlignment", narrow)  # of two directions, not of 20
+    assert adapted[0].shape == ((domain >= 0).sum(), 2)
+
+
 def test_transport_draws_from_large_domains(task, monkeypatch):
     X, y, domain = marda.pack(task.X_source, task.y_source, task.X_target)
     monkeypatch.setattr(peers, "MAX_TRANSPORT_ROWS", 25)

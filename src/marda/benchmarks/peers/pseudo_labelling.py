@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.linalg import lu_factor, lu_solve
 from scipy.optimize import linear_sum_assignment, linprog
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -178,13 +179,19 @@ class MEDA(ClassifierMixin, BaseEstimator):
         Y = np.zeros((total, len(domains.classes)))
         Y[np.arange(n), domains.labels] = 1.0
         guess = nearest(Z[:n], domains.labels).predict(Z[n:])
+        left = self.manifold * (L @ K) + known[:, None] * K
+        left[np.diag_indices(total)] += self.risk
+        factor = lu_factor(left, overwrite_a=True, check_finite=False)
+        plain = lu_solve(factor, Y, check_finite=False)
         for _ in range(self.n_iter):
             mu = adaptive_factor(Z[:n], domains.labels, Z[n:], guess)
             E = discrepancy(domains.labels, guess, total - n, (1 - mu, mu))
-            left = self.manifold * (L @ K) + known[:, None] * K
-            left += self.alignment / np.linalg.norm(E.T @ E) * (E @ (E.T @ K))
-            left[np.diag_indices(total)] += self.risk
-            self.weights_ = np.linalg.solve(left, Y)
+            E *= np.sqrt(self.alignment / np.linalg.norm(E.T @ E))
+            # (left + E EᵀK)⁻¹Y: the guess changes a few columns only (Woodbury).
+            solved = lu_solve(factor, E, check_finite=False)
+            back = K @ E  # K is symmetric
+            inside = np.eye(E.shape[1]) + back.T @ solved
+            self.weights_ = plain - solved @ np.linalg.solve(inside, back.T @ plain)
             guess = (K[n:] @ self.weights_).argmax(1)
         self.classes_ = domains.classes
         return self

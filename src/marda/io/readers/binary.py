@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from marda._machine import available_memory, format_bytes
 from marda._matlab import MatlabError, read_mat
 from marda._npz import NpzError, open_npz
-from marda.io.table import InputError, Request, Table, check_width, first_repeated
+from marda.io.table import InputError, ReadRequest, Table, check_width, first_repeated
 
 __all__ = [
     "Unreadable",
@@ -160,7 +160,7 @@ def record_batches(
         raise Unreadable(path, f"it declares {wanted} rows and holds {done}.")
 
 
-def parquet_batches(path: Path, request: Request) -> Iterator[Table]:
+def parquet_batches(path: Path, request: ReadRequest) -> Iterator[Table]:
     """Rows of a Parquet file; only the wanted columns are read."""
     arrow = pyarrow(path)
     with reading_parquet(path), open_parquet(path) as file:
@@ -174,7 +174,7 @@ def parquet_batches(path: Path, request: Request) -> Iterator[Table]:
             yield _table(arrow, path, file.schema_arrow.empty_table().select(kept))
 
 
-def arrow_batches(path: Path, request: Request) -> Iterator[Table]:
+def arrow_batches(path: Path, request: ReadRequest) -> Iterator[Table]:
     """Rows of an Arrow file (Feather 2), or of a stream of Arrow batches."""
     arrow = pyarrow(path)
     ipc = import_module("pyarrow.ipc")
@@ -256,7 +256,7 @@ def _is_view(pa: Any, kind: Any) -> bool:
 BLOCK_NAMES = ("X", "features", "fts", "data", "x")
 
 
-def npz_batches(path: Path, request: Request) -> Iterator[Table]:
+def npz_batches(path: Path, request: ReadRequest) -> Iterator[Table]:
     """Rows of an npz archive: a matrix (`X`, or the only one), and vectors as columns."""
     try:
         with open_npz(path) as file:
@@ -287,7 +287,7 @@ def _csr(path: Path, arrays: dict[str, Any]) -> Any:
     return block
 
 
-def mat_batches(path: Path, request: Request) -> Iterator[Table]:
+def mat_batches(path: Path, request: ReadRequest) -> Iterator[Table]:
     """Rows of a MATLAB file: a matrix (`X`, or the largest), and vectors as columns."""
     try:
         arrays = read_mat(path)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from marda._machine import DEFLATE_RATIO, available_memory, format_bytes
 from marda.io.readers import text
 from marda.io.readers.text import MAX_COLUMNS, name_columns
-from marda.io.table import WHOLE, InputError, Request, Table
+from marda.io.table import WHOLE, InputError, ReadRequest, Table
 
 __all__ = ["excel_batches", "json_batches", "table_of_cells"]
 
@@ -83,7 +83,7 @@ def _text(value: Any) -> str | None:
 EXPANSION = 12
 
 
-def json_batches(path: Path, request: Request) -> Iterator[Table]:
+def json_batches(path: Path, request: ReadRequest) -> Iterator[Table]:
     """Rows of a JSON file: `[{…}, {…}]`, or a `{…}` on every line."""
     with text.open_text(path, request.encoding, "JSON") as (file, notes):
         lines = text.Lines(path, file, request.rows >= WHOLE)
@@ -163,7 +163,7 @@ def _json_lines(path: Path, stream: Iterator[str], lines: Any) -> Iterator[dict[
 
 
 def _tables(
-    path: Path, records: Iterator[dict[str, Any]], request: Request, notes: Any
+    path: Path, records: Iterator[dict[str, Any]], request: ReadRequest, notes: Any
 ) -> Iterator[Table]:
     names: dict[str, None] = {}
     some = False
@@ -176,7 +176,11 @@ def _tables(
 
 
 def _table(
-    path: Path, records: Sequence[dict[str, Any]], names: list[str], request: Request, notes: Any
+    path: Path,
+    records: Sequence[dict[str, Any]],
+    names: list[str],
+    request: ReadRequest,
+    notes: Any,
 ) -> Table:
     kept = [names[k] for k in request.wants(names)]
     cells = {name: [row.get(name) for row in records] for name in kept}
@@ -191,7 +195,7 @@ BATCH_ROWS = 20_000
 SHARED, CELL_BYTES = 8, 100
 
 
-def excel_batches(path: Path, request: Request) -> Iterator[Table]:
+def excel_batches(path: Path, request: ReadRequest) -> Iterator[Table]:
     """Rows of one sheet."""
     try:
         openpyxl = import_module("openpyxl")
@@ -278,7 +282,7 @@ def _sheet(path: Path, book: Any, wish: str | None) -> Any:
     return sheets[used[0]]
 
 
-def _rows(path: Path, sheet: Any, request: Request) -> Iterator[Table]:
+def _rows(path: Path, sheet: Any, request: ReadRequest) -> Iterator[Table]:
     rows = _filled(sheet)
     head = [*islice(rows, 20)]
     if not head:

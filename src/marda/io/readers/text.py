@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from marda._machine import DEFLATE_RATIO, available_memory, format_bytes
-from marda.io.table import WHOLE, InputError, Request, Table, check_width
+from marda.io.table import WHOLE, InputError, ReadRequest, Table, check_width
 
 __all__ = [
     "PACKED_SUFFIXES",
@@ -449,11 +449,15 @@ def _is_padded(line: str, below: Sequence[str], mark: str) -> bool:
     Most of its fields are empty, and a line of names stands below: no two alike, and no numbers.
     """
     fields = _fields(line, mark)
-    few = max(1, len(fields) // 3)
-    if sum(map(bool, fields)) > few:
+    filled = sum(map(bool, fields))
+    if filled > max(1, len(fields) // 2):
         return False
-    for names in (_fields(other, mark) for other in below):
-        if sum(map(bool, names)) > few:
+    lines = [names for names in (_fields(other, mark) for other in below) if any(names)]
+    for names, data in pairwise([*lines, list[str]()]):
+        if sum(map(bool, names)) > max(1, len(fields) // 3, filled):
+            # More than a third are groups of columns only where numbers follow the names.
+            if filled > max(1, len(fields) // 3) and not any(map(_is_number, filter(None, data))):
+                return False
             # Of the first, row names have none.
             return (
                 all(names[1:]) and len({*names}) == len(names) and not any(map(_is_number, names))
@@ -488,7 +492,7 @@ def _is_data(header: Sequence[str]) -> bool:
     return not increasing and not whole
 
 
-def csv_batches(path: Path, request: Request) -> Iterator[Table]:
+def csv_batches(path: Path, request: ReadRequest) -> Iterator[Table]:
     """Rows of a CSV file with a header; all values are text here."""
     with open_text(path, request.encoding, "CSV") as (file, guessed):
         notes = guessed
@@ -514,7 +518,7 @@ def csv_batches(path: Path, request: Request) -> Iterator[Table]:
 
 
 def _csv_rows(
-    path: Path, reader: Any, lines: Lines, request: Request, notes: tuple[str, ...], above: int
+    path: Path, reader: Any, lines: Lines, request: ReadRequest, notes: tuple[str, ...], above: int
 ) -> Iterator[Table]:
     header = next(reader, None)
     if not header:
@@ -547,7 +551,10 @@ def _csv_rows(
         seen = 0
         for fields in islice(chain(waiting, reader), min(request.rows, CSV_ROWS)):
             seen += 1
-            if len(fields) == width and not (trailing and fields[-1].strip()):
+            if len(fields) > 1 and not any(map(str.strip, fields)):
+                told = f"{path}: rows without any value are left out."
+                notes = notes if told in notes else (*notes, told)
+            elif len(fields) == width and not (trailing and fields[-1].strip()):
                 batch.append([fields[k].strip() or None for k in kept])
             elif fields:  # else a blank line
                 raise InputError(
@@ -578,7 +585,7 @@ def _csv_rows(
 # svmlight ----------------------------------------------------------------------------------------
 
 
-def svmlight_batches(path: Path, request: Request) -> Iterator[Table]:
+def svmlight_batches(path: Path, request: ReadRequest) -> Iterator[Table]:
     """Rows of a svmlight file: the first field is the column `label` (NaN: no label).
 
     Indices are taken as they stand, so that files of one data set agree whether or not they count
