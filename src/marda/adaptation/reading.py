@@ -28,7 +28,7 @@ from marda.io import (
     read_table,
     stack_sources,
 )
-from marda.io.conventions import Wishes, respelled, settle
+from marda.io.conventions import Notation, respelled, settle
 from marda.io.formats import is_sample, refuse_address
 from marda.io.preprocessing import missing_values
 from marda.io.problems import InputProblem, refuse
@@ -171,12 +171,12 @@ class ReadOptions:
         """Columns that are no features by these options."""
         return {self.label, self.id, *self.drop}
 
-    def wishes(self, n_files: int) -> list[Wishes]:
+    def notations(self, n_files: int) -> list[Notation]:
         """What is said of numbers and dates, per file."""
         marks = one_per_file("--decimal", self.decimal, n_files, {"point": ".", "comma": ","})
         orders = {"day-first": True, "month-first": False}
         first = one_per_file("--dates", self.dates, n_files, orders)
-        return [Wishes(mark, order) for mark, order in zip(marks, first, strict=True)]
+        return [Notation(mark, order) for mark, order in zip(marks, first, strict=True)]
 
     def read(self, paths: Sequence[PathLike | Table]) -> list[Table]:
         """The tables of all files; what is wrong with several is said at once.
@@ -310,7 +310,7 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
     beside = any(table.block is not None for table in tables)  # a matrix holds the features
     features = [n for n in tables[0].names if n not in left_out and not beside]
     tables, found, guessed, day_first = settle(
-        tables, features, options.wishes(len(tables)), missing=options.missing
+        tables, features, options.notations(len(tables)), missing=options.missing
     )
     problems += found
     notes += guessed

@@ -249,7 +249,7 @@ class Denoiser(ABC):
         power = np.round(np.log1p(np.maximum(strengths, 0)) / np.log(SHIFT_RATIO))
         if not self._factor_pays(solves * STEPS_SAVED / MAX_SHIFTS, rank):
             power[:] = 0
-        if solves > 1 and not terms.labelled.any():  # every alternation has other θ
+        if solves > 1 and not _any(terms.labelled):  # every alternation has other θ
             kept = 1 - SHIFT_RATIO ** np.round(np.log1p(-theta) / np.log(SHIFT_RATIO))
             kept *= self._factor_pays(solves * STEPS_SAVED / MAX_SHIFTS, rank)
         else:
@@ -260,8 +260,7 @@ class Denoiser(ABC):
         has_excess = bool((theta != kept).any())
 
         def on_labelled(V: Matrix, S: Matrix) -> Matrix:
-            xp = namespace(V)
-            return self.labelled.matmul(V @ S) if bool(xp.any(S != 0)) else xp.zeros_like(V)
+            return self.labelled.matmul(V @ S) if _any(S) else namespace(V).zeros_like(V)
 
         def remainder(V: Matrix) -> Matrix:
             out = on_labelled(V, rest)
@@ -488,3 +487,7 @@ def _single_factor(system: DiagonalPlusGram) -> CholeskyFactor | None:
     except SingularError:
         return None
     return found if found.condition * np.finfo(np.float32).eps < SINGLE_LIMIT else None
+
+
+def _any(S: Matrix) -> bool:
+    return bool(namespace(S).any(S != 0))

@@ -19,6 +19,7 @@ from marda._validation import (
     Labels,
     check_class_weight,
     check_flags,
+    check_numpy,
     check_rows,
     summed,
 )
@@ -220,6 +221,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, sample_domain: Any, rest: RestOfRows | None) -> Self:
         candidates = self._check_parameters()
+        check_numpy(self, X)
         X, labels, domain = check_rows(self, X, y, sample_domain)
         if len(labels.classes) < 2:
             raise ValueError(
@@ -351,6 +353,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         features into the fifth digit of a score.
         """
         check_is_fitted(self, "ensemble_")
+        check_numpy(self, X)
         return summed(validate_data(self, X, reset=False, accept_sparse="csr", dtype=dtype))
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
