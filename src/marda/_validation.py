@@ -8,6 +8,7 @@ mark −1 is a class only where −1 and +1 are all the labels there are, or whe
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,9 @@ __all__ = [
     "UNLABELED",
     "Labels",
     "check_callers",
+    "check_class_weight",
     "check_domains",
+    "check_flags",
     "check_marks",
     "check_new_rows",
     "check_number",
@@ -59,6 +62,28 @@ def check_number(name: str, value: Any, *, strict: bool = False) -> float:
         bound = "above" if strict else "at least"
         raise ValueError(f"{name} must be {bound} 0, got {value!r}.")
     return number
+
+
+def check_flags(parameters: Mapping[str, Any], *names: str) -> None:
+    """Refuse text for yes or no: "no" would be yes."""
+    for name in names:
+        if isinstance(parameters[name], str):
+            raise ValueError(f"{name} must be True or False, got {parameters[name]!r}.")
+
+
+def check_class_weight(weight: Any, classes: NDArray[Any]) -> None:
+    """None, "balanced", or a dict from classes to weights of which one at least is above 0."""
+    if weight is None or (isinstance(weight, str) and weight == "balanced"):
+        return
+    if not isinstance(weight, Mapping):
+        raise ValueError(f"class_weight must be None, 'balanced' or a dict, got {weight!r}.")
+    known = classes.tolist()
+    unknown = [key for key in weight if key not in set(known)]
+    if unknown:
+        raise ValueError(f"class_weight names {unknown[0]!r}, which is not a class of y.")
+    weights = np.array([float(weight.get(c, 1.0)) for c in known])
+    if not np.all(np.isfinite(weights) & (weights >= 0)) or not weights.any():
+        raise ValueError(f"class_weight must be finite, at least 0 and not all 0, got {weight!r}.")
 
 
 def summed(X: Any) -> Any:

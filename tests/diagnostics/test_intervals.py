@@ -13,6 +13,7 @@ from marda.diagnostics.intervals import (
     percentile_interval,
     points_text,
     row_counts,
+    share_right,
     signed,
     wilson,
 )
@@ -67,3 +68,13 @@ def test_wilson_holds_for_few_rows_and_shares_near_one():
     assert (found.value, found.high) == (1.0, 1.0)
     assert found.low == pytest.approx(10 / (10 + 1.959964**2))  # n / (n + z²)
     assert wilson(0, 10).high == pytest.approx(1 - found.low)
+
+
+def test_rows_that_are_all_right_do_not_make_it_sure():
+    one, none = share_right(np.array([True])), share_right(np.zeros(30, dtype=bool))
+    assert (one.value, one.high) == (1.0, 1.0)
+    assert one.low < 0.25
+    assert (none.value, none.low) == (0.0, 0.0)
+    assert 0.1 < none.high < 0.13
+    some = np.arange(30) < 20
+    assert share_right(some) == bootstrap_mean(some)

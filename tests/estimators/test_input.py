@@ -257,3 +257,11 @@ def test_scoring_needs_labels():
     model = fitted(MDAClassifier(), CASE)
     with pytest.raises(ValueError, match="no row of y carries a label"):
         model.score(CASE.X, np.full(64, -1))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.score(CASE.X, CASE.codes[:50])
+
+
+@pytest.mark.parametrize("name", ["fit_intercept", "concatenate", "normalize", "center"])
+def test_text_is_neither_yes_nor_no(name):
+    with pytest.raises(ValueError, match=f"{name} must be True or False, got 'no'"):
+        fit(MDAClassifier(**{name: "no"}))

@@ -48,6 +48,21 @@ def test_fit_does_not_alter_parameters():
     assert grid == {"method": ["BL", "S1"], "inputs": ["unit"]}
 
 
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"class_weight": "equal"}, "must be None, 'balanced' or a dict, got 'equal'"),
+        ({"class_weight": {"0": 2.0}}, "class_weight names '0', which is not a class of y"),
+        ({"class_weight": {0: -1.0}}, "class_weight must be finite, at least 0"),
+        ({"calibrate": "no"}, "calibrate must be True or False, got 'no'"),
+    ],
+)
+def test_parameters_without_sense_are_refused(parameters, message):
+    """Of whatever members there are: those of the source alone did not look."""
+    with pytest.raises(ValueError, match=message):
+        fit(MDAClassifierCV(**parameters))
+
+
 @pytest.mark.parametrize("name", ["predict", "predict_proba", "decision_function", "transform"])
 def test_nothing_comes_from_an_unfitted_model(name):
     model = MDAClassifierCV()

@@ -65,7 +65,7 @@ from marda.adaptation.stream import (
 from marda.diagnostics import Diagnosis, Evidence, diagnose, gather
 from marda.diagnostics.evaluation import Judgement, mcnemar
 from marda.diagnostics.influence import Influence, is_exact, overall_influence, parts_of
-from marda.diagnostics.intervals import bootstrap_mean
+from marda.diagnostics.intervals import bootstrap_mean, share_right
 from marda.diagnostics.verdict import FEW_LABELS
 from marda.estimators import MDAClassifier
 from marda.io import InputError, PredictionWriter, Preprocessing
@@ -563,8 +563,8 @@ def _judge(data: Data, model: Any, work: Work, fit_weight: float, after: float) 
     right = [np.asarray(guess == truth) for guess in (adapted, unadapted)]
     return Judgement(
         confusion_matrix(truth, adapted, labels=model.classes_),
-        bootstrap_mean(right[0]),
-        bootstrap_mean(right[1]),
+        share_right(right[0]),
+        share_right(right[1]),
         bootstrap_mean(right[0].astype(float) - right[1]),
         mcnemar(*right),
     )

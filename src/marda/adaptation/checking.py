@@ -33,8 +33,8 @@ from marda.criteria import domain_hits, sample_places
 from marda.diagnostics.diagnosis import Finding, a_distance, data_findings, domain_accuracy
 from marda.diagnostics.intervals import (
     Interval,
-    bootstrap_mean,
     counted,
+    share_right,
     share_text,
     signed,
 )
@@ -282,7 +282,7 @@ def check_rows(
         facts["expectation"] = plain.expectation
         if known.any():
             right = plain.predict(Xt[known]) == labels[1][known]
-            facts["measured"] = bootstrap_mean(np.asarray(right))
+            facts["measured"] = share_right(np.asarray(right))
     if min(once.sum(), Xt.shape[0]) >= FEW_ROWS > LEAST:
         drawn = [X[_some(X, 1000, seed + k)] for k, X in enumerate((Xs[once], Xt))]
         facts["told_apart"] = domain_accuracy(*drawn, seed=seed)

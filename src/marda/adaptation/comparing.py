@@ -49,7 +49,7 @@ from marda.diagnostics import (
     prediction_findings,
 )
 from marda.diagnostics.evaluation import Pair, pairs_of
-from marda.diagnostics.intervals import bootstrap_mean
+from marda.diagnostics.intervals import share_right
 from marda.diagnostics.verdict import ComparisonFacts, compared_text
 from marda.io import InputError
 from marda.io.writing import replacing
@@ -245,8 +245,8 @@ def _result(
     predicted, known = predictions[-1], data.known
     accuracy = None
     if known.any():
-        right = np.asarray(predicted[known] == data.yt[known], dtype=float)
-        accuracy = bootstrap_mean(right)
+        right = np.asarray(predicted[known] == data.yt[known], dtype=bool)
+        accuracy = share_right(right)
     after = mmd(*_denoised(data, model))
     agreement = float(np.mean(predicted == predictions[0]))
     return MethodResult(method, accuracy, agreement, after, seconds)

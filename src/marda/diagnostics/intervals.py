@@ -19,6 +19,7 @@ __all__ = [
     "row_counts",
     "scaled",
     "seconds_text",
+    "share_right",
     "share_text",
     "signed",
     "step_text",
@@ -60,6 +61,13 @@ def bootstrap_mean(values: NDArray[Any], *, draws: int = 2000, seed: int = 0) ->
     n = len(values)
     drawn = np.random.default_rng(seed).multinomial(n, counts / n, draws)
     return percentile_interval(float(np.mean(values)), drawn @ levels / n)
+
+
+def share_right(right: NDArray[np.bool_]) -> Interval:
+    """The share of rows that are right; where all or none are, Wilson's interval."""
+    if right.all() or not right.any():  # no resample would differ
+        return wilson(int(right.sum()), len(right))
+    return bootstrap_mean(right)
 
 
 def wilson(hits: int, n: int) -> Interval:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import _safe_indexing, column_or_1d
+from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.metaestimators import available_if
 
 from marda._arrays import (
@@ -405,6 +405,7 @@ def fit_scored_rows(
 def labelled_accuracy(classifier: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     """Accuracy of a classifier on the rows that carry a label; marked rows are left out."""
     y = np.asarray(column_or_1d(to_numpy(y)))
+    check_consistent_length(X, y, sample_weight)
     marked = is_marked(y, classifier.unlabeled)
     marked &= ~np.isin(y, classifier.classes_) if y.dtype.kind != "O" else marked
     if marked.all():

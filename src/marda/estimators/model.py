@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier
 
 from marda._arrays import float64, is_numpy
-from marda._validation import UNLABELED, Labels, check_number
+from marda._validation import UNLABELED, Labels, check_flags, check_number
 from marda.estimators.heads import class_scores
 from marda.estimators.pseudo_labels import Round
 from marda.noise import Dropout, as_noise
@@ -193,6 +193,7 @@ def settings_of(parameters: Mapping[str, Any], *, seed: int = 0) -> ModelSetting
             continue
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
             raise ValueError(f"{name} must be a whole number, at least {low}, got {value!r}.")
+    check_flags(parameters, "fit_intercept", "concatenate", "normalize", "center")
     check_number("tol", parameters["tol"])
     if parameters["n_pivots"] is not None and not terms.denoise:
         raise ValueError(f"n_pivots has no meaning for {terms.name}, which does not denoise.")

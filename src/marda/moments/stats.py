@@ -27,7 +27,7 @@ from marda._arrays import (
     zeros,
 )
 from marda._linalg import mirror_lower
-from marda._validation import UNLABELED
+from marda._validation import UNLABELED, check_class_weight
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -341,27 +341,16 @@ class Moments:
 
     def class_weights(self, weight: str | Mapping[Any, float] | None) -> Vector:
         """One weight per class: 1, scikit-learn's "balanced" rule, or a dict."""
+        check_class_weight(weight, self.classes)
         n_classes = len(self.classes)
         if weight is None:
             return np.ones(n_classes)
         if isinstance(weight, str):
-            if weight != "balanced":
-                raise ValueError(
-                    f"class_weight must be None, 'balanced' or a dict, got {weight!r}."
-                )
             sizes = np.zeros(n_classes)
             known = self.labels != UNLABELED
             np.add.at(sizes, self.labels[known], self.counts[known])
             return np.asarray(sizes.sum() / (n_classes * sizes))
-        unknown = [key for key in weight if key not in set(self.classes.tolist())]
-        if unknown:
-            raise ValueError(f"class_weight names {unknown[0]!r}, which is not a class of y.")
-        weights = np.array([float(weight.get(c, 1.0)) for c in self.classes.tolist()])
-        if not np.all(np.isfinite(weights) & (weights >= 0)) or not weights.any():
-            raise ValueError(
-                f"class_weight must be finite, at least 0 and not all 0, got {weight!r}."
-            )
-        return weights
+        return np.array([float(weight.get(c, 1.0)) for c in self.classes.tolist()])
 
 
 def _recentre(gram: Matrix, n: float, total: Vector, step: Vector) -> Matrix:

@@ -14,7 +14,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from marda._order import row_order, seed_of
-from marda._validation import UNLABELED, Labels, check_numpy, check_rows, summed
+from marda._validation import (
+    UNLABELED,
+    Labels,
+    check_class_weight,
+    check_flags,
+    check_numpy,
+    check_rows,
+    summed,
+)
 from marda.estimators.accuracy_estimation import expected_accuracy
 from marda.estimators.classifier import labelled_accuracy
 from marda.estimators.model import TrainingRows
@@ -219,6 +227,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"y must have at least 2 classes, got one class: {labels.classes.tolist()}."
             )
+        check_class_weight(self.class_weight, labels.classes)
         if not _rows_differ(X):
             raise ValueError("all rows of X are the same: there is nothing to learn from.")
         # Another fit may have left them: of another search, and of the files of `marda adapt`.
@@ -306,6 +315,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _check_parameters(self) -> list[Candidate] | None:
         """The candidates of a search, or None for the ensemble."""
+        check_flags(self.get_params(deep=False), "calibrate", "compress")
         if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int | np.integer):
             raise ValueError(f"max_rows must be a whole number, got {self.max_rows!r}.")
         if self.max_rows < 20:
