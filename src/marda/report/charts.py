@@ -332,8 +332,9 @@ def heat_map(
     columns = list(order or dict.fromkeys(a for _, a, _, _ in rows))
     lines_down = list(dict.fromkeys(d for d, *_ in rows))
     sizes = [abs(v) if signs else v for _, _, v, _ in rows]
-    low = min(*sizes, 0.9 * max(sizes)) if bottom is None else bottom  # a point is no gulf
-    top = max(sizes) if max(sizes) > low else low + 1
+    low = min(sizes) if bottom is None else bottom
+    top = max(*sizes, 1.1 * low)  # a point in a hundred is no gulf
+    top = top if top > low else low + 1
     texts = max((text_width(t) for *_, t in rows), default=0.0) + 8 if labels else 0
     wide = max(cell, texts, 46 if labels else 14)
     told, left = _names(lines_down, most=0.36)

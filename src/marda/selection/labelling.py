@@ -10,13 +10,8 @@ one near it, most of all where labels decide (facility location, greedily):
     max Σ_i w_i max_{j ∈ S} k(x_i, x_j),    k(x, z) = exp(−2 ‖x − z‖² / median ‖x − z‖²),
 
 on the features that the model compares rows by. The weight w_i is what a label would decide there:
-u_i is how little the model prefers its first class to its second, plus how much the explanations of
-the shift, or models of the ensemble, differ about the row (their Jensen–Shannon divergence), and
-
-    w_i = f (1 + u_i) + (1 − f) u_i²,    f = min(1, (ū / 0.3)²),
-
-with ū the mean of the first part. A model that is unsure of much is sure of wrong rows, too: all
-rows count. One that is sure of nearly all errs where it is not, and there labels are spent.
+1, how little the model prefers its first class to its second, and how much the explanations of the
+shift, or the models of the ensemble, differ about the row (their Jensen–Shannon divergence).
 
 **Weighing explanations by labels** (math.md §18).
 
@@ -77,9 +72,8 @@ Index = NDArray[np.int64]
 #: Of more rows than this a sample is looked at.
 LOOKED_AT = 3000
 MAX_DIRECTIONS = 50
-#: Mean uncertainty of a row (0 to 1) from which on certain rows count as well, and the least share
-#: that they have.
-UNCERTAIN, LEAST_SHARE = 0.3, 0.01
+#: Weight of a row whose class is certain, beside the uncertainty of others (0 to 1): as much again.
+FLOOR = 1.0
 #: Weight of the row about which models differ most, and of that about which explanations of the
 #: shift do: these decide about all rows at once.
 MODELS, STORIES = 1.0, 4.0
@@ -148,11 +142,9 @@ def choose_rows(model: Any, X: Any, budget: int, random_state: Any = None) -> Ro
     P = np.asarray(model.predict_proba(rows), dtype=np.float64)
     opinions = _opinions(model, numbers)
     apart = opinions.divergence()
-    unsure = 1 - _margin(P)
-    share = float(np.clip((unsure.mean() / UNCERTAIN) ** 2, LEAST_SHARE, 1))
+    weight = FLOOR + 1 - _margin(P)
     if apart.max(initial=0.0) > DIVERGENCE:
-        unsure = unsure + (STORIES if opinions.stories else MODELS) * apart / apart.max()
-    weight = share * (1 + unsure) + (1 - share) * unsure**2
+        weight = weight + (STORIES if opinions.stories else MODELS) * apart / apart.max()
     F = _features(model, rows, numbers)
     first, group = _different(F)
     total = np.asarray(np.bincount(group, weight), dtype=np.float64)
