@@ -47,7 +47,10 @@ RANKED = (
     "Systems that ran on the same tasks without a target label, `auto` (`MDAClassifierCV`) among "
     "them. Those of `marda.benchmarks.peers` are written from their papers, each with one setting "
     "for all data ([what they are](../benchmarks.md)). A data set on which few of them ran is "
-    "shown and does not count for the rank."
+    "shown and does not count for the rank. Why some have no rank: MEDA solves matrices of rows × "
+    "rows (8,844 on SKADA-Bench, 13,500 of the snippets: 0.6 and 1.5 GB, several at once), CMMS a "
+    "graph of them; networks take minutes per task of text; SKADA-Bench has a forest in place of "
+    "a linear SVM; JDA and the others were not run everywhere yet."
 )
 
 

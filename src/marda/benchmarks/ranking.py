@@ -30,7 +30,7 @@ __all__ = [
     "ranking_grid",
 ]
 
-FEW = 0.5
+FEW = 0.4
 """A data set on which fewer than this share of the systems ran is shown, and not ranked."""
 RANKING_NOTES = (
     "Mean rank: over the tasks of the data sets that all these systems ran on, 1 is best; its "
