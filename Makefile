@@ -10,6 +10,8 @@ WORKERS ?= 2
 # The data-heavy tests run where the benchmark data are (MARDA_DATA, else ../shared/data).
 MARDA_DATA ?= $(abspath $(wildcard ../shared/data))
 export MARDA_DATA
+# Each worker takes a half, so that fixtures of a module are made once, and then what is left.
+IN_PARALLEL := -n $(WORKERS) --dist worksteal
 # One BLAS thread a test process: two processes on two cores do not fight.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
@@ -37,18 +39,18 @@ demo: $(VENV)/.core  ## run the main job on embedded data
 	$(BIN)/marda demo
 
 test: $(VENV)/.test  ## the default test suite (TESTS: a part of it)
-	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
+	$(TEST_ENV) $(BIN)/python -m pytest $(IN_PARALLEL) $(TESTS)
 
 coverage: $(VENV)/.dev  ## the default suite and the lines of src that it leaves out
-	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term
+	$(TEST_ENV) $(BIN)/python -m pytest $(IN_PARALLEL) --cov --cov-report=term
 
 slow: $(VENV)/.test  ## the slow, data and browser tests
-	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) -m 'slow or data or browser'
+	$(TEST_ENV) $(BIN)/python -m pytest $(IN_PARALLEL) -m 'slow or data or browser'
 	# scikit-learn's checks of other arrays run only where SciPy was told of them when it was loaded.
-	SCIPY_ARRAY_API=1 $(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) -k array_api
+	SCIPY_ARRAY_API=1 $(TEST_ENV) $(BIN)/python -m pytest $(IN_PARALLEL) -k array_api
 
 test-min: .venv-min/.oldest  ## the default suite against the oldest supported dependencies
-	$(TEST_ENV) .venv-min/bin/python -m pytest -n $(WORKERS)
+	$(TEST_ENV) .venv-min/bin/python -m pytest $(IN_PARALLEL)
 
 .venv-min/.oldest: pyproject.toml constraints-min.txt
 	$(call make_venv,$(OLD_PYTHON),.venv-min)
@@ -59,7 +61,7 @@ test-min: .venv-min/.oldest  ## the default suite against the oldest supported d
 NEWEST := numpy scipy scikit-learn
 
 test-new: .venv-new/.newest  ## the default suite on the newest Python and dependencies at hand
-	$(TEST_ENV) .venv-new/bin/python -m pytest -n $(WORKERS)
+	$(TEST_ENV) .venv-new/bin/python -m pytest $(IN_PARALLEL)
 
 .venv-new/.newest: pyproject.toml
 	$(MAKE) VENV=.venv-new PYTHON='$(NEW_PYTHON)' .venv-new/.test
@@ -75,7 +77,7 @@ test-pre: .venv-new/.newest  ## the same with release candidates, where the inde
 		echo "Release candidates: $$found"; \
 		$(MAKE) VENV=.venv-pre PYTHON='$(NEW_PYTHON)' .venv-pre/.test \
 		&& .venv-pre/bin/python -m pip install --quiet --pre --upgrade $(NEWEST) \
-		&& $(TEST_ENV) .venv-pre/bin/python -m pytest -n $(WORKERS); \
+		&& $(TEST_ENV) .venv-pre/bin/python -m pytest $(IN_PARALLEL); \
 	fi
 
 lint: $(VENV)/.dev  ## ruff, strict types, layer order

@@ -6,6 +6,8 @@ fit there shows that none does. torch is tested where it is installed.
 
 from __future__ import annotations
 
+import os
+from importlib import import_module
 from itertools import cycle
 from typing import Any, NamedTuple
 
@@ -15,7 +17,7 @@ import sklearn
 from scipy.version import version as scipy_version
 from sklearn.utils import get_tags
 
-from marda import DSCM, MDA, MDAClassifier, Moments, load, noise_path
+from marda import DSCM, MDA, MDAClassifier, MDAClassifierCV, Moments, load, noise_path
 from marda.noise import Gaussian, Poisson
 
 METHODS = ("BL", "MCF", "S1", "S1D", "S1M", "S1CD", "J12", "J12MD")
@@ -33,8 +35,10 @@ class Arrays(NamedTuple):
 
 @pytest.fixture(params=["array_api_strict", pytest.param("torch", marks=pytest.mark.slow)])
 def arrays(request, monkeypatch):
-    pytest.importorskip("array_api_compat")
-    library = pytest.importorskip(request.param)
+    if os.environ.get("MARDA_REQUIRE_TORCH") != "1":
+        pytest.importorskip("array_api_compat")
+        pytest.importorskip(request.param)
+    library = import_module(request.param)
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")
     with sklearn.config_context(array_api_dispatch=True):
         if request.param == "torch":
@@ -235,8 +239,21 @@ def test_what_is_refused(arrays):
         MDA("S1", noise=0.0, ridge=0.0, solver="primal").fit(there(X @ np.ones((4, 4))))
     with pytest.raises(ValueError, match="NaN"):
         MDA().fit(there(np.where(X > 1, np.nan, X)))
+    with pytest.raises(ValueError, match="MDAClassifierCV takes numpy arrays"):
+        MDAClassifierCV().fit(there(X), np.arange(20) % 2)
     with pytest.raises(ValueError, match="non-negative"):
         MDA("S1", noise=Poisson()).fit(there(X))
+
+
+@pytest.mark.parametrize("arrays", ["torch"], indirect=True)
+@pytest.mark.slow
+def test_rows_with_gradients(arrays):
+    """As a network leaves them: what is fitted on them has no part in the network."""
+    X, y, domain = rows(10, 4)
+    there = arrays.there(X).requires_grad_()
+    model = MDAClassifier("J12").fit(there, y, sample_domain=domain)
+    assert not model.coef_.requires_grad
+    assert not model.predict_proba(there).requires_grad
 
 
 def test_a_library_that_is_not_followed(monkeypatch):

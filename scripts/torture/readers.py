@@ -266,10 +266,10 @@ def _feather(compression: str) -> Callable[[Path], None]:
 
 def _converted(path: Path) -> Any:
     """A table whose text was made numbers and dates of."""
-    from marda.io.conventions import Wishes, settle
+    from marda.io.conventions import Notation, settle
 
     table = read_table(path)
-    found, problems, *_ = settle([table], [*table.columns], [Wishes()])
+    found, problems, *_ = settle([table], [*table.columns], [Notation()])
     return table.n_rows, dict(found[0].columns), [p.what for p in problems], table.names
 
 

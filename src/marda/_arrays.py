@@ -30,6 +30,7 @@ __all__ = [
     "cholesky_solve",
     "columns",
     "copy",
+    "detached",
     "device_memory",
     "diagonal",
     "divided",
@@ -126,6 +127,11 @@ def to_numpy(A: Any) -> Any:
     if library == "array_api_strict":
         return np.asarray(A.to_device(namespace(A).Device("CPU_DEVICE")))
     return A
+
+
+def detached(A: Any) -> Any:
+    """Rows without a history of gradients, which fits would carry along."""
+    return A.detach() if _library(A) == "torch" else A
 
 
 def beside(values: Any, A: Any, dtype: str = "float64") -> Array:

@@ -138,6 +138,7 @@ class Progress:
         self.total, self.every, self.keep = total, every, keep
         self.stream = sys.stderr if stream is None else stream
         self.done, self.what = 0.0, ""
+        self.ahead: float | None = None
         self.bar: Any = None
         self.task: Any = None
         self._lock = threading.Lock()
@@ -155,12 +156,17 @@ class Progress:
             self._timer.start()
         return self
 
-    def __call__(self, done: float, what: str) -> None:
-        """Take the count or share that is done, and what comes next."""
+    def __call__(self, done: float, what: str, ahead: float | None = None) -> None:
+        """Take the count or share that is done, and what comes next.
+
+        `ahead` is the work that is left in units of that which was done here, where things that are
+        counted do not take equally long; NaN: nobody can tell.
+        """
         if self._first is None:  # what was done before tells nothing about speed
             self._first, self._began = done, time.monotonic()
         with self._lock:  # a bar may be starting
             self.done, self.what, self._told = done, what, time.monotonic()
+            self.ahead = ahead
             if self.bar is not None:
                 self.bar.update(self.task, completed=done, description=what)
             elif self._plain is not None and time.monotonic() - self._plain >= self.every:
@@ -209,14 +215,14 @@ class Progress:
     def left(self) -> float | None:
         """Seconds left: the rest takes as long per share as what is done.
 
-        None where nothing is done yet, and where what was told is overdue.
+        None where nothing is done yet, where what was told is overdue, and where nobody can tell.
         """
         fresh = 0.0 if self._first is None else self.done - self._first
         if fresh <= 0:
             return None
-        rest = (self.total or 1.0) - self.done
-        left = (self._told - self._began) / fresh * rest - (time.monotonic() - self._told)
-        return left if left >= 0 else None
+        ahead = ((self.total or 1.0) - self.done) / fresh if self.ahead is None else self.ahead
+        left = (self._told - self._began) * ahead - (time.monotonic() - self._told)
+        return left if left >= 0 else None  # NaN is not, either
 
     def _print(self) -> None:
         """One line: the count, the time left and what comes next."""

@@ -19,7 +19,7 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from marda._arrays import is_followed, namespace, place_of, to_numpy
+from marda._arrays import detached, is_followed, namespace, place_of, to_numpy
 
 __all__ = [
     "UNLABELED",
@@ -29,6 +29,7 @@ __all__ = [
     "check_marks",
     "check_new_rows",
     "check_number",
+    "check_numpy",
     "check_rows",
     "check_same_place",
     "encode_labels",
@@ -82,6 +83,15 @@ def float_types(X: Any) -> list[Any]:
     return [xp.float64, xp.float32]
 
 
+def check_numpy(estimator: Any, X: Any) -> None:
+    """Refuse arrays of other libraries, which this estimator does not follow."""
+    if is_followed(X):
+        raise ValueError(
+            f"{type(estimator).__name__} takes numpy arrays: MDA, MDAClassifier with "
+            "classifier='ridge', and DSCM follow those of other libraries."
+        )
+
+
 def check_same_place(estimator: Any, X: Any, fitted: Any, method: str) -> None:
     """Refuse checked rows of another library or device than those of the fit."""
     seen, given = place_of(fitted), place_of(X)
@@ -89,8 +99,8 @@ def check_same_place(estimator: Any, X: Any, fitted: Any, method: str) -> None:
         raise ValueError(
             f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace "
             f"and the same device as those passed to fit(): it was fitted on arrays of {seen[0]} "
-            f"on {seen[1]}, and these are of {given[0]} on {given[1]}. Models on numpy arrays are "
-            "what save and load give; sklearn.set_config(array_api_dispatch=True) follows others."
+            f"on {seen[1]}, and these are of {given[0]} on {given[1]}. Move the rows, or save the "
+            "model and load it: then it is of numpy."
         )
 
 
@@ -98,7 +108,7 @@ def check_rows(
     estimator: Any, X: Any, y: Any, sample_domain: Any
 ) -> tuple[Any, Labels, NDArray[np.int64]]:
     """Rows, coded labels and domains of a fit; the estimator remembers the features."""
-    X = summed(validate_data(estimator, X, accept_sparse="csr", dtype=float_types(X)))
+    X = summed(validate_data(estimator, detached(X), accept_sparse="csr", dtype=float_types(X)))
     domain = check_domains(sample_domain, X.shape[0])
     labels = encode_labels(y, domain, estimator.unlabeled, given=sample_domain is not None)
     if y is not None:
@@ -109,6 +119,7 @@ def check_rows(
 def check_new_rows(estimator: Any, X: Any) -> Any:
     """Rows of the features that a fitted estimator has seen."""
     dtypes = float_types(X)
+    X = detached(X)
     return summed(validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=dtypes))
 
 

@@ -222,3 +222,23 @@ def test_labelled_target_rows_judge_without_having_been_seen(tmp_path, monkeypat
         source, target, ReadOptions("y"), report=(page, lambda r: ""), classifier="nn", method="BL"
     ).judgement
     assert abs(judged.adapted.value - 1 / 3) < 0.1
+
+
+def test_copies_of_labelled_rows_do_not_judge(tmp_path):
+    """A classifier that knows them by heart would be right in all of them."""
+    page, options = tmp_path / "r.html", ReadOptions("y")
+    source = write(tmp_path / "s.csv", XS, YS)
+    both = write(tmp_path / "b.csv", np.r_[XS, XT], [*YS, *YT])
+    same, some = (
+        adapt(source, target, options, report=(page, lambda r: ""), method="BL", classifier="nn")
+        for target in (write(tmp_path / "t.csv", XS, YS), both)
+    )
+    assert same.judgement is None
+    assert any("60 of 60 labelled target rows are copies" in note for note in same.notes)
+    assert some.judgement.n_rows == len(XT)
+    assert any("60 of 105 labelled target rows are copies" in note for note in some.notes)
+    # Tables of few values have copies by nature, some of several classes.
+    X = np.arange(60)[:, None] % 4 * np.ones(D)
+    source, target = write(tmp_path / "u.csv", X, YS), write(tmp_path / "v.csv", X, YS[::-1])
+    natural = adapt(source, target, options, report=(page, lambda r: ""), method="BL")
+    assert natural.judgement.n_rows == 60

@@ -58,7 +58,7 @@ def test_what_needs_two_rows_is_left_out_by_default_and_refused_by_name(tmp_path
 def test_lines_name_pairs_of_the_best_and_count_the_others(tmp_path):
     far = XT + 5.0  # an offset that only some methods undo
     source = write(tmp_path / "s.csv", XS, YS)
-    target = write(tmp_path / "t.csv", np.vstack([far] * 3), np.tile(YT, 3))
+    target = write(tmp_path / "t.csv", np.vstack([far, far + 0.1, far - 0.1]), np.tile(YT, 3))
     done = compare(source, target, ReadOptions("y"), methods=["BL", "S1", "CORAL", "SA"])
     apart = [p for p in done.pairs if p.significant]
     best = done.results[done.best].method
@@ -68,3 +68,14 @@ def test_lines_name_pairs_of_the_best_and_count_the_others(tmp_path):
     assert all(": +" in line for line in told)  # the best comes first
     more = len(apart) - len(told)
     assert any(line.startswith(f"{more} more pair") for line in lines) == (more > 0)
+
+
+def test_copies_of_labelled_rows_do_not_judge(tmp_path):
+    source, same = (write(tmp_path / name, XS, YS) for name in ("s.csv", "t.csv"))
+    with pytest.raises(InputError, match="60 of 60 labelled target rows are copies"):
+        compare(source, same, ReadOptions("y"), methods=["BL", "forest"])
+    both = write(tmp_path / "b.csv", np.r_[XS, XT], [*YS, *YT])
+    done = compare(source, both, ReadOptions("y"), methods=["BL", "forest"])
+    assert done.n_labelled_target == len(XT)
+    assert done.results[1].accuracy.value < 1
+    assert any("60 of 105 labelled target rows are copies" in note for note in done.notes)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -28,7 +29,8 @@ class Recorder:
     def __init__(self):
         self.events = []
 
-    def start(self, total, done):
+    def start(self, total, done, ahead):
+        assert sum(ahead.values()) == total - done
         self.events.append(("start", total, done))
 
     def row(self, row):
@@ -218,6 +220,26 @@ def test_two_runners_share_the_work(tmp_path):
         assert store._db.execute("SELECT count(*) FROM claims").fetchone() == (0,)
 
 
+KIND = "off31 US"
+
+
+def test_time_left_is_told_once_every_data_set_has_a_row(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("marda._progress.time.monotonic", lambda: clock[0])
+    slow, quick = SPECS[0], plan_table("us", benchmarks=["amt"])[0]
+    shown = ProgressBar(io.StringIO())
+    shown.start(13, 0, {KIND: 3, "amt US": 10})
+    clock[0] = 30.0
+    shown.row(replace(made_row(slow), load_seconds=0.0, fit_seconds=30.0, predict_seconds=0.0))
+    assert shown.display.left() is None
+    clock[0] = 31.0
+    shown.row(replace(made_row(quick), load_seconds=0.0, fit_seconds=1.0, predict_seconds=0.0))
+    assert shown.display.left() == pytest.approx(2 * 30 + 9 * 1)
+    shown.skip(1)  # of which data set, nobody says
+    assert shown.display.left() is None
+    shown.stop()
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True
@@ -225,7 +247,7 @@ class Terminal(io.StringIO):
 
 def tell(progress):
     """What a run tells: 2 of 5 rows are there, one comes, one fails, one is another runner's."""
-    progress.start(5, 2)
+    progress.start(5, 2, {KIND: 3})
     progress.row(made_row(SPECS[0]))
     progress.row(failed(SPECS[1:2], "no luck")[0])
     progress.skip(1)
@@ -244,7 +266,7 @@ def test_plain_lines_come_every_few_seconds(monkeypatch):
     monkeypatch.setitem(sys.modules, "rich.console", None)
     stream = Terminal()
     shown = ProgressBar(stream, every=0.0)
-    shown.start(5, 2)
+    shown.start(5, 2, {KIND: 3})
     shown.display._timer.join()  # the first line comes from its thread
     shown.row(made_row(SPECS[0]))
     shown.row(failed(SPECS[1:2], "no luck")[0])
@@ -259,7 +281,7 @@ def test_plain_lines_come_every_few_seconds(monkeypatch):
 def test_a_bar_counts_rows_and_failures():
     pytest.importorskip("rich")
     shown = ProgressBar(Terminal())
-    shown.start(5, 2)
+    shown.start(5, 2, {KIND: 3})
     shown.display._timer.join()
     shown.row(made_row(SPECS[0]))
     shown.row(failed(SPECS[1:2], "no luck")[0])

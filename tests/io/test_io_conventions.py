@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from marda.io import Table
-from marda.io.conventions import Wishes, convert, days_of, quantities, respelled, settle
+from marda.io.conventions import Notation, convert, days_of, quantities, respelled, settle
 
 
 def table(path="t.csv", **columns):
@@ -16,9 +16,9 @@ def table(path="t.csv", **columns):
     return Table(path, len(next(iter(arrays.values()))), arrays)
 
 
-def settled(*tables, wishes=None, **options):
+def settled(*tables, notation=None, **options):
     names = [*tables[0].columns]
-    return settle(tables, names, wishes or [Wishes()] * len(tables), **options)
+    return settle(tables, names, notation or [Notation()] * len(tables), **options)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_what_no_file_tells_is_asked_for():
     assert problem.column == "a"
     assert "--decimal point or --decimal comma" in problem.what
     for mark, first in ((".", 1234), (",", 1.234)):
-        (found,), problems, *_ = settled(open_, wishes=[Wishes(mark)])
+        (found,), problems, *_ = settled(open_, notation=[Notation(mark)])
         assert not problems
         assert found["a"][0] == first
     # A point is no evidence where the other file writes decimal commas.
@@ -92,7 +92,7 @@ def test_what_no_file_tells_is_asked_for():
     assert not problems
     np.testing.assert_array_equal(found["a"], [0.428, 1.234])
     # What a file tells is stronger than an option.
-    (found,), *_ = settled(table(a=["0,5", "12,25"]), wishes=[Wishes(".")])
+    (found,), *_ = settled(table(a=["0,5", "12,25"]), notation=[Notation(".")])
     np.testing.assert_array_equal(found["a"], [0.5, 12.25])
 
 
@@ -172,7 +172,7 @@ def test_day_and_month():
     assert "--dates day-first or --dates month-first" in problem.what
     for first, month in ((True, 4), (False, 3)):
         (found,), problems, _, agreed = settled(
-            table(a=["3/4/2024"]), wishes=[Wishes(day_first=first)]
+            table(a=["3/4/2024"]), notation=[Notation(day_first=first)]
         )
         assert not problems
         assert agreed == {"a": first}
@@ -198,22 +198,22 @@ def test_stray_words_are_named_with_what_they_need():
 
 
 def test_batches_follow_the_first():
-    first, known, problems = convert(table(a=["1.234,5", "2"]), ["a"], {}, Wishes())
+    first, known, problems = convert(table(a=["1.234,5", "2"]), ["a"], {}, Notation())
     assert not problems
     np.testing.assert_array_equal(first["a"], [1234.5, 2])
-    second, _, _ = convert(table(a=["1.234", "7,25"]), ["a"], {}, Wishes(), known)
+    second, _, _ = convert(table(a=["1.234", "7,25"]), ["a"], {}, Notation(), known)
     np.testing.assert_array_equal(second["a"], [1234, 7.25])
-    third, _, _ = convert(table(a=["1,234.5"]), ["a"], {}, Wishes(), known)
+    third, _, _ = convert(table(a=["1,234.5"]), ["a"], {}, Notation(), known)
     assert third["a"].tolist() == ["1,234.5"]  # left as it is: the step refuses it
-    first, known, _ = convert(table(a=["1", "2"]), ["a"], {}, Wishes())
-    later, _, _ = convert(table(a=["1,5"]), ["a"], {}, Wishes(), known)
+    first, known, _ = convert(table(a=["1", "2"]), ["a"], {}, Notation())
+    later, _, _ = convert(table(a=["1,5"]), ["a"], {}, Notation(), known)
     assert later["a"].tolist() == ["1,5"]
-    day, known, problems = convert(table(a=["3/4/2024"]), [], {"a": True}, Wishes())
+    day, known, problems = convert(table(a=["3/4/2024"]), [], {"a": True}, Notation())
     assert not problems
     assert str(day["a"][0])[:10] == "2024-04-03"
-    later, _, _ = convert(table(a=["3/14/2024"]), [], {"a": True}, Wishes(), known)
+    later, _, _ = convert(table(a=["3/14/2024"]), [], {"a": True}, Notation(), known)
     assert later["a"].tolist() == ["3/14/2024"]
-    _, _, problems = convert(table(a=["3/4/2024"]), [], {"a": None}, Wishes())
+    _, _, problems = convert(table(a=["3/4/2024"]), [], {"a": None}, Notation())
     assert len(problems) == 1
 
 
@@ -238,7 +238,7 @@ def test_seconds_since_1970(name, factor):
         "NaT",
     ]
     assert other[name][0] == np.datetime64("2022-04-15T05:20:00")
-    again, _, problems = convert(table(**{name: moments}), [], agreed, Wishes())
+    again, _, problems = convert(table(**{name: moments}), [], agreed, Notation())
     assert not problems
     assert np.array_equal(again[name], found[name], equal_nan=True)
 

@@ -156,9 +156,18 @@ def test_a_refit_forgets_the_files_preprocessing_and_the_search(tmp_path):
     assert not hasattr(again, "best_index_")
 
 
+@pytest.fixture(scope="module")
+def kept():
+    return {}
+
+
 @pytest.fixture
-def saved(tmp_path, usual_inputs, adapted_default):
-    fit(MDAClassifierCV(random_state=0), COUNTS).save(tmp_path / "m")
+def saved(tmp_path, usual_inputs, adapted_default, kept):
+    """A copy of the file of one fit."""
+    if not kept:
+        fit(MDAClassifierCV(random_state=0), COUNTS).save(tmp_path / "m")
+        kept["m"] = (tmp_path / "m").read_bytes()
+    (tmp_path / "m").write_bytes(kept["m"])
     return tmp_path / "m"
 
 

@@ -233,21 +233,15 @@ def adapt(
     Adapted or AdaptedFromStatistics
         The second where rows were read in batches for a method that was named.
     """
+    outputs = Outputs(target, options.format, options.id, out, model)
     reason = None if cluster is not None else why_in_batches(source, target, options, memory)
     if cluster is None and reason is None:
+        shown = ReportFiles(report, card, plots)
         return _adapt_in_memory(
-            source,
-            target,
-            options,
-            Outputs(target, options.format, options.id, out, model),
-            ReportFiles(report, card, plots),
-            progress,
-            method,
-            **parameters,
+            source, target, options, outputs, shown, progress, method, **parameters
         )
     for name, wanted in (("--report", report), ("--card", card), ("--plots", plots)):
         refuse_report(wanted, "rows are not held in memory here", name)
-    outputs = Outputs(target, options.format, options.id, out, model)
     if method_of(make_classifier(method, None, **parameters)) == AUTO:
         return _adapt_sampled(
             source, target, options, outputs, memory, cluster, reason, announce, progress
@@ -445,10 +439,8 @@ def adapt_rows(
         Of `MDAClassifier`; those that are None have their defaults.
     """
     watch = watch or Watch(silent)
-    evidence = judgement = None
-    influence: list[Influence] = []
     chosen = _with_means(data.preprocessing, data.Xt)
-    label_first: tuple[RowToLabel, ...] = ()
+    reported: dict[str, Any] = {}
     with input_errors() as notes, listening(watch.progress) as work:
         X, y, domain, mark = data.packed()
         fitted = make_classifier(method, mark, **parameters)
@@ -482,50 +474,48 @@ def adapt_rows(
             "predicted": predictions,
             "source_domain": data.source_domain,
         }
+        notes.extend(data.copy_notes)
         known = int(data.known.sum())
         diagnosis = diagnose(data.Xs, data.Xt, fitted, n_labelled=known, **facts)
         work.pass_by(costs.check)
         if judged:
             work.after = costs.draw + costs.choose + _n_folds(data) * (fit_weight + costs.fixed)
             watch(work.share, "judging")
-            judgement = _judge(
+            reported["judgement"] = _judge(
                 data, fitted, work, fit_weight + costs.fixed, costs.draw + costs.choose
             )
             work.left, work.after = 0.0, costs.draw + costs.choose
             watch(work.share, "drawing")
-            evidence = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
+            reported["evidence"] = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
             work.pass_by(costs.draw)
             watch(work.share, "choosing rows to label")
-            label_first = _to_label(data, fitted, predictions, P)
+            reported["label_first"] = _to_label(data, fitted, predictions, P)
             if is_exact(fitted) or chosen.n_features <= WIDE:
                 parts = parts_of(chosen.parts, chosen.n_features)
                 mean = np.array(chosen.means) if chosen.means else None
-                influence = overall_influence(fitted, data.Xt, parts, mean)
+                reported["influence"] = tuple(overall_influence(fitted, data.Xt, parts, mean))
     fitted.preprocessing_ = chosen.to_json()
     return Adapted(
-        fitted,
-        data.preprocessing,
-        predictions,
-        P,
-        diagnosis,
-        len(data.ys),
-        len(data.yt),
-        known,
-        watch.seconds,
-        (*data.notes, *notes, *sample_notes(fitted, len(y) if rest is None else 0)),
-        (),
-        names,
-        tuple(watch.times),
-        evidence,
-        judgement,
-        tuple(influence),
-        label_first,
+        model=fitted,
+        preprocessing=data.preprocessing,
+        predictions=predictions,
+        probabilities=P,
+        diagnosis=diagnosis,
+        n_source=len(data.ys),
+        n_target=len(data.yt),
+        n_labelled_target=known,
+        seconds=watch.seconds,
+        notes=(*data.notes, *notes, *sample_notes(fitted, len(y) if rest is None else 0)),
+        files=(),
+        inputs=names,
+        times=tuple(watch.times),
+        **reported,
     )
 
 
 def _n_folds(data: Data) -> int:
     """How often labelled target rows have the model fitted again."""
-    if int(data.known.sum()) < FEW_LABELS:
+    if int((data.known & ~data.copied).sum()) < FEW_LABELS:
         return 0
     n, d = len(data.ys) + len(data.yt), data.Xs.shape[1]
     return FOLDS if float(n) * d * min(n, d) < EXPENSIVE_FIT else 1
@@ -545,7 +535,7 @@ def _judge(data: Data, model: Any, work: Work, fit_weight: float, after: float) 
     work : Work
         Told of the folds, of `fit_weight` each; `after` is what comes then.
     """
-    places = np.flatnonzero(data.known)
+    places = np.flatnonzero(data.known & ~data.copied)
     if len(places) < FEW_LABELS:
         return None
     places = places[row_order(data.Xt[places])]  # folds do not depend on how rows came

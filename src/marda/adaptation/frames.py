@@ -41,7 +41,7 @@ from marda.diagnostics.intervals import counted
 from marda.diagnostics.verdict import Verdict, expected_text
 from marda.estimators import MDAClassifier
 from marda.io import InputError, Table, replacing
-from marda.io.conventions import Wishes
+from marda.io.conventions import Notation
 from marda.io.problems import as_keywords, did_you_mean
 from marda.io.readers.dataframes import Frame, as_frame, make_frame
 from marda.io.writing import prediction_names
@@ -111,7 +111,7 @@ class Adaptation:
             frame = as_frame(rows, "the table")
             table = options.read([rows])[0] if frame is None else frame.table()
             chosen = self._adapted.preprocessing
-            table, _ = chosen.converted(table.without(options.na), Wishes())
+            table, _ = chosen.converted(table.without(options.na), Notation())
             with input_errors():
                 codes, P = classes_and_probabilities(self.model, chosen.transform(table))
             ids = table[id] if id is not None and id in table.names else None

@@ -204,8 +204,8 @@ class Weights:
             fit=float(fits.get(method, 2.5 * ridge)),
             predict=1e-8 * nt * z,
             check=0.09 + 5e-7 * (min(ns, 1000) + min(nt, 1000)) * z,
-            draw=0.02 + (5e-8 * n * z if sp.issparse(X) else 8e-10 * n * z * min(n, z)),
-            choose=0.05 + 1.5e-7 * min(nt, LOOKED_AT) ** 2 + 2e-7 * min(nt, LOOKED_AT) * z,
+            draw=0.02 + n * z * (5e-8 + (0.0 if sp.issparse(X) else 7e-11 * min(n, z))),
+            choose=0.05 + 1.5e-7 * min(nt, LOOKED_AT) ** 2 + 6e-8 * min(nt, LOOKED_AT) * z,
             measure=0.03 + 3e-8 * min(n, 1000) ** 2,
             fixed=ridge,
         )

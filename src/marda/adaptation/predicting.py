@@ -181,11 +181,11 @@ def predict_rows(
         "na": chosen.na,
     }
     batches = read_batches(input, format, rows=rows, columns=wanted, **how)
-    wishes = options.wishes(1)[0]
+    notation = options.notations(1)[0]
     first = next(batches, None)
     if first is None or first.n_rows == 0:
         raise InputError(f"{input} has no rows.")
-    first, conventions = chosen.converted(first, wishes)
+    first, conventions = chosen.converted(first, notation)
     if any(name not in first.names for name in chosen.columns):
         for whole in read_batches(input, format, rows=1, **how):
             chosen.transform(named(whole, chosen.columns)[0])  # raises, and knows all names
@@ -210,7 +210,7 @@ def predict_rows(
             if batch is not None and batch.n_rows == 0:
                 batch = None
             if batch is not None:
-                batch, _ = chosen.converted(batch, wishes, conventions)
+                batch, _ = chosen.converted(batch, notation, conventions)
     return dict(zip(classifier.classes_.tolist(), counts.tolist(), strict=True))
 
 
@@ -353,7 +353,7 @@ def _read_whole(
     if table.n_rows == 0:
         raise InputError(f"{input} has no rows.")
     table, _ = named(table, [*chosen.columns, *names])
-    converted, _ = chosen.converted(table, options.wishes(1)[0])
+    converted, _ = chosen.converted(table, options.notations(1)[0])
     return table, chosen.transform(converted)
 
 

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda._machine import available_memory, parse_bytes
+from marda._order import row_hashes
 from marda.io import (
     InputError,
     PredictionWriter,
@@ -26,13 +28,14 @@ from marda.io import (
     read_table,
     stack_sources,
 )
-from marda.io.conventions import Wishes, respelled, settle
+from marda.io.conventions import Notation, respelled, settle
 from marda.io.formats import is_sample, refuse_address
 from marda.io.preprocessing import missing_values
 from marda.io.problems import InputProblem, refuse
 from marda.io.readers.binary import parquet_files, parquet_footer
 from marda.io.screening import free_texts, notes_of, screen, unique_dates, used_notes
 from marda.io.table import Table, as_numbers, as_texts, is_missing, named
+from marda.selection.inputs import COPIES
 
 __all__ = [
     "LARGEST",
@@ -168,12 +171,12 @@ class ReadOptions:
         """Columns that are no features by these options."""
         return {self.label, self.id, *self.drop}
 
-    def wishes(self, n_files: int) -> list[Wishes]:
+    def notations(self, n_files: int) -> list[Notation]:
         """What is said of numbers and dates, per file."""
         marks = one_per_file("--decimal", self.decimal, n_files, {"point": ".", "comma": ","})
         orders = {"day-first": True, "month-first": False}
         first = one_per_file("--dates", self.dates, n_files, orders)
-        return [Wishes(mark, order) for mark, order in zip(marks, first, strict=True)]
+        return [Notation(mark, order) for mark, order in zip(marks, first, strict=True)]
 
     def read(self, paths: Sequence[PathLike | Table]) -> list[Table]:
         """The tables of all files; what is wrong with several is said at once.
@@ -234,6 +237,34 @@ class Data:
         """Target rows that have a label."""
         return ~is_missing(self.yt)
 
+    @cached_property
+    def copied(self) -> NDArray[np.bool_]:
+        """Labelled target rows that say nothing of new ones: copies of other labelled rows.
+
+        None where they are few, or natural: in tables of few values some have several classes.
+        """
+        places = np.flatnonzero(self.known)
+        found = np.zeros(len(self.yt), dtype=bool)
+        if not len(places):
+            return found
+        rows = np.concatenate([row_hashes(self.Xs), row_hashes(self.Xt[places])])
+        _, row, counts = np.unique(rows, return_inverse=True, return_counts=True)
+        codes = np.unique(np.concatenate([self.ys, self.yt[places]]), return_inverse=True)[1]
+        found[places] = (counts[row] > 1)[len(self.ys) :]
+        natural = len({*zip(row.tolist(), codes.ravel().tolist(), strict=True)}) > len(counts)
+        return found & (not natural and found.sum() > COPIES * len(places))
+
+    @property
+    def copy_notes(self) -> list[str]:
+        """A sentence on them."""
+        n = int(self.copied.sum())
+        if not n:
+            return []
+        return [
+            f"{n} of {int(self.known.sum())} labelled target rows are copies of other labelled "
+            "rows: how many of them are right says nothing of new ones."
+        ]
+
     def packed(self, *, target_labels: bool = True) -> tuple[Any, Any, Any, Any]:
         """X, y, sample_domain and the mark of unlabelled rows; classes keep their type."""
         sparse = sp.issparse(self.Xs) or sp.issparse(self.Xt)
@@ -279,7 +310,7 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
     beside = any(table.block is not None for table in tables)  # a matrix holds the features
     features = [n for n in tables[0].names if n not in left_out and not beside]
     tables, found, guessed, day_first = settle(
-        tables, features, options.wishes(len(tables)), missing=options.missing
+        tables, features, options.notations(len(tables)), missing=options.missing
     )
     problems += found
     notes += guessed

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
 import os
 import signal
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from multiprocessing import parent_process
@@ -86,7 +87,8 @@ def run(
     done = store.done_keys(since=since)
     left = deque(rest for unit in units if (rest := unit.without(done)).specs)
     session = _Session(store, since, progress or Silent(), left)
-    session.progress.start(len(keys), len(keys & done))
+    ahead = Counter(_kind(spec) for unit in left for spec in unit.specs)
+    session.progress.start(len(keys), len(keys & done), ahead)
     pool: list[_Worker] = []
     try:
         session.loop(pool, jobs, executor, data_dir, max(1, cores // jobs))
@@ -316,14 +318,19 @@ def _bounded_threads(threads: int) -> AbstractContextManager[object]:
     return limits
 
 
+def _kind(spec: Spec) -> str:
+    """What rows that take about as long have in common."""
+    return f"{spec.task.benchmark} {spec.task.setting}"
+
+
 # What a run tells -------------------------------------------------------------------------------
 
 
 class RunProgress(Protocol):
     """What the runner tells while it works."""
 
-    def start(self, total: int, done: int) -> None:
-        """``total`` rows are wanted, ``done`` of them are stored already."""
+    def start(self, total: int, done: int, ahead: Mapping[str, int]) -> None:
+        """``total`` rows are wanted, ``done`` are stored; of each kind, ``ahead`` are to come."""
 
     def row(self, row: ResultRow) -> None:
         """One row was finished, well or badly."""
@@ -338,7 +345,7 @@ class RunProgress(Protocol):
 class Silent:
     """Nobody listens."""
 
-    def start(self, total: int, done: int) -> None:
+    def start(self, total: int, done: int, ahead: Mapping[str, int]) -> None:
         """Say nothing."""
 
     def row(self, row: ResultRow) -> None:
@@ -352,16 +359,22 @@ class Silent:
 
 
 class ProgressBar:
-    """Rows done and the task at hand, on a terminal; silent elsewhere."""
+    """Rows done and the task at hand, on a terminal; silent elsewhere.
+
+    Rows of one data set and setting take about as long each: a time left is told once there is a
+    row of every one that is still to come.
+    """
 
     def __init__(self, stream: TextIO | None = None, **options: Any) -> None:
         self.stream, self.options = stream, {"delay": 0.0, **options}
         self.count = self.failed = 0
         self.what = "starting"
 
-    def start(self, total: int, done: int) -> None:
+    def start(self, total: int, done: int, ahead: Mapping[str, int]) -> None:
         """Show the bar."""
-        self.count = done
+        self.count, self.ahead = done, Counter(ahead)
+        self.rows = Counter[str]()
+        self.seconds: dict[str, float] = {}
         self.display = Progress(total, stream=self.stream, keep=True, **self.options)
         self.display(done, self.what)
         self.display.__enter__()
@@ -374,12 +387,25 @@ class ProgressBar:
         self.what = f"{task.benchmark} {task.pair} {task.setting}"
         if self.failed:
             self.what += f" ({self.failed} failed)"
-        self.display(self.count, self.what)
+        kind = _kind(row.spec)
+        self.ahead[kind] -= 1
+        self.rows[kind] += 1
+        self.seconds[kind] = self.seconds.get(kind, 0.0) + row.seconds
+        self.display(self.count, self.what, self._work_ahead())
+
+    def _work_ahead(self) -> float:
+        """In units of the work that was done; NaN where a kind of rows is still unknown."""
+        coming = {kind: n for kind, n in self.ahead.items() if n > 0}
+        done = sum(self.seconds.values())
+        if not done or any(kind not in self.rows for kind in coming):
+            return math.nan
+        means = {kind: self.seconds[kind] / self.rows[kind] for kind in coming}
+        return sum(n * means[kind] for kind, n in coming.items()) / done
 
     def skip(self, count: int) -> None:
         """Advance without a word."""
         self.count += count
-        self.display(self.count, self.what)
+        self.display(self.count, self.what, math.nan if count else self._work_ahead())
 
     def stop(self) -> None:
         """Take the bar away."""

@@ -48,7 +48,7 @@ def parser() -> Parser:
     commands = main_parser.add_subparsers(title="commands", metavar="COMMAND ...", prog="marda")
     for add in COMMANDS:
         add(commands)
-    main_parser.add_habits()
+    main_parser.add_common_options()
     return main_parser
 
 

@@ -56,10 +56,10 @@ class Parser(argparse.ArgumentParser):
         self.commands = action.choices
         return action
 
-    def add_habits(self) -> None:
+    def add_common_options(self) -> None:
         """What every command knows: --quiet, --progress, and --force where it writes files."""
         for parser in self.commands.values():
-            parser.add_habits()
+            parser.add_common_options()
         self.set_defaults(written=[], quiet=False, progress=False, force=False)
         if self.commands:
             return
@@ -166,7 +166,7 @@ def joint(*actions: argparse.Action, text: str) -> None:
     vars(actions[0])["shown"] = ", ".join(names)
 
 
-class Once(argparse.Action):
+class StoreOnce(argparse.Action):
     """Store one value; a second one is refused, where argparse would drop the first."""
 
     def __call__(
@@ -205,7 +205,7 @@ def add_file_options(
     add = parser.add_argument
     joint(
         add("--source", type=Path, action="append", required=required, metavar="S"),
-        add("--target", type=Path, action=Once, required=required, metavar="T"),
+        add("--target", type=Path, action=StoreOnce, required=required, metavar="T"),
         text="labelled rows, repeated for several sources; rows to classify",
     )
     add(
@@ -236,7 +236,7 @@ def add_model_and_rows(parser: argparse.ArgumentParser, rows: str) -> None:
     """A saved model, and the rows it is used on."""
     add = parser.add_argument
     add("--model", type=Path, required=True, metavar="F", help="file of marda adapt or save")
-    add("--input", type=Path, action=Once, required=True, metavar="X", help=rows)
+    add("--input", type=Path, action=StoreOnce, required=True, metavar="X", help=rows)
 
 
 def add_reading_options(parser: argparse.ArgumentParser, *, na: bool = False) -> None:

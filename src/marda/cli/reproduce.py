@@ -351,7 +351,7 @@ def add_bench(commands: Any) -> None:
     )
     add = parser.add_argument
     add("--quick", action="store_true", help="tiny sizes: checks that everything runs")
-    add("--only", nargs="+", metavar="CASE", help="these cases (default: all)")
+    add("--only", nargs="+", metavar="CASE", help="these cases (default: all but gpu)")
     add("--tasks", type=int, default=12, metavar="N", help="tasks of the OC10 table (default: 12)")
     add("--timeout", type=float, default=3600.0, metavar="S", help="seconds for one case")
     # Cases that are not run keep what these files say of them: they go on, and need no --force.

@@ -24,7 +24,7 @@ from marda.io.table import MISSING_WORDS, Table, as_numbers, as_texts, is_missin
 
 __all__ = [
     "Conventions",
-    "Wishes",
+    "Notation",
     "convert",
     "days_of",
     "quantities",
@@ -325,7 +325,7 @@ MANY_NUMBERS = 20
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Notation:
     """What the options say of one file, where the file itself leaves it open.
 
     Attributes
@@ -436,7 +436,7 @@ class _Cell:
 def settle(
     tables: Sequence[Table],
     names: Sequence[str],
-    wishes: Sequence[Wishes],
+    notations: Sequence[Notation],
     *,
     missing: str = "impute",
 ) -> tuple[list[Table], list[InputProblem], list[str], dict[str, bool | None]]:
@@ -448,7 +448,7 @@ def settle(
         All files.
     names : sequence of str
         Columns to look at.
-    wishes : sequence of Wishes
+    notations : sequence of Notation
         One per file.
     missing : {"error", "impute"}
         Whether words that stand for no value also need `--missing impute`.
@@ -480,7 +480,7 @@ def settle(
         elif (problem := _stray_words(tables, name, here, missing)) is not None:
             problems.append(problem)
     new = [dict(table.columns) for table in tables]
-    marks = _decimal_marks(tables, cells, numeric, wishes, problems)
+    marks = _decimal_marks(tables, cells, numeric, notations, problems)
     for name in numeric:
         signs: list[frozenset[str]] = []
         for k, held in enumerate(cells):
@@ -497,7 +497,7 @@ def settle(
                     signs.append(frozenset({":" if timed else ""}))
         _check_signs(name, signs, problems, notes)
     agreed: dict[str, bool | None] = {}
-    every = _orders(tables, cells, dated, wishes, problems)
+    every = _orders(tables, cells, dated, notations, problems)
     for name in dated:
         told = {
             order[name]
@@ -583,7 +583,7 @@ def _decimal_marks(
     tables: Sequence[Table],
     cells: Sequence[Mapping[str, _Cell]],
     names: Sequence[str],
-    wishes: Sequence[Wishes],
+    notations: Sequence[Notation],
     problems: list[InputProblem],
 ) -> list[dict[str, str]]:
     """The decimal mark of every column of every file."""
@@ -601,8 +601,8 @@ def _decimal_marks(
                 marks[k][name] = str(cell.mark)
             elif not cell.differs:
                 marks[k][name] = "."
-            elif own or wishes[k].decimal:
-                marks[k][name] = str(own or wishes[k].decimal)
+            elif own or notations[k].decimal:
+                marks[k][name] = str(own or notations[k].decimal)
             elif grouped and not evidence[k] and "," not in others:
                 marks[k][name] = "."
             else:
@@ -666,7 +666,7 @@ def _orders(
     tables: Sequence[Table],
     cells: Sequence[Mapping[str, _Cell]],
     names: Sequence[str],
-    wishes: Sequence[Wishes],
+    notations: Sequence[Notation],
     problems: list[InputProblem],
     trained: Mapping[str, bool | None] | None = None,
 ) -> list[dict[str, bool]]:
@@ -689,7 +689,7 @@ def _orders(
             if not cell.open_order:
                 orders[k][name] = next(iter(cell.days), True)
                 continue
-            ways = [wishes[k].day_first, only(held, names)]
+            ways = [notations[k].day_first, only(held, names)]
             ways += [only(other, [name]) for other in cells] + [(trained or {}).get(name)]
             found = next((way for way in ways if way is not None), None)
             orders[k][name] = bool(found)
@@ -714,7 +714,7 @@ def convert(
     table: Table,
     numbers: Sequence[str],
     dates: Mapping[str, bool | None],
-    wishes: Wishes,
+    notation: Notation,
     known: Conventions | None = None,
 ) -> tuple[Table, Conventions, list[InputProblem]]:
     """Columns of a file, or of a batch of one, as the numbers and dates that a model wants.
@@ -727,7 +727,7 @@ def convert(
         Columns that must hold numbers; those that do not are left as they are.
     dates : mapping of str to bool or None
         Columns that must hold dates, and whether the day came first when the model was made.
-    wishes : Wishes
+    notation : Notation
         What the options say.
     known : Conventions, default=None
         Of the batches before; None: this is the first, and decides.
@@ -737,13 +737,13 @@ def convert(
     held = {name: _Cell(new[name]) for name in (*numbers, *dates) if name in new}
     if known is None:
         marks = _decimal_marks(
-            [table], [held], [n for n in numbers if n in held], [wishes], problems
+            [table], [held], [n for n in numbers if n in held], [notation], problems
         )
         orders = _orders(
             [table],
             [{n: held[n] for n in dates if n in held and held[n].days}],
             [*dates],
-            [wishes],
+            [notation],
             problems,
             dates,
         )

@@ -23,7 +23,7 @@ from marda.io.columns import (
     step_from_json,
     tfidf,
 )
-from marda.io.conventions import Conventions, Wishes, convert, days_of, what_hinders
+from marda.io.conventions import Conventions, Notation, convert, days_of, what_hinders
 from marda.io.problems import InputError, InputProblem, did_you_mean, option, refuse
 from marda.io.screening import is_prose, is_unspaced
 from marda.io.table import Table, as_numbers, as_texts, is_missing, named
@@ -88,7 +88,7 @@ class Preprocessing:
         return found
 
     def converted(
-        self, table: Table, wishes: Wishes, known: Conventions | None = None
+        self, table: Table, notation: Notation, known: Conventions | None = None
     ) -> tuple[Table, Conventions]:
         """The table with text as the numbers and dates that `adapt` made of it.
 
@@ -97,7 +97,7 @@ class Preprocessing:
         table, _ = named(table, self.columns)
         numbers = [step.name for step in self.steps if isinstance(step, Number)]
         dates = {step.name: step.day_first for step in self.steps if isinstance(step, Date)}
-        table, known, problems = convert(table, numbers, dates, wishes, known)
+        table, known, problems = convert(table, numbers, dates, notation, known)
         refuse(problems)
         return table, known
 

@@ -18,6 +18,7 @@ from sklearn.utils.validation import _get_feature_names, check_array
 
 from marda._arrays import (
     beside,
+    detached,
     float64,
     is_followed,
     is_numpy,
@@ -260,7 +261,7 @@ def from_arrays(
 ) -> Moments:
     """`Moments.from_arrays`: check, then accumulate."""
     names = None if is_followed(X) else _get_feature_names(X)
-    X = summed(check_array(X, accept_sparse="csr", dtype=float_types(X)))
+    X = summed(check_array(detached(X), accept_sparse="csr", dtype=float_types(X)))
     domain = check_domains(sample_domain, X.shape[0], both=False)
     given = sample_domain is not None
     classes, codes = encode_labels(y, domain, unlabeled, given=given, whole=False)

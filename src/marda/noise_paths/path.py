@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_array
 
 from marda._arrays import (
     beside,
+    detached,
     divided,
     float64,
     hstack,
@@ -99,7 +100,7 @@ def noise_path(
         if moments.gram is None:
             raise ValueError("the noise path needs moments with Grams, or the rows themselves.")
     else:
-        X = summed(check_array(X, accept_sparse="csr", dtype=float_types(X)))
+        X = summed(check_array(detached(X), accept_sparse="csr", dtype=float_types(X)))
         everyone = np.full(X.shape[0], -1), np.zeros(X.shape[0], dtype=np.int64)
         thin = X.shape[0] < X.shape[1]
         moments = accumulate(X, np.empty(0), *everyone, grams=not thin)

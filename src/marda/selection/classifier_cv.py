@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from marda._order import row_order, seed_of
-from marda._validation import UNLABELED, Labels, check_rows, summed
+from marda._validation import UNLABELED, Labels, check_numpy, check_rows, summed
 from marda.estimators.accuracy_estimation import expected_accuracy
 from marda.estimators.classifier import labelled_accuracy
 from marda.estimators.model import TrainingRows
@@ -213,6 +213,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, sample_domain: Any, rest: RestOfRows | None) -> Self:
         candidates = self._check_parameters()
+        check_numpy(self, X)
         X, labels, domain = check_rows(self, X, y, sample_domain)
         if len(labels.classes) < 2:
             raise ValueError(
@@ -342,6 +343,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         features into the fifth digit of a score.
         """
         check_is_fitted(self, "ensemble_")
+        check_numpy(self, X)
         return summed(validate_data(self, X, reset=False, accept_sparse="csr", dtype=dtype))
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:

@@ -41,11 +41,11 @@ N_RIVALS = 79
 #: A column has moved where its location or spread differ by more standard errors than this.
 MOVED = 4.0
 #: What a further moved column takes of the belief in a story, and the share of its former share at
-#: which a class begins to be believed in less, by the square.
-PER_COLUMN, VANISHED = 0.25, 0.2
+#: which a class begins to be believed in less, by the square, down to a twentieth.
+PER_COLUMN, VANISHED, LEAST_BELIEF = 0.25, 0.2, 0.05
 #: Moved columns that are rejected by fewer deviations than this are held against class shares by
 #: which a class all but vanished.
-NEARLY = 5.0
+NEARLY = 8.0
 #: A story that labels leave less weight is refuted by them.
 REFUTED = 0.1
 #: Columns predict one another in the target as in the source: see `_carried`.
@@ -494,7 +494,7 @@ def _rivals(
     found = judge_rivals(sample, model, n_draws=n_draws, seed=seed)
     odds = found.odds / PER_COLUMN ** max(0, n_moved - int(sample.codes.max()) - 1)
     if prior is not None:
-        odds *= min(1.0, _least_kept(prior) / VANISHED) ** 2
+        odds *= max(LEAST_BELIEF, min(1.0, _least_kept(prior) / VANISHED) ** 2)
     shares = odds / (1 + odds)
     against = {
         "class shares": (found.shares, shares),

@@ -1,3 +1,6 @@
+import os
+import sys
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -152,3 +155,21 @@ def test_a_task_by_both_solvers(monkeypatch):
     figures = cases._measure_task(datasets.Dataset("oc10", rows, ("x", "y"), **known), "a-w")
     assert figures["least_agreement"] == 1
     assert set(figures["auto_by_model_s"]) == {"S1", "S1D"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["S1", "J12"])
+def test_a_fit_by_torch(method):
+    if os.environ.get("MARDA_REQUIRE_TORCH") != "1":
+        pytest.importorskip("torch")
+    figures = cases.gpu(method, n=60, d=30, device="cpu")
+    assert figures["difference"] < 1e-9
+    assert figures["residual"] < 1e-6
+    assert figures["ratio"] == pytest.approx(figures["numpy_s"] / figures["device_s"])
+    assert figures.get("same_predictions", 1) == 1
+
+
+def test_a_fit_without_torch(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(RuntimeError, match="torch is not installed"):
+        cases.gpu(n=60, d=30)

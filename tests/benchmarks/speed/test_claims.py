@@ -52,6 +52,14 @@ def test_page_has_ratios_tasks_and_failures(measured, tmp_path):
     assert "not measured | too slow |" in page
 
 
+def test_a_gpu_only_where_it_is_asked_for(measured, tmp_path):
+    measured["gpu"] = {"ratio": 20.0, "device": "one"}
+    assert all(r["case"] != "gpu" for r in bench(tmp_path)[1])
+    code, results = bench(tmp_path / "asked", "--only", "gpu")
+    assert code == 0
+    assert [r["case"] for r in results] == ["gpu", "gpu"]
+
+
 def test_page_names_the_blas():
     where = machine_facts()
     assert where["blas"]

@@ -22,6 +22,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, solve, solve_sylvester
 from scipy.linalg.lapack import dpotrf, dpotri
+from sklearn import config_context
 from sklearn.model_selection import ParameterGrid
 
 from marda import MDA, MDAClassifier, MDAClassifierCV, datasets, noise_path, paper_settings
@@ -46,6 +47,7 @@ __all__ = [
     "default",
     "dual",
     "floor",
+    "gpu",
     "joint",
     "memory",
     "oc10",
@@ -181,6 +183,52 @@ def joint(d: int = 4000) -> Figures:
         "ratio": together / sequential,
         "alternations": model.n_iter_,
     }
+
+
+def gpu(method: str = "S1", n: int = 45_000, d: int = 30_000, device: str = "cuda") -> Figures:
+    """A fit on another device and one by numpy, of the same rows (ratio: numpy's time over its)."""
+    try:
+        import torch
+    except ImportError:
+        raise RuntimeError("torch is not installed: it moves the rows to the device.") from None
+    if device == "cuda" and not torch.cuda.is_available():
+        raise RuntimeError("there is no CUDA device here.")
+
+    def wait() -> None:
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    def fitted(rows: Any) -> Any:
+        model = model_of().fit(rows, y, sample_domain=domain)
+        wait()
+        return model
+
+    X, y, domain = dense_problem(n, d)
+    joint = method.startswith("J12")
+    model_of = partial(MDAClassifier if joint else MDA, method, solver="primal")
+    few = slice(n - 1000, n) if n > 1000 else slice(None)
+    ours, model = _seconds(lambda: fitted(X))
+    expected = (model.predict_proba if joint else model.transform)(X[few])
+    os.environ["SCIPY_ARRAY_API"] = "1"
+    with config_context(array_api_dispatch=True):
+        there = torch.asarray(X, device=device)
+        theirs, model = _seconds(lambda: fitted(there), repeat=2)
+        given = (model.predict_proba if joint else model.transform)(there[few])
+    found = given.cpu().numpy()
+    figures: Figures = {
+        "device": torch.cuda.get_device_name() if device == "cuda" else device,
+        "rows": n,
+        "features": d,
+        "numpy_s": ours,
+        "device_s": theirs,
+        "ratio": ours / theirs,
+        "difference": float(np.abs(found - expected).max() / np.abs(expected).max()),
+        "residual": model.residual_,
+    }
+    if joint:
+        figures["same_predictions"] = float(np.mean(found.argmax(1) == expected.argmax(1)))
+        figures["alternations"] = model.n_iter_
+    return figures
 
 
 # What S1's fit does in BLAS and LAPACK: functions that are nothing but a call of it (their own time

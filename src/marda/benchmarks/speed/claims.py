@@ -113,6 +113,18 @@ PLAN = [
     Claim("S1D fit, 1,000 × 2,048", cases.peers, {}, "skada's CORAL and SubspaceAlignment fits"),
     Claim("OC10 unsupervised table", cases.oc10, {}, "solver='primal'", at_least=3),
 ]
+#: Only where they are asked for: they need a GPU.
+NUMPY = "numpy on the same machine"
+ON_DEVICE = [
+    Claim("S1 on a GPU, 45,000 × 30,000", cases.gpu, {}, NUMPY),
+    Claim(
+        "J12 on a GPU, 12,288 × 8,192", cases.gpu, {"method": "J12", "n": 12_288, "d": 8192}, NUMPY
+    ),
+]
+ON_DEVICE_QUICK = [
+    Claim("S1 by torch", cases.gpu, {"n": 60, "d": 30, "device": "cpu"}, NUMPY),
+    Claim("J12 by torch", cases.gpu, {"method": "J12", "n": 60, "d": 30, "device": "cpu"}, NUMPY),
+]
 QUICK = [
     Claim("J12, 3 alternations, d=120", cases.alternation, {"d": 120}, BARTELS),
     Claim("J12 to tol=1e-5, d=120", cases.joint, {"d": 120}, "S1's own fit"),
@@ -217,7 +229,7 @@ def measure(
     quick : bool
         Tiny sizes: checks that everything runs.
     only : sequence of str
-        Names of cases (default: all).
+        Names of cases (default: all but `gpu`, which needs one).
     tasks : int
         Of the OC10 table, 12 in all. Finished ones are stored beside ``figures`` until the case is.
     timeout : float
@@ -225,6 +237,7 @@ def measure(
     """
     plan = QUICK if quick else PLAN
     if only:
+        plan = plan + (ON_DEVICE_QUICK if quick else ON_DEVICE)
         names = sorted({claim.name for claim in plan})
         unknown = [name for name in only if name not in names]
         if unknown:
