@@ -50,7 +50,7 @@ RANKED = (
     "shown and does not count for the rank. Why some have no rank: MEDA solves matrices of rows × "
     "rows (8,844 on SKADA-Bench, 13,500 of the snippets: 0.6 and 1.5 GB, several at once), CMMS a "
     "graph of them; networks take minutes per task of text; SKADA-Bench has a forest in place of "
-    "a linear SVM; JDA and the others were not run everywhere yet."
+    "a linear SVM; the others were not run everywhere yet."
 )
 
 
