@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 import time
 
@@ -53,12 +54,14 @@ def test_lines_without_rich(monkeypatch):
     with Progress(delay=0.0, every=60.0, stream=stream) as progress:
         progress(0.0, "reading")
         wait_for(stream.getvalue)
+        later = time.monotonic() + 20
+        monkeypatch.setattr(time, "monotonic", lambda: later)
         progress(0.5, "adapting")  # too soon after the last
         progress.every = 0.0
         progress(0.5, "predicting")
     first, second = stream.getvalue().splitlines()
     assert first in (" …", "reading …")  # as far as it had got
-    assert second == "about 0:00 left: predicting …"
+    assert re.fullmatch(r"about 0:[2-5]\d left: predicting …", second)
 
 
 def test_silence_where_nobody_watches():
