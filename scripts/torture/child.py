@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from scripts.torture.files import ADDRESS_SPACE, HANG_SECONDS, SLACK, STATED
 from scripts.torture.mutate import mutate
 from scripts.torture.readers import READERS, Reader, fingerprint
@@ -50,8 +49,11 @@ class Audit:
 def main(jobs: list[tuple[str, str, int, int]]) -> None:
     """Read the mutations of every job and print what happened to each."""
     audit = Audit()
-    # At its first empty column pyarrow loads modules, which make named tuples by exec.
-    pa.schema([("a", pa.float64())]).empty_table()
+    with suppress(ModuleNotFoundError):
+        import pyarrow as pa
+
+        # At its first empty column pyarrow loads modules, which make named tuples by exec.
+        pa.schema([("a", pa.float64())]).empty_table()
     signal.signal(signal.SIGPROF, _hang)
     for number, (name, file, first, stop) in enumerate(jobs):
         reader = READERS[name]
