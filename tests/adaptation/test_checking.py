@@ -84,6 +84,14 @@ def test_labels_of_the_target_judge():
     assert "200 labelled target rows" in found.checked.verdict
 
 
+def test_copies_of_source_rows_do_not_judge():
+    found = check_tables([SOURCE, SOURCE], WITH)
+    assert found.checked.measured is None
+    assert any(
+        "250 of 250 labelled target rows are copies" in line for line in checked_lines(found)
+    )
+
+
 def test_several_sources_and_json():
     parts = [table(120, 1), table(120, 5, drop=["a4"])]
     found = check_tables([*parts, table(100, 3, move=3, drop=["y"])], WITH)

@@ -534,7 +534,7 @@ def check_tables(
     chosen = replace(options, drop=(*options.drop, *only_source))
     data = data_of(tables, chosen, hold=True)
     watch(0.3, "comparing")
-    rows, labels = (data.Xs, data.Xt), (data.ys, data.yt)
+    rows, labels = (data.Xs, data.Xt), (data.ys, data.without_copies().yt)
     with input_errors() as notes:
         checked = check_rows(
             (data.tables[0], data.tables[1]),
@@ -544,5 +544,5 @@ def check_tables(
         )
     watch(1.0, "done")
     ignored = "that the source has not are ignored"  # told by name above
-    kept = [note for note in data.notes if ignored not in note]
+    kept = [note for note in [*data.notes, *data.copy_notes] if ignored not in note]
     return CheckedTables(checked, (*only_source,), (*only_target,), (*kept, *notes), watch.seconds)

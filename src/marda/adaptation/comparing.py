@@ -182,12 +182,9 @@ def compare(
         methods = [m for m in METHODS if enough or m not in ALIGNED]
     X, y, domain, mark = data.packed(target_labels=False)
     notes = [*data.notes, *data.copy_notes]
-    if data.copied.any():  # models may know them by heart
-        if data.copied.sum() == data.known.sum():
-            raise InputError(f"{target}: {data.copy_notes[0]} Label other rows, each once.")
-        yt = data.yt.copy()
-        yt[data.copied] = None if yt.dtype.kind == "O" else np.nan
-        data = replace(data, yt=yt)
+    if data.copied.any() and data.copied.sum() == data.known.sum():  # known by heart
+        raise InputError(f"{target}: {data.copy_notes[0]} Label other rows, each once.")
+    data = data.without_copies()
     largest = int(np.unique(domain, return_counts=True)[1].max())
     costs = [Weights.of(data, method) for method in methods]
     done, each = costs[0].read, costs[0].measure + (costs[0].draw if shown.any else 0.0)

@@ -265,6 +265,14 @@ class Data:
             "rows: how many of them are right says nothing of new ones."
         ]
 
+    def without_copies(self) -> Data:
+        """The same, where copies have no label."""
+        if not self.copied.any():
+            return self
+        yt = self.yt.copy()
+        yt[self.copied] = None if yt.dtype.kind == "O" else np.nan
+        return replace(self, yt=yt)
+
     def packed(self, *, target_labels: bool = True) -> tuple[Any, Any, Any, Any]:
         """X, y, sample_domain and the mark of unlabelled rows; classes keep their type."""
         sparse = sp.issparse(self.Xs) or sp.issparse(self.Xt)
