@@ -1,4 +1,4 @@
-"""A command in a fresh process, whose memory is its own, or which is killed."""
+"""What memory a call or a command takes, and commands that are killed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
+from collections.abc import Callable
 
 # VmHWM where there is one: ru_maxrss of a new process also counts the one that started it.
 CODE = """
@@ -47,3 +49,20 @@ def run_measured(*arguments, cwd=None):
     told, measured = map(json.loads, done.stdout.splitlines())
     assert measured["code"] == 0
     return told, measured["mb"]
+
+
+def traced_peak(call: Callable[[], object], *, times: int = 3) -> int:
+    """Bytes that Python and numpy hold at most during ``call``, the least of a few times.
+
+    The first may import, and other threads of the test run allocate now and then: neither does
+    so every time, and what the call itself takes it takes every time.
+    """
+    peaks = []
+    for _ in range(times):
+        tracemalloc.start()
+        try:
+            call()
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    return min(peaks)

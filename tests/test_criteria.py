@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -20,6 +18,7 @@ from marda.criteria import (
     neighbour_agreement,
 )
 from marda.diagnostics import a_distance, domain_accuracy
+from measured import traced_peak
 
 # Predicted probabilities alone --------------------------------------------------------------------
 
@@ -230,12 +229,7 @@ def test_many_rows_are_sampled_once_and_labels_follow():
 def test_distances_are_never_held_at_once(wrap, monkeypatch):
     monkeypatch.setattr(criteria, "BLOCK_MEMORY", 1)
     F = wrap(np.random.default_rng(0).normal(size=(3000, 3)))
-    tracemalloc.start()
-    try:
-        nearest_neighbours(F, 5)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    peak = traced_peak(lambda: nearest_neighbours(F, 5))
     assert peak < 3000**2  # bytes: an eighth of the whole matrix
 
 

@@ -10,7 +10,6 @@ import json
 import lzma
 import struct
 import sys
-import tracemalloc
 import zipfile
 from datetime import date, datetime
 
@@ -19,6 +18,7 @@ import pytest
 
 from marda.io import InputError, detect_format, read_batches, read_table
 from marda.io.readers import text
+from measured import traced_peak
 
 CSV = "a,b\n1,x\n2,y\n"
 
@@ -81,15 +81,12 @@ def test_bombs_take_no_memory(tmp_path, suffix, monkeypatch):
     path = tmp_path / f"a.csv{suffix}"
     path.write_bytes(PACK[suffix](b"a,b\n" + b"1,2\n" * 100_000))  # 8 MB, if it were read
     monkeypatch.setenv("MARDA_MEMORY", "4MB")
-    with pytest.raises(InputError):
-        read_table(path)  # what this imports is not counted below
-    tracemalloc.start()
-    try:
+
+    def refused():
         with pytest.raises(InputError, match=r"memory|unpack"):
             read_table(path)
-        assert tracemalloc.get_traced_memory()[1] < 7e6
-    finally:
-        tracemalloc.stop()
+
+    assert traced_peak(refused) < 7e6
 
 
 def test_what_a_zip_declares_is_compared_with_what_it_holds(tmp_path):
@@ -482,13 +479,12 @@ def test_arrow(tmp_path, kind):
 def test_a_length_beyond_the_end_of_arrow_is_never_allocated(tmp_path):
     pytest.importorskip("pyarrow")
     stream = struct.pack("<iI", -1, 2**31 - 1) + b"a;b\n1;2\n" * 50  # its first message's length
-    tracemalloc.start()
-    try:
+
+    def refused():
         with pytest.raises(InputError, match="cannot be read as Arrow"):
             read(tmp_path, stream, "a.arrow")
-        assert tracemalloc.get_traced_memory()[1] < 2**26
-    finally:
-        tracemalloc.stop()
+
+    assert traced_peak(refused) < 2**26
 
 
 def test_old_feather_and_repeated_names(tmp_path):
