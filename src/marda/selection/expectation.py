@@ -373,6 +373,8 @@ def _by_kinds(
         accuracy = weight * accuracy + (1 - weight) * made.source_accuracy
     half = np.hypot(BASE + SPREAD * spread + AWAY * away, NORMAL * made.error(accuracy))
     low, high = accuracy - half, accuracy + half
+    # No row outside need be right: it may be of a class that the source lacks.
+    low = min(low, accuracy * (1 - away) - NORMAL * made.error(accuracy))
     lost = kind == "unexplained" and away > LOST
     if lost:
         low = 0.0
@@ -387,7 +389,10 @@ def _by_kinds(
     elif spread > TELLING / 2:
         reason = "models of the source disagree about the predictions"
     elif away > LOST:
-        reason = f"{100 * parts['outside']:.0f} % of the target rows lie where no source row does"
+        reason = (
+            f"{100 * parts['outside']:.0f} % of the target rows lie where no source row does, "
+            "perhaps of a class that the source lacks"
+        )
     else:
         reason = "no story of the shift fits, and models of the source agree about the predictions"
     if lost or few or min(1.0, high) - max(0.0, low) > TELLING:
