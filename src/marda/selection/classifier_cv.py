@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from marda._order import row_order, seed_of
 from marda._validation import (
@@ -19,9 +19,9 @@ from marda._validation import (
     Labels,
     check_class_weight,
     check_flags,
+    check_new_rows,
     check_numpy,
     check_rows,
-    summed,
 )
 from marda.estimators.accuracy_estimation import expected_accuracy
 from marda.estimators.classifier import labelled_accuracy
@@ -354,7 +354,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "ensemble_")
         check_numpy(self, X)
-        return summed(validate_data(self, X, reset=False, accept_sparse="csr", dtype=dtype))
+        return check_new_rows(self, X, dtype)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of rows; for two classes, those of the second minus those of the first."""
