@@ -27,12 +27,14 @@ from sklearn.preprocessing import StandardScaler, normalize
 
 from marda._order import row_order
 from marda.criteria import check_probabilities
+from marda.selection.ensemble import Ensemble, Member
 from marda.selection.inputs import RARE, share_of_zeros
 from marda.shift import Shift, adjust_probabilities
 from marda.shift.explain import MIN_ROWS
 
 __all__ = [
     "Expectation",
+    "TargetEvidence",
     "expect",
     "expect_by_labels",
     "outside_support",
@@ -498,3 +500,38 @@ def outside_support(X_source: Any, X_target: Any, *, random_state: int = 0) -> N
     limit = np.quantile(nearest.kneighbors()[0][:, 0], 1 - 1 / OUTSIDE)
     # Rows that are the same up to rounding are no further than one another.
     return np.asarray(nearest.kneighbors(T)[0][:, 0] > limit * (1 + 1e-9) + 1e-9)
+
+
+@dataclass(frozen=True)
+class TargetEvidence:
+    """What `expect` reads of a fit, for a sample of target rows: which ones, and the rows."""
+
+    places: Index
+    rows: Any
+    left_out: tuple[Index, Array]
+    source_only: Array
+    shift: Shift
+    explanations: dict[str, Array]
+    voices: tuple[Array, ...] = ()
+    agreement: float | None = None
+    outside: NDArray[np.bool_] | None = None
+    #: Whether it is about models that label the target themselves.
+    self_trained: bool = False
+    #: Classes of labelled target rows, and what models without their labels give them.
+    labelled: tuple[Index, Array] | None = None
+
+    def expectation(self, members: Sequence[Member], sharpness: float) -> Expectation:
+        """What to expect of the predictions of an ensemble."""
+        P = Ensemble(tuple(members), sharpness).probabilities(self.rows, self.places)
+        found = expect(
+            P,
+            self.left_out,
+            self.source_only,
+            shift=self.shift,
+            explanations=self.explanations,
+            voices=self.voices,
+            agreement=self.agreement,
+            outside=self.outside,
+            self_trained=self.self_trained,
+        )
+        return found if self.labelled is None else expect_by_labels(found, P, *self.labelled)
