@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh, lapack, solve_triangular, svd
-from scipy.linalg.blas import dsyrk, ssyrk
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, lapack, solve_triangular, svd
+from scipy.linalg.blas import dsyrk, dtrmm, ssyrk, strmm
 from scipy.special import softmax
 from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.neighbors import KNeighborsClassifier
@@ -38,6 +38,7 @@ __all__ = [
     "MeansHead",
     "NearestHead",
     "NearestRow",
+    "Products",
     "RidgeHead",
     "RidgeOnRows",
     "RidgeSolution",
@@ -49,6 +50,7 @@ __all__ = [
 Matrix = NDArray[Any]
 Vector = NDArray[Any]
 Index = NDArray[np.int64]
+Products = Callable[[Matrix], Callable[[slice], Matrix]]
 
 #: Up to this many rows the Gaussian kernel is exact; beyond, it is projected on landmarks. Fewer
 #: of them are faster, but which rows were drawn then moves the accuracy by a point.
@@ -75,8 +77,9 @@ SINGULAR = (
     "the ridge on features is singular to working precision: ridge_class is too small for features "
     "of this size. Raise it, or scale X."
 )
-#: Directions of the landmarks' kernel below this share of its diagonal are noise in float32.
-EIGENVALUE_FLOOR = 1e-4
+#: Landmarks that others explain but for this share of their own similarity are left out: what they
+#: would add is noise in float32.
+UNEXPLAINED = 1e-4
 
 
 def signs(codes: Index, n_classes: int, dtype: Any = np.float64) -> Matrix:
@@ -126,6 +129,8 @@ class RidgeOnRows:
     inner : array of shape (n_rows, n_rows), default=None
         F Fᵀ, where it is known; up to MAX_EXACT rows it saves a Gaussian kernel its products.
         Overwritten.
+    products : callable, default=None
+        B → (some rows → F Bᵀ of these), where that is quicker than F is; of more rows than that.
     """
 
     def __init__(
@@ -135,6 +140,7 @@ class RidgeOnRows:
         gaussian: bool,
         seed: int = 0,
         inner: Matrix | None = None,
+        products: Products | None = None,
     ):
         self._given, self.gaussian = F, gaussian
         self._gram: Matrix | None = None
@@ -170,29 +176,45 @@ class RidgeOnRows:
         else:
             chosen = np.random.default_rng(seed).choice(n, LANDMARKS, replace=False)
             self.basis = F[np.sort(chosen)]
-            values, U = eigh(_gaussian(self.basis, self.basis, self.variance), check_finite=False)
-            keep = values > EIGENVALUE_FLOOR
-            P, back = self._landmark_features(U[:, keep] / np.sqrt(values[keep]))
+            own = _gaussian(self.basis, self.basis, self.variance)
+            pivots, back = _independent(own)
+            self.basis = self.basis[pivots]
+            rounding = float(np.finfo(F.dtype).eps) * self._longest
+            lost = self.variance < LOST_DIGITS * rounding
+            P, back = self._landmark_features(back, None if lost else products)
             # What landmarks do not explain of a row's own similarity acts as noise of that row.
             self._explicit = _Explicit(P, np.maximum(1 - _squares(P), 0), back)
 
-    def _landmark_features(self, back: Matrix) -> tuple[Matrix, Matrix]:
+    def _landmark_features(
+        self, back: Matrix, products: Products | None
+    ) -> tuple[Matrix, Matrix]:
         """Similarities to landmarks, times `back`, and `back`: many of them in float32.
 
-        That is what EIGENVALUE_FLOOR is made for. Rows are brought to their middle and a few units
+        That is what UNEXPLAINED is made for. Rows are brought to their middle and a few units
         before they lose digits.
         """
         n = len(self.F)
         dtype = np.float32 if n * len(self.basis) > SINGLE_PRECISION else self.F.dtype
         back = back.astype(dtype)
-        middle, unit = self.basis.mean(0), np.sqrt(self.variance)
+        middle, unit = self.basis.mean(0), float(np.sqrt(self.variance))
         basis = ((self.basis - middle) / unit).astype(dtype)
         P = np.empty((n, back.shape[1]), dtype=dtype)
         step = max(1, BLOCK_BYTES // (4 * max(len(basis), basis.shape[1])))
+        product = strmm if dtype == np.float32 else dtrmm
+        along = None if products is None else products(basis / unit)
+        own, level = _squares(basis), basis @ (middle / unit)
         for start in range(0, len(P), step):
-            rows = self.F[start : start + step] - middle
+            some = slice(start, start + step)
+            rows = self.F[some] - middle
             rows /= unit
-            P[start : start + step] = _gaussian(rows.astype(dtype), basis, 1.0) @ back
+            rows = rows.astype(dtype, copy=False)
+            if along is None:
+                K = _gaussian(rows, basis, 1.0)
+            else:
+                K = along(some)
+                K -= level
+                K = _similarity(K, _squares(rows), own, 1.0)
+            P[some] = product(1.0, back, K.T, trans_a=1, overwrite_b=1).T
         return P, back
 
     @cached_property
@@ -233,7 +255,9 @@ class RidgeOnRows:
 
     def hold(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> None:
         """Prepare for fits of these rows first and others after them, which then cost little."""
-        n = len(self.F if self._gram is None else self._gram)
+        n, held = len(self.F if self._gram is None else self._gram), self._held
+        if held is not None and len(held) == len(rows) and held.starts(rows, Y, weights, ridge):
+            return
         if len(rows) < n:
             self._held = None  # free its memory first
             if self._explicit is not None:
@@ -248,11 +272,9 @@ class RidgeOnRows:
         if self._long(weights, ridge):
             found = _SingularValues(self.F[rows], Y, weights, ridge).solution()
             return found, self.F @ found.coef + found.intercept
-        held = self._held
-        if held is not None and not held.starts(rows, Y, weights, ridge):
-            held = None
         if self._gram is not None:
-            if isinstance(held, _HeldFactor):
+            held = self._held
+            if isinstance(held, _HeldFactor) and held.starts(rows, Y, weights, ridge):
                 solved = held.solve(rows, Y, weights, ridge)
             else:
                 solved = _posdef_solve(_ridged(self._gram, rows, ridge / weights), _with_ones(Y))
@@ -262,10 +284,16 @@ class RidgeOnRows:
             scores = self._gram @ coef + b
             return RidgeSolution(coef if self.gaussian else self.F.T @ coef, b), scores
         assert self._explicit is not None
-        given = rows, Y, weights, ridge
-        sums = held.sums(*given) if isinstance(held, _HeldSums) else self._explicit.sums(*given)
+        sums = self._sums(rows, Y, weights, ridge)
         z = _posdef_solve(sums.system(), sums.right)
         return self._explicit.solution(z), self._explicit.P @ z
+
+    def _sums(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> _Sums:
+        """Of some rows, which may start with those that are held."""
+        assert self._explicit is not None
+        known = isinstance(self._held, _HeldSums) and self._held.starts(rows, Y, weights, ridge)
+        found = self._held if known else self._explicit
+        return found.sums(rows, Y, weights, ridge)
 
     def scores(self, solution: RidgeSolution, rows: Index) -> Matrix:
         """Of some rows by a solution, which may be a sum of several."""
@@ -289,8 +317,9 @@ class RidgeOnRows:
             B_Y = Mi @ Y - np.outer(s, s @ Y / s.sum())
             return np.asarray(Y - B_Y / (Mi.diagonal() - s**2 / s.sum())[:, None])
         assert self._explicit is not None
+        self.hold(rows, Y, weights, ridge)  # fits of these rows are likely to come
         P, v = self._explicit.P[rows], self._explicit.strengths(rows, weights, ridge)
-        sums = self._explicit.sums(rows, Y, weights, ridge)
+        sums = self._sums(rows, Y, weights, ridge)
         factor = _cholesky(sums.system())  # RᵀR, of which pᵀ(RᵀR)⁻¹p = ‖R⁻ᵀp‖² is half the work
         residual = Y - P @ cho_solve(factor, sums.right, check_finite=False)
         solved = solve_triangular(factor[0], P.T, trans=1, check_finite=False)
@@ -376,7 +405,7 @@ class _Explicit:
     def sums(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> _Sums:
         """Of some rows."""
         P, v = self.P[rows], self.strengths(rows, weights, ridge)
-        right = (P * v[:, None]).T @ Y
+        right = P.T @ (v[:, None] * Y)
         P *= np.sqrt(v)[:, None]
         return _Sums(syrk(P, transposed=True), right)
 
@@ -486,6 +515,15 @@ def _cholesky(M: Matrix) -> tuple[Matrix, bool]:
     return factor, lower
 
 
+def _independent(K: Matrix) -> tuple[Index, Matrix]:
+    """Rows of a kernel (overwritten) that explain all others, and R⁻¹ of theirs, RᵀR."""
+    factorise = lapack.spstrf if K.dtype == np.float32 else lapack.dpstrf
+    invert = lapack.strtri if K.dtype == np.float32 else lapack.dtrtri
+    R, order, rank, _ = factorise(K.T, tol=UNEXPLAINED, overwrite_a=1)
+    inverse, _ = invert(np.triu(R[:rank, :rank]), overwrite_c=1)
+    return order[:rank] - 1, np.asfortranarray(inverse)
+
+
 def _inverse(M: Matrix) -> Matrix:
     """M⁻¹ of a positive definite matrix, which is overwritten."""
     factor, lower = _cholesky(M)
@@ -506,7 +544,10 @@ def _gaussian(A: Matrix, B: Matrix, variance: float) -> Matrix:
     # About their middle: rows far from the origin and close together would lose all digits.
     middle = B.mean(axis=0)
     B_about = B - middle
-    A, B = B_about if A is B else A - middle, B_about
+    if A is B:
+        own = _squares(B_about)
+        return _similarity(syrk(B_about, transposed=False), own, own, variance)
+    A, B = A - middle, B_about
     return _similarity(A @ B.T, _squares(A), _squares(B), variance)
 
 
@@ -641,9 +682,10 @@ class RidgeHead(Head):
         ridge: float = 1.0,
         seed: int = 0,
         inner: Matrix | None = None,
+        products: Products | None = None,
     ):
         self.classes, self.ridge = classes, ridge
-        self.on_rows = RidgeOnRows(F, gaussian=gaussian, seed=seed, inner=inner)
+        self.on_rows = RidgeOnRows(F, gaussian=gaussian, seed=seed, inner=inner, products=products)
         self.solution: RidgeSolution
 
     @property

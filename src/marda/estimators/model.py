@@ -476,6 +476,7 @@ def place(
     normalize: bool,
     *,
     out: Matrix | None = None,
+    lengths: Matrix | None = None,
 ) -> Matrix:
     """Rows, centred at the mean of their domain and brought to unit length.
 
@@ -491,6 +492,8 @@ def place(
         Whether rows get unit length.
     out : array of the shape of H, default=None
         Where they are written; None: over H.
+    lengths : array of shape (n_rows,), default=None
+        Where the lengths are written that they are divided by: infinite for rows that become 0.
     """
     out = H if out is None else out
     side = None if domain is None else np.maximum(domain, -1)
@@ -524,6 +527,8 @@ def place(
                 rounding = max(ROUNDING, ROUNDINGS * float(np.finfo(H.dtype).eps))
                 norms[nothing := norms <= rounding * before] = 0
                 part[nothing] = 0
+            if lengths is not None:
+                lengths[some] = np.where(norms > 0, norms, np.inf)
             part /= np.where(norms > 0, norms, 1)[:, None].astype(H.dtype)
     return out
 

@@ -47,8 +47,8 @@ class DenseMap(Map):
         return mapped
 
     def matmul(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        """W V."""
-        mapped: Matrix = float64(self.W) @ V
+        """W V, in the precision of the wider of them."""
+        mapped: Matrix = (self.W if self.W.dtype == V.dtype else float64(self.W)) @ V
         return mapped
 
 
@@ -188,7 +188,7 @@ class DenoisingMap:
             part = self.base.apply(batch) if mapped is None else mapped[rows]
             if self.delta.shape[1]:
                 part = part + np.asarray(batch @ self.delta) @ self.basis.T
-            out[rows] = part + level
+            np.add(part, level.astype(part.dtype, copy=False), out=out[rows], casting="same_kind")
         return out
 
     def apply_base(self, X: Any) -> Matrix:
