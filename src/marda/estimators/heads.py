@@ -185,9 +185,7 @@ class RidgeOnRows:
             # What landmarks do not explain of a row's own similarity acts as noise of that row.
             self._explicit = _Explicit(P, np.maximum(1 - _squares(P), 0), back)
 
-    def _landmark_features(
-        self, back: Matrix, products: Products | None
-    ) -> tuple[Matrix, Matrix]:
+    def _landmark_features(self, back: Matrix, products: Products | None) -> tuple[Matrix, Matrix]:
         """Similarities to landmarks, times `back`, and `back`: many of them in float32.
 
         That is what UNEXPLAINED is made for. Rows are brought to their middle and a few units
@@ -291,9 +289,10 @@ class RidgeOnRows:
     def _sums(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> _Sums:
         """Of some rows, which may start with those that are held."""
         assert self._explicit is not None
-        known = isinstance(self._held, _HeldSums) and self._held.starts(rows, Y, weights, ridge)
-        found = self._held if known else self._explicit
-        return found.sums(rows, Y, weights, ridge)
+        held = self._held
+        if isinstance(held, _HeldSums) and held.starts(rows, Y, weights, ridge):
+            return held.sums(rows, Y, weights, ridge)
+        return self._explicit.sums(rows, Y, weights, ridge)
 
     def scores(self, solution: RidgeSolution, rows: Index) -> Matrix:
         """Of some rows by a solution, which may be a sum of several."""

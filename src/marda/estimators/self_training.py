@@ -384,12 +384,14 @@ def _through_inputs(
     """
     X, layers = task.rows.X, task.model.layers
     found = layers[-1].map
-    dense = len(layers) == 1 and isinstance(found.base, DenseMap) and not found.delta.shape[1]
-    if not (sp.issparse(X) and dense and n > X.shape[1] + SPARSE_COST * X.nnz / X.shape[1]):
+    base, single = found.base, len(layers) == 1 and not found.delta.shape[1]
+    if not (isinstance(base, DenseMap) and single and sp.issparse(X)):
+        return None
+    if n <= X.shape[1] + SPARSE_COST * X.nnz / X.shape[1]:
         return None
 
     def products(B: Matrix) -> Callable[[slice], Matrix]:
-        image = np.asarray(found.base.W @ B.T)
+        image = np.asarray(base.W @ B.T)
         levels = {d: ((found.offset - c) @ B.T).astype(B.dtype) for d, c in centers.items()}
         where = np.maximum(side, -1)
 
