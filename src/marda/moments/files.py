@@ -137,7 +137,8 @@ def summary_lines(path: str | os.PathLike[str]) -> list[str]:
     )
     grams = [n for n in ("gram", "gram_labelled", "class_grams") if getattr(moments, n) is not None]
     lines = [
-        f"{path}: {counted(moments.n_rows, 'row')}, {counted(moments.n_features, 'column')} ({shown})",
+        f"{path}: {counted(moments.n_rows, 'row')}, {counted(moments.n_features, 'column')} "
+        f"({shown})",
         f"  labels: {', '.join(map(str, moments.classes.tolist())) or 'none'}",
         f"  second moments: {', '.join(grams) or 'none'}",
         f"  groups of at least {header['min_group']} rows; the smallest has "
@@ -168,8 +169,8 @@ def write(
     size, group = smallest_group(moments)
     if size < min_group:
         raise MomentsFileError(
-            f"{path}: not written: {group} has {counted(size, 'row')}, fewer than min_group={min_group}. "
-            "Leave the group out or merge it with another."
+            f"{path}: not written: {group} has {counted(size, 'row')}, fewer than "
+            f"min_group={min_group}. Leave the group out or merge it with another."
         )
     arrays: dict[str, NDArray[np.float64] | Lazy] = {}
     for name in NAMES:
