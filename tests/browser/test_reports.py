@@ -202,7 +202,8 @@ def test_heads_in_notebooks(browser, tmp_path, scheme, width):
 
 
 JARGON = re.compile(
-    r"\bMMD\b|linear map|covariance|A-distance|McNemar|bootstrap|\bp = |Holm|kernel|tf-idf|hyper|eigen",
+    r"\bMMD\b|linear map|covariance|A-distance|McNemar|bootstrap|\bp = |Holm|kernel|tf-idf|hyper"
+    r"|eigen",
     re.IGNORECASE,
 )
 ABOVE_THE_FOLD = """

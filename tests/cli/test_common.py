@@ -104,6 +104,7 @@ def test_a_name_of_the_commands_own_is_replaced(monkeypatch, tmp_path):
     args = cli.parser().parse_args(["demo"])
     _common.refuse_existing(args)
     Path("mine.html").write_text("another page")
+    assert cli.parser().parse_args(["demo", "--report", "mine.html"]).out == Path("mine.html")
     args = cli.parser().parse_args(["demo", "--out", "mine.html"])
     with pytest.raises(ValueError, match=r"mine\.html exists"):
         _common.refuse_existing(args)
