@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 UNLABELED = -1  # code of a row without a label
+MAX_ENTRY = 1e150  # its square, and sums of many such, are numbers; so is the square of 1 / that
 
 
 class Labels(NamedTuple):
@@ -133,7 +134,7 @@ def check_rows(
     estimator: Any, X: Any, y: Any, sample_domain: Any
 ) -> tuple[Any, Labels, NDArray[np.int64]]:
     """Rows, coded labels and domains of a fit; the estimator remembers the features."""
-    X = summed(validate_data(estimator, detached(X), accept_sparse="csr", dtype=float_types(X)))
+    X = _validated(estimator, X, float_types(X), reset=True)
     domain = check_domains(sample_domain, X.shape[0])
     labels = encode_labels(y, domain, estimator.unlabeled, given=sample_domain is not None)
     if y is not None:
@@ -141,11 +142,35 @@ def check_rows(
     return X, labels, domain
 
 
-def check_new_rows(estimator: Any, X: Any) -> Any:
+def check_new_rows(estimator: Any, X: Any, dtype: Any = None) -> Any:
     """Rows of the features that a fitted estimator has seen."""
-    dtypes = float_types(X)
-    X = detached(X)
-    return summed(validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=dtypes))
+    return _validated(estimator, X, dtype or float_types(X), reset=False)
+
+
+def _validated(estimator: Any, X: Any, dtype: Any, *, reset: bool) -> Any:
+    if np.ma.is_masked(X):
+        raise ValueError(
+            "X is a masked array, and what is masked would be read: fill it, for example with "
+            "sklearn.impute.SimpleImputer on X.filled(numpy.nan)."
+        )
+    X = summed(validate_data(estimator, detached(X), reset=reset, accept_sparse="csr", dtype=dtype))
+    _check_magnitude(X, least=1 / MAX_ENTRY if reset else 0.0)
+    return X
+
+
+def _check_magnitude(X: Any, least: float) -> None:
+    """Refuse rows whose squares no number holds: distances and variances would be 0 or infinite."""
+    entries = X.data if sp.issparse(X) else X
+    if 0 in entries.shape:
+        return
+    xp = namespace(entries)
+    largest = max(float(xp.max(entries)), -float(xp.min(entries)))
+    if largest > MAX_ENTRY or 0 < largest < least:
+        raise ValueError(
+            f"the largest entry of X is {largest:.0e}, whose square no computer number holds: "
+            "rescale X, for example with sklearn.preprocessing.MaxAbsScaler (rows to predict as "
+            "those of the fit)."
+        )
 
 
 def check_domains(sample_domain: Any, n_rows: int, *, both: bool = True) -> NDArray[np.int64]:

@@ -70,8 +70,9 @@ COPY_BYTES = 2**27  # of float32 rows that are held as float64 ones, too: produc
 SMALLEST, LARGEST = 1e-140, 1e140
 
 
-def _check_size(squares: float) -> None:
-    if squares and not SMALLEST <= squares <= LARGEST:
+def _check_size(squares: float, *, empty: bool) -> None:
+    """Squares of all entries; they are zero of rows that are, or whose squares no float holds."""
+    if not empty and not SMALLEST <= squares <= LARGEST:
         raise ValueError(
             f"the entries of X are too {'small' if squares < 1 else 'large'} (their squares add up "
             f"to {squares:.1e}; {SMALLEST:.0e} to {LARGEST:.0e} is possible): rescale X, for "
@@ -144,7 +145,8 @@ class Problem:
         self.count, moved, _ = moments.about(moments.shift)
         self.center = moments.shift + moved / self.count if self.bias else self._zeros
         self._squares = moments.about(self._zeros)[2]
-        _check_size(float(xp.sum(self._squares)))
+        empty = not bool(xp.any(moments.shift != 0) | xp.any(moments.sums != 0))
+        _check_size(float(xp.sum(self._squares)), empty=empty)
         self._group_weights = moments.group_weights(class_weights)
         self._denoisers: dict[str, Denoiser] = {}
         self._rows = None

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 
-from marda import MDA, MDAClassifier, MDAClassifierCV, Moments, load, pack
+from marda import DSCM, MDA, MDAClassifier, MDAClassifierCV, Moments, load, pack
 from marda._linalg import InaccurateError, SingularError
 from problems import relative
 
@@ -156,7 +156,7 @@ def test_ridges_that_are_lost(solver, ridge):
 @pytest.mark.parametrize(
     ("scale", "dtype"),
     [(1e-30, np.float32), (1e19, np.float32), (1e37, np.float32)]
-    + [(s, np.float64) for s in (1e-150, 1e-80, 1e-30, 1e19, 1e39, 1e80, 1e150)],
+    + [(s, np.float64) for s in (1e-200, 1e-150, 1e-80, 1e-30, 1e19, 1e39, 1e80, 1e150)],
 )
 @pytest.mark.parametrize("storage", ["dense", "sparse"])
 def test_units_of_any_size_are_right_or_refused(scale, dtype, storage):
@@ -178,6 +178,41 @@ def test_units_of_any_size_are_right_or_refused(scale, dtype, storage):
         units.fit(scaled.astype(np.float64) / scale, y, sample_domain=domain)
         got, wanted = model.decision_function(rows), units.decision_function(scaled / dtype(scale))
         assert np.abs(got - wanted).max() < 1e-5
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_rows_whose_squares_no_number_holds_are_refused(scale):
+    """Before 0.2.0 rows of 1e-200 were told at chance without a word."""
+    X, y, domain, *_ = two_domains(20, 8)
+    for model in (MDA(), MDAClassifier("S1", classifier="nn"), DSCM(), MDAClassifierCV()):
+        with pytest.raises(ValueError, match="whose square no computer number holds: rescale X"):
+            model.fit(scale * X, y, sample_domain=domain)
+    moments = Moments.from_arrays(1e-200 * X, y, sample_domain=domain)
+    with pytest.raises(ValueError, match="too small"):
+        MDAClassifier("S1").fit_moments(moments)
+
+
+def test_huge_rows_are_not_predicted_and_tiny_ones_are():
+    """Distances to rows of 1e160 are infinite, and so the same; rows of zeros may be tiny."""
+    X, y, domain, *_ = two_domains(20, 8)
+    for classifier in ("ridge", "kernel", "nn", "dscm"):
+        model = MDAClassifier("S1", classifier=classifier).fit(X, y, sample_domain=domain)
+        with pytest.raises(ValueError, match="whose square no computer number holds"):
+            model.predict(1e160 * X)
+        np.testing.assert_array_equal(model.predict(1e-200 * X), model.predict(0 * X))
+
+
+def test_masked_rows_are_refused():
+    """Before 0.2.0 what was masked was read."""
+    X, y, domain, *_ = two_domains(20, 8)
+    masked = np.ma.masked_array(X, X > 2)
+    for model in (MDAClassifier(), MDAClassifierCV(), DSCM()):
+        with pytest.raises(ValueError, match="masked array"):
+            model.fit(masked, y, sample_domain=domain)
+    model = MDAClassifier().fit(np.ma.masked_array(X), y, sample_domain=domain)
+    np.testing.assert_array_equal(model.predict(X), model.predict(np.ma.masked_array(X)))
+    with pytest.raises(ValueError, match="masked array"):
+        model.predict(masked)
 
 
 def test_float32_rows_of_scale_100():

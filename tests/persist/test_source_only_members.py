@@ -9,10 +9,10 @@ import pytest
 import scipy.sparse as sp
 
 from marda import MDAClassifier, MDAClassifierCV, load
+from marda.estimators.forest import fit_forest
 from marda.persist import ModelFileError
 from marda.selection import source_only
 from marda.selection.ensemble import Ensemble, Member
-from marda.selection.forest import fit_forest
 from marda.selection.inputs import Inputs, align, leaf_inputs, robust_inputs
 from marda.selection.source_only import VOICES, fit_source_only
 from persist.test_models import assert_refused, assert_same, rewrite, round_trip

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from marda import MDAClassifierCV, pack
 from marda._order import row_order, seed_of
 from marda.criteria import expected_calibration_error
-from marda.selection import auto, source_only
-from marda.selection.forest import fit_forest
+from marda.estimators.forest import fit_forest
+from marda.selection import adapted_ensemble, auto, source_only
 from marda.selection.source_only import fit_source_only
 from selection.test_adapted_ensemble import gaussian, sensors
 from shift.drawn import classes, pair
@@ -24,7 +24,7 @@ def few_trees():
     """Of all forests here: what they say does not matter."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(source_only, "fit_forest", partial(fit_forest, n_trees=20))
-        patch.setattr(auto, "fit_forest", partial(fit_forest, n_trees=20))
+        patch.setattr(adapted_ensemble, "fit_forest", partial(fit_forest, n_trees=20))
         yield
 
 
@@ -434,6 +434,9 @@ def test_a_class_that_only_target_labels_know():
     model = fitted(Xs, ys, Xt, np.where(np.arange(100) % 2 == 0, yt, -1))
     assert model.shift_ is None
     assert np.mean(model.predict(Xt[:40]) == 2) > 0.9
+    assert not model.calibration_["can_tell"]
+    assert model.calibration_["expected_interval"] == [0.0, 1.0]
+    assert "no row of some class" in model.calibration_["reason"]
 
 
 @pytest.mark.parametrize("name", ["too few rows", "one target row", "constant target", "mixed"])

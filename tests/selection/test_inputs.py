@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from marda._validation import UNLABELED, Labels
-from marda.selection.forest import fit_forest
+from marda.estimators.forest import fit_forest
 from marda.selection.inputs import (
     ROOTS,
     STANDARD,

@@ -8,9 +8,9 @@ import scipy.sparse as sp
 from scipy.special import log_softmax, softmax
 
 from marda.datasets import named_task
+from marda.estimators.forest import Forest
 from marda.moments.features import HeldRows
 from marda.selection import source_only
-from marda.selection.forest import Forest
 from marda.selection.source_only import VOICES, fit_all_rows, fit_source_only
 
 
@@ -135,20 +135,6 @@ def test_left_out_rows_were_left_out():
         assert 0.35 < (voice.left_out.argmax(1) == codes).mean() < 0.65
         np.testing.assert_allclose(voice.losses, -voice.left_out[np.arange(200), codes])
     np.testing.assert_array_equal(voices.codes, codes)
-
-
-def test_kernel_scores_leave_one_out(monkeypatch):
-    """The formula, against fits without each row."""
-    X, codes = gaussians(40, 0, d=3)
-    Y, w = source_only.signs(codes, 2), np.where(codes == 1, 2.0, 0.5)
-    ridge = source_only._Ridge(X, Y, w)
-    _, _, left_out = ridge.solve(0.1)
-    absolute = 0.1 * ridge.unit
-    for i in range(0, 40, 7):
-        kept = np.arange(40) != i
-        one = source_only._Ridge(X[kept], Y[kept], w[kept])
-        coef, intercept, _ = one.solve(absolute / one.unit)
-        np.testing.assert_allclose(left_out[i], X[i] @ coef + intercept, atol=1e-10)
 
 
 def test_other_class_shares():
@@ -306,28 +292,6 @@ def test_wide_rows_have_a_linear_model_only(n, sparse):
     rows = sp.csr_array(new) if sparse else new
     assert right(voices.chosen.model, rows, truth) > 0.95
     assert (voices.chosen.left_out.argmax(1) == codes).mean() > 0.9
-
-
-def test_a_wide_ridge_leaves_rows_out_exactly():
-    rng = np.random.default_rng(0)
-    codes = rng.integers(2, size=30)
-    F = rng.normal(size=(30, 40))
-    F[:, 0] += codes
-    w = rng.uniform(0.5, 2, 30)
-    for features in (F, F[:, :20]):
-        rows = source_only._Rows(features, codes, 2, w, 0)
-        inputs = source_only.Inputs("raw")
-        found = source_only._fit_inverted(rows, inputs, features)
-        peer = source_only._Ridge(features, rows.Y, w)
-        by_hand = []
-        for penalty in source_only.WIDE_RIDGES:
-            unit = peer.unit * features.shape[1] / 30
-            coef, intercept, left_out = peer.solve(penalty * unit / peer.unit)
-            by_hand.append(rows.voice(inputs, source_only.Linear(coef, intercept), left_out))
-        best = min(by_hand, key=rows.loss)
-        np.testing.assert_allclose(found.left_out, best.left_out, atol=1e-8)
-        new = rng.normal(size=(5, features.shape[1]))
-        np.testing.assert_allclose(found.model.scores(new), best.model.scores(new), atol=1e-8)
 
 
 def test_many_rows_are_compared_by_a_sample(monkeypatch):

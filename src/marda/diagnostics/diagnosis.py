@@ -27,8 +27,8 @@ from marda.diagnostics.verdict import (
     next_step,
     outcome_of,
 )
-from marda.selection.labelling import LEARNED
 from marda.selection.source_only import SourceOnly
+from marda.selection.stacking import LEARNED
 
 __all__ = [
     "Diagnosis",

@@ -1,7 +1,7 @@
 """`MDAClassifierCV` as JSON and arrays, and back: members, their inputs, source-only models.
 
 The rules are those of models.py: only what is named here is built, and every array is checked
-against the shapes of the others. A forest checks its own nodes (selection/forest.py).
+against the shapes of the others. A forest checks its own nodes (estimators/forest.py).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda.estimators import MDAClassifier
+from marda.estimators.forest import Forest
 from marda.estimators.heads import GaussianRidge
 from marda.persist.model_file import ModelFileError, Reader, Writer, count, indices, number, one_of
 from marda.persist.models import (
@@ -26,9 +27,9 @@ from marda.persist.models import (
 )
 from marda.selection import MDAClassifierCV
 from marda.selection.ensemble import BATCH, Compact, Ensemble, Member, is_compact
-from marda.selection.forest import Forest
 from marda.selection.inputs import ALL_KINDS, Inputs
-from marda.selection.source_only import VOICES, Linear, Pool, SourceOnly
+from marda.selection.regressions import Linear
+from marda.selection.source_only import VOICES, Pool, SourceOnly
 from marda.shift import KINDS as SHIFT_KINDS
 from marda.shift import ClassPrior, Move, Shift, Tale
 

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 import marda
 from marda._machine import format_bytes
 from marda.estimators import DSCM, MDAClassifier
+from marda.estimators.forest import Forest
 from marda.estimators.heads import GaussianRidge
 from marda.estimators.model import FittedModel
 from marda.io import InputError, Preprocessing, replacing
@@ -26,9 +27,9 @@ from marda.io.columns import Matrix, Number
 from marda.operators.maps import DenoisingMap, IdentityMap, RowMap
 from marda.selection import MDAClassifierCV
 from marda.selection.ensemble import Compact, Ensemble, Member, is_compact
-from marda.selection.forest import Forest
 from marda.selection.inputs import TAIL, Inputs
-from marda.selection.source_only import LEAST, Pool, SourceOnly
+from marda.selection.regressions import LEAST
+from marda.selection.source_only import Pool, SourceOnly
 
 __all__ = ["Graph", "OnnxError", "export"]
 

@@ -15,6 +15,8 @@ The rules, with their formulas in math.md §15:
   different labels show, neither centring nor self-training is safe, and a member does without.
 - A plain source-only model has the weight ((1 − κ_t)/κ_t)²: it leads where the target is
   understood less than half, and has next to no weight where it is understood well.
+
+In tables the features that are denoised may be leaves of a forest instead (`fit_leaves`).
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from marda.criteria import Neighbours, label_agreement, nearest_neighbours
 from marda.estimators import MDAClassifier
 from marda.estimators.classifier import fit_rows, fit_scored_rows
 from marda.estimators.fitting import Shared
+from marda.estimators.forest import fit_forest
 from marda.estimators.model import TrainingRows
 from marda.selection.ensemble import Member
 from marda.selection.inputs import (
@@ -43,13 +46,22 @@ from marda.selection.inputs import (
     any_better,
     choose_inputs,
     column_energy,
+    leaf_inputs,
     make_inputs,
     sample,
     share_of_zeros,
     usual_inputs,
 )
+from marda.selection.source_only import SourceOnly
 
-__all__ = ["AdaptedFit", "MemberFits", "fit_adapted", "member_parameters", "noise_rule"]
+__all__ = [
+    "AdaptedFit",
+    "MemberFits",
+    "fit_adapted",
+    "fit_leaves",
+    "member_parameters",
+    "noise_rule",
+]
 
 NOISE_BOUNDS = 0.5, 0.9
 MAX_FEATURES = 5000
@@ -59,6 +71,8 @@ COMPARED_ROWS, FEWER_ROWS, WIDE = 1000, 400, 1000
 NEIGHBOURS = 10
 #: Weight of the source-only model where κ_t is 0, the largest it can have.
 MAX_SOURCE_WEIGHT = 10.0
+#: Leaves of the forest that is denoised.
+N_LEAVES = 5000
 #: Neighbours must agree more by this many standard errors for a plainer model to be taken.
 TOLERANCE = 2.0
 
@@ -126,6 +140,47 @@ def fit_adapted(fits: MemberFits, say: Any, *, shares: bool = True) -> AdaptedFi
     members.append(fits.source_only(best.kind, min(MAX_SOURCE_WEIGHT, odds**2)))
     left_out = [fits.left_out(member) for member in members[:-1]]
     return AdaptedFit(members, left_out, source_kappa, target_kappa)
+
+
+def fit_leaves(
+    fits: MemberFits, model: SourceOnly, weight: float, row_weights: Any, say: Any
+) -> AdaptedFit:
+    """A source-only model, beside one that denoises leaves and labels the target itself.
+
+    Parameters
+    ----------
+    fits : MemberFits
+        The rows.
+    model : SourceOnly
+        Of the source.
+    weight : float
+        Its weight; that of the other is 1.
+    row_weights : callable
+        From classes and domains of labelled rows to their weights in the forest.
+    say : callable
+        Told what is being done.
+    """
+    say("adapting on leaves of a forest")
+    known = fits.labels.codes != UNLABELED
+    codes, domain = fits.labels.codes[known], fits.domain[known]
+    grown = fit_forest(
+        fits.X[known],
+        codes,
+        len(fits.labels.classes),
+        weights=row_weights(codes, domain),
+        seed=fits.seed,
+        max_leaves=N_LEAVES,
+    )
+    member = fits.leaf_member(leaf_inputs(grown.forest), 1.0)
+    assert member.adapted is not None
+    scores = model.scores(fits.target)
+    plain = Member.of(f"source only, {model.kind}", Inputs("raw"), model, weight, scores)
+    return AdaptedFit(
+        [member, plain],
+        [fits.left_out(member)],
+        float(member.adapted.source_skill_),
+        float(member.adapted.target_skill_),
+    )
 
 
 def _columns(X: Any) -> NDArray[np.int64] | None:

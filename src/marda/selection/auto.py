@@ -12,12 +12,11 @@
   the target itself. In all other rows, images and words above all, the adapted models of
   adapted_ensemble.py.
 
-Target rows with a label weigh these explanations, and models that learn from them (labelling.py).
+Target rows with a label weigh these explanations, and models that learn from them (stacking.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -36,24 +35,20 @@ from marda.criteria import stack_rows
 from marda.estimators.accuracy_estimation import (
     accuracy_by_agreement,
     agreement,
-    expected_accuracy,
     recall_above_chance,
 )
 from marda.estimators.pseudo_labels import TARGET_WEIGHT, balanced_weights
 from marda.moments.features import RestOfRows
-from marda.selection.adapted_ensemble import AdaptedFit, MemberFits, fit_adapted
-from marda.selection.ensemble import Ensemble, Member, calibrate, calibrate_ensemble
+from marda.selection.adapted_ensemble import AdaptedFit, MemberFits, fit_adapted, fit_leaves
+from marda.selection.ensemble import Ensemble, Member, calibrate
 from marda.selection.expectation import (
     LEAST,
     Expectation,
-    expect,
-    expect_by_labels,
+    TargetEvidence,
     outside_support,
     stories_to_judge,
 )
-from marda.selection.forest import fit_forest
-from marda.selection.inputs import Inputs, align, draw_rows, drop_copies, leaf_inputs, sample
-from marda.selection.labelling import LEARNED, Explanation, left_out_scores, stack
+from marda.selection.inputs import Inputs, align, draw_rows, drop_copies
 from marda.selection.source_only import (
     WIDE,
     AllRows,
@@ -64,12 +59,19 @@ from marda.selection.source_only import (
     fit_all_rows,
     fit_source_only,
 )
+from marda.selection.stacking import (
+    Adapt,
+    BaseModels,
+    ExplainedModel,
+    adapted_models,
+    learned_models,
+    stack,
+)
 from marda.shift import Shift, Tale, explain_shift
 
 __all__ = [
     "AutoFit",
     "Costs",
-    "Evidence",
     "PlainModel",
     "entries_per_row",
     "fit_auto",
@@ -80,15 +82,11 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-Adapt = Callable[[MemberFits, Any], AdaptedFit]
-
 #: Rows per domain that the shift is explained by, and target rows that expectations rest on.
 EXPLAINED_ROWS = 5000
 EXPECTED_ROWS = 2000
 #: Rows per domain that a plain model is fitted on.
 PLAIN_ROWS = 10_000
-#: Leaves of the forest that is denoised.
-N_LEAVES = 5000
 #: The forest is left where others predict left-out source rows better by so many standard errors,
 #: and by so many rows of all.
 CLEARLY, NOTABLY = 2.0, 0.005
@@ -98,51 +96,11 @@ MAX_WEIGHT = 10.0
 AGREED = 81.0
 #: Stories that fit so much that they may take classes for each other: they are told, not acted on.
 FLEXIBLE = {"class shares and moved columns", "linear map"}
-#: Adapted models are fitted without some of the labels on at most this many rows per domain.
-COMPARED_ROWS = 1000
 #: How far the adapted ensemble is believed in before labels where no story fits and it was not
 #: asked for.
 UNASKED = 0.05
-#: Labels of every class that a model of the labelled target rows alone needs; classes that fewer
-#: target rows than this share seem to have are none.
-LEAST_LABELS, RARELY = 3, 0.02
 #: Stories that change class shares for sure have classes with fewer rows than this left out.
 RARE = 3
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What `expect` reads of a fit, for a sample of target rows: which ones, and the rows."""
-
-    places: Index
-    rows: Any
-    left_out: tuple[Index, Matrix]
-    source_only: Matrix
-    shift: Shift
-    explanations: dict[str, Matrix]
-    voices: tuple[Matrix, ...] = ()
-    agreement: float | None = None
-    outside: NDArray[np.bool_] | None = None
-    #: Whether it is about models that label the target themselves.
-    self_trained: bool = False
-    #: Classes of labelled target rows, and what models without their labels give them.
-    labelled: tuple[Index, Matrix] | None = None
-
-    def expectation(self, members: Sequence[Member], sharpness: float) -> Expectation:
-        """What to expect of the predictions of an ensemble."""
-        P = Ensemble(tuple(members), sharpness).probabilities(self.rows, self.places)
-        found = expect(
-            P,
-            self.left_out,
-            self.source_only,
-            shift=self.shift,
-            explanations=self.explanations,
-            voices=self.voices,
-            agreement=self.agreement,
-            outside=self.outside,
-            self_trained=self.self_trained,
-        )
-        return found if self.labelled is None else expect_by_labels(found, P, *self.labelled)
 
 
 class Costs(NamedTuple):
@@ -188,7 +146,7 @@ class AutoFit:
         How well models know the domains: κ, from 0 (chance) to 1.
     shift : Shift or None
         What differs; None where nothing was asked, since there is no target.
-    evidence : Evidence or None
+    evidence : TargetEvidence or None
         What to expect rests on.
     calibration : dict
         Of source-only members, how well they are calibrated; empty for adapted ones.
@@ -201,7 +159,7 @@ class AutoFit:
     source_skill: float
     target_skill: float
     shift: Shift | None = None
-    evidence: Evidence | None = None
+    evidence: TargetEvidence | None = None
     calibration: dict[str, float] | None = None
     all_rows: AllRows | None = None
 
@@ -321,31 +279,6 @@ class _Target(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Telling:
-    """A model of labelled rows, on target rows brought to the source as a story says."""
-
-    name: str
-    inputs: Inputs
-    model: SourceOnly
-    weight: float = 1.0
-    tale: Tale | None = None
-
-    @classmethod
-    def of(cls, model: SourceOnly) -> _Telling:
-        """The model of the source, as it is."""
-        return cls(f"source only, {model.kind}", Inputs("raw"), model)
-
-    def scores(self, X: Any) -> Matrix:
-        """Log-probabilities of target rows."""
-        return self.model.scores(self.inputs.apply(X))
-
-    def member(self, target: Any) -> Member:
-        """Of weight 1, with its scores of the target rows of the fit."""
-        S = self.scores(target)
-        return Member(self.name, self.inputs, self.model, 1.0, 1.0, S - S.mean(1, keepdims=True))
-
-
-@dataclass(frozen=True)
 class _Action:
     """What can be done about a shift: source-only models of the rows, and its explanation."""
 
@@ -418,16 +351,16 @@ class _Action:
 
     def source_only(self) -> AutoFit:
         """The model of the source, as it is."""
-        return self._plain([_Telling.of(self.voices.chosen.model)])
+        return self._plain([ExplainedModel.of(self.voices.chosen.model)])
 
-    def tellings(self) -> list[_Telling]:
+    def tellings(self) -> list[ExplainedModel]:
         """The model of the source, brought to the target as each fitting story says.
 
         None where only adapted models could do: no story fits, or one that fits too much.
         """
         model = self.voices.chosen.model
         if self.shift.kind in ("none", "too few rows"):
-            return [_Telling.of(model)]
+            return [ExplainedModel.of(model)]
         if not set(self.shift.stories) - FLEXIBLE:
             return []
         # A story that lost to its rival is not refuted: it is believed as far as its weight says.
@@ -438,7 +371,7 @@ class _Action:
         ]
         total = sum(tale.weight for tale in tales)
         return [
-            _Telling(
+            ExplainedModel(
                 f"source only, {model.kind}, {tale.name}",
                 _undone(tale),
                 self._told(tale, model),
@@ -468,7 +401,7 @@ class _Action:
         """How models label the target themselves; None: the model of the source does as well."""
         weight = self._odds()
         if self.leaves_help():
-            return None if weight >= MAX_WEIGHT else partial(self.leaves, weight)
+            return None if weight >= MAX_WEIGHT else partial(self._leaves, weight)
         return None if weight >= AGREED else _by_features
 
     def leaves_help(self) -> bool:
@@ -486,29 +419,9 @@ class _Action:
                 return False
         return True
 
-    def leaves(self, weight: float, fits: MemberFits, say: Any) -> AdaptedFit:
-        """The model of the source, beside one that denoises leaves and labels the target itself."""
-        model = self.voices.chosen.model
-        say("adapting on leaves of a forest")
-        known = fits.labels.codes != UNLABELED
-        grown = fit_forest(
-            fits.X[known],
-            fits.labels.codes[known],
-            len(fits.labels.classes),
-            weights=self._row_weights(fits.labels.codes[known], fits.domain[known]),
-            seed=fits.seed,
-            max_leaves=N_LEAVES,
-        )
-        member = fits.leaf_member(leaf_inputs(grown.forest), 1.0)
-        assert member.adapted is not None
-        scores = model.scores(fits.target)
-        plain = Member.of(f"source only, {model.kind}", Inputs("raw"), model, weight, scores)
-        return AdaptedFit(
-            [member, plain],
-            [fits.left_out(member)],
-            float(member.adapted.source_skill_),
-            float(member.adapted.target_skill_),
-        )
+    def _leaves(self, weight: float, fits: MemberFits, say: Any) -> AdaptedFit:
+        """The model of the source, beside one of leaves."""
+        return fit_leaves(fits, self.voices.chosen.model, weight, self._row_weights, say)
 
     def weighed(self, say: Any) -> AutoFit:
         """What the explanation asks for, weighed by target labels against what they teach."""
@@ -517,7 +430,7 @@ class _Action:
         rows, codes = fits.X[labelled], fits.labels.codes[labelled]
         tellings = self.tellings()
         explained = bool(tellings)
-        tellings = tellings or [_Telling.of(self.voices.chosen.model)]
+        tellings = tellings or [ExplainedModel.of(self.voices.chosen.model)]
         plain = self._plain(tellings)
         skills, found = (plain.source_skill, plain.target_skill), plain.calibration
         explanations = []
@@ -530,22 +443,30 @@ class _Action:
                 tellings = [replace(one, weight=belief) for one in tellings]
             if adapt is not None:
                 fit = adapt(fits, say)
-                explanation, found = self._adapted_models(adapt, fit, labelled, asked)
+                explanation, found = adapted_models(fits, labelled, adapt, fit, asked)
                 explanations.append(explanation)
                 skills = fit.source_skill, fit.target_skill
             if asked < 1:
                 fit = _by_features(fits, say)
-                explanations.append(self._adapted_models(_by_features, fit, labelled, UNASKED)[0])
+                explanations.append(adapted_models(fits, labelled, _by_features, fit, UNASKED)[0])
         say("weighing explanations by labels")
         told = [(one, one.scores(rows), one.weight) for one in tellings]
-        told += [(one, scores, 0.0) for one, scores in self._learned(tellings, rows, codes)]
+        learned = learned_models(
+            fits,
+            labelled,
+            tellings,
+            row_weights=self._row_weights,
+            with_prior=self._told,
+            target=self.target.X,
+        )
+        told += [(one, scores, 0.0) for one, scores in learned]
         for one, scores, belief in told:
-            explanations.append(Explanation((one.member(fits.target),), scores, belief))
+            explanations.append(BaseModels((one.member(fits.target),), scores, belief))
         members, left_out, weights = stack(explanations, codes)
-        believed = {one.tale.name: 0.0 for one in tellings if one.tale is not None}
+        believed = {one.explanation.name: 0.0 for one in tellings if one.explanation is not None}
         for (one, _, _), weight in zip(told, weights[-len(told) :], strict=True):
-            if one.tale is not None:
-                believed[one.tale.name] += weight
+            if one.explanation is not None:
+                believed[one.explanation.name] += weight
         total, shift = sum(believed.values()), self.shift
         if len(believed) > 1 and total > 0:
             shift = shift.weighed({name: w / total for name, w in believed.items()})
@@ -555,64 +476,6 @@ class _Action:
                 evidence, self_trained=adapt is _by_features, labelled=(codes, np.exp(left_out))
             )
         return AutoFit(members, [], *skills, shift, evidence, found)
-
-    def _adapted_models(
-        self, adapt: Adapt, fit: AdaptedFit, labelled: Index, belief: float
-    ) -> tuple[Explanation, dict[str, float]]:
-        """Adapted models, and what they say of rows whose labels they have not seen."""
-        fits = self.fits
-        agreed = expected_accuracy(fit.target_skill, len(fits.labels.classes))
-        ensemble, found = calibrate_ensemble(
-            fit.members, fit.left_out, fits.X, fits.domain, fits.seed, agreed
-        )
-        sharpness = ensemble.sharpness
-
-        def without(held: Index) -> Any:
-            codes = fits.labels.codes.copy()
-            codes[labelled[held]] = UNLABELED
-            hidden = fits.labels._replace(codes=codes)
-            X, labels, domain = sample(fits.X, hidden, fits.domain, COMPARED_ROWS, fits.seed)
-            part = MemberFits.of(X, labels, domain, fits.class_weight, fits.seed)
-            members = Ensemble(tuple(adapt(part, _silent).members))
-            return lambda places: sharpness * members.scores(fits.X[labelled[places]])
-
-        scores = left_out_scores(without, fits.labels.codes[labelled], fits.seed)
-        members = tuple(replace(m, weight=sharpness * m.weight) for m in fit.members)
-        return Explanation(members, scores, belief), found
-
-    def _learned(
-        self, tellings: list[_Telling], rows: Any, codes: Index
-    ) -> Iterator[tuple[_Telling, Matrix]]:
-        """Models that learn from labelled target rows, with what they say of those left out."""
-        fits, n_classes = self.fits, len(self.fits.labels.classes)
-        ours = np.flatnonzero((fits.labels.codes != UNLABELED) & (fits.domain >= 0))
-        source, n = fits.X[ours], len(ours)
-        together = np.concatenate([fits.labels.codes[ours], codes])
-        domain = np.repeat([0, -1], [n, len(codes)])
-        weights = self._row_weights(together, domain)
-        fitted = partial(
-            fit_source_only, n_classes=n_classes, classes=fits.labels.classes, seed=fits.seed
-        )
-        for one in tellings:
-            voice = fitted(
-                stack_rows(source, one.inputs.apply(rows)), together, sample_weight=weights
-            ).chosen
-            pooled = replace(
-                one,
-                name=one.name.replace("source only", LEARNED[0], 1),
-                model=self._told(one.tale, voice.model),
-                weight=1.0,
-            )
-            yield pooled, voice.left_out[n:] + pooled.model.bias
-        target = np.concatenate([one.scores(self.target.X).argmax(1) for one in tellings])
-        predicted = np.bincount(target, minlength=n_classes) > RARELY * len(target)
-        enough = np.bincount(codes, minlength=n_classes) >= LEAST_LABELS
-        if enough.sum() < 2 or (predicted & ~enough).any():
-            return
-        voice = fitted(rows, codes, class_weight=fits.class_weight).chosen
-        model = self._told(tellings[0].tale, voice.model)
-        alone = _Telling(f"{LEARNED[1]}, {model.kind}", Inputs("raw"), model)
-        yield alone, voice.left_out + model.bias
 
     # Parts of it ----------------------------------------------------------------------------------
 
@@ -667,7 +530,7 @@ class _Action:
         ratio = float(np.clip(np.mean(there) / max(float(np.mean(here)), 1e-3), 0, 1))
         return (ratio / max(1 - ratio, 1e-3)) ** 2
 
-    def _plain(self, tellings: list[_Telling]) -> AutoFit:
+    def _plain(self, tellings: list[ExplainedModel]) -> AutoFit:
         """Source-only models: their scores are logarithms of probabilities, summed as they are."""
         members = [Member(one.name, one.inputs, one.model, one.weight, 1.0) for one in tellings]
         chosen, codes = self.voices.chosen, self.voices.codes
@@ -675,7 +538,7 @@ class _Action:
         skill = recall_above_chance(codes, chosen.left_out.argmax(1))
         return AutoFit(members, [], skill, skill, self.shift, self._evidence(), found)
 
-    def _evidence(self, *, self_trained: bool = False) -> Evidence | None:
+    def _evidence(self, *, self_trained: bool = False) -> TargetEvidence | None:
         """What source-only models say of the target, under the class prior of the source.
 
         Nothing where a class has no weight: they know nothing of it.
@@ -695,7 +558,7 @@ class _Action:
         target, places = self.target
         alone = np.exp(model.scores(target))
         if self.shift.stories:  # nothing else is read
-            return Evidence(places, target, known, alone, self.shift, told)
+            return TargetEvidence(places, target, known, alone, self.shift, told)
         others = tuple(
             np.exp(voice.model.with_prior(shares).scores(target)) for voice in self.voices.others
         )
@@ -708,7 +571,7 @@ class _Action:
         outside = None
         if self.source.X.shape[0] >= LEAST:
             outside = outside_support(self.source.X, target, random_state=self.fits.seed)
-        return Evidence(
+        return TargetEvidence(
             places, target, known, alone, self.shift, told, others, agreed, outside, self_trained
         )
 
@@ -735,10 +598,6 @@ def entries_per_row(X: Any) -> float:
 def _by_features(fits: MemberFits, say: Any) -> AdaptedFit:
     """The adapted ensemble; where class shares alone were ruled out, centred in any case."""
     return fit_adapted(fits, say, shares=False)
-
-
-def _silent(what: str) -> None:
-    """Parts of a step are not told of."""
 
 
 def _undone(tale: Tale) -> Inputs:

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from marda._order import row_order, seed_of
 from marda._validation import (
@@ -19,9 +19,9 @@ from marda._validation import (
     Labels,
     check_class_weight,
     check_flags,
+    check_new_rows,
     check_numpy,
     check_rows,
-    summed,
 )
 from marda.estimators.accuracy_estimation import expected_accuracy
 from marda.estimators.classifier import labelled_accuracy
@@ -35,6 +35,7 @@ from marda.selection.ensemble import (
     compress_ensemble,
     is_compact,
 )
+from marda.selection.expectation import UNKNOWN
 from marda.selection.inputs import draw_rows, drop_copies
 from marda.selection.scorers import get_criterion
 from marda.selection.search import TARGET_CRITERIA, Candidate, expand, search
@@ -300,10 +301,12 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
             self.compact_, self.compression_ = _compressed(
                 self.ensemble_, found.members, X, domain, seed
             )
-        if self.calibrate and found.evidence is not None:
+        if self.calibrate and (domain < 0).any():
             # Of what predicts: the compact members, if there are any.
             members = found.members if self.compact_ is None else list(self.compact_.members)
-            expectation = found.evidence.expectation(members, self.ensemble_.sharpness)
+            expectation = UNKNOWN
+            if found.evidence is not None:
+                expectation = found.evidence.expectation(members, self.ensemble_.sharpness)
             if found.calibration is not None:
                 self.target_skill_ = max(0.0, (expectation.accuracy - 1 / n) / (1 - 1 / n))
             self.calibration_ |= {
@@ -354,7 +357,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "ensemble_")
         check_numpy(self, X)
-        return summed(validate_data(self, X, reset=False, accept_sparse="csr", dtype=dtype))
+        return check_new_rows(self, X, dtype)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of rows; for two classes, those of the second minus those of the first."""

@@ -27,12 +27,15 @@ from sklearn.preprocessing import StandardScaler, normalize
 
 from marda._order import row_order
 from marda.criteria import check_probabilities
+from marda.selection.ensemble import Ensemble, Member
 from marda.selection.inputs import RARE, share_of_zeros
 from marda.shift import Shift, adjust_probabilities
 from marda.shift.explain import MIN_ROWS
 
 __all__ = [
+    "UNKNOWN",
     "Expectation",
+    "TargetEvidence",
     "expect",
     "expect_by_labels",
     "outside_support",
@@ -98,6 +101,16 @@ class Expectation:
         if not self.can_tell:
             return f"Cannot tell without labels; accuracy is {between}"
         return f"Expected accuracy {100 * self.accuracy:.0f} %, {between}"
+
+
+#: What is known where some class has no source row, or none that counts.
+UNKNOWN = Expectation(
+    0.5,
+    (0.0, 1.0),
+    False,
+    {},
+    "the source has no row of some class, and what to expect rests on its models",
+)
 
 
 def expect(
@@ -373,6 +386,8 @@ def _by_kinds(
         accuracy = weight * accuracy + (1 - weight) * made.source_accuracy
     half = np.hypot(BASE + SPREAD * spread + AWAY * away, NORMAL * made.error(accuracy))
     low, high = accuracy - half, accuracy + half
+    # No row outside need be right: it may be of a class that the source lacks.
+    low = min(low, accuracy * (1 - away) - NORMAL * made.error(accuracy))
     lost = kind == "unexplained" and away > LOST
     if lost:
         low = 0.0
@@ -387,7 +402,10 @@ def _by_kinds(
     elif spread > TELLING / 2:
         reason = "models of the source disagree about the predictions"
     elif away > LOST:
-        reason = f"{100 * parts['outside']:.0f} % of the target rows lie where no source row does"
+        reason = (
+            f"{100 * parts['outside']:.0f} % of the target rows lie where no source row does, "
+            "perhaps of a class that the source lacks"
+        )
     else:
         reason = "no story of the shift fits, and models of the source agree about the predictions"
     if lost or few or min(1.0, high) - max(0.0, low) > TELLING:
@@ -493,3 +511,38 @@ def outside_support(X_source: Any, X_target: Any, *, random_state: int = 0) -> N
     limit = np.quantile(nearest.kneighbors()[0][:, 0], 1 - 1 / OUTSIDE)
     # Rows that are the same up to rounding are no further than one another.
     return np.asarray(nearest.kneighbors(T)[0][:, 0] > limit * (1 + 1e-9) + 1e-9)
+
+
+@dataclass(frozen=True)
+class TargetEvidence:
+    """What `expect` reads of a fit, for a sample of target rows: which ones, and the rows."""
+
+    places: Index
+    rows: Any
+    left_out: tuple[Index, Array]
+    source_only: Array
+    shift: Shift
+    explanations: dict[str, Array]
+    voices: tuple[Array, ...] = ()
+    agreement: float | None = None
+    outside: NDArray[np.bool_] | None = None
+    #: Whether it is about models that label the target themselves.
+    self_trained: bool = False
+    #: Classes of labelled target rows, and what models without their labels give them.
+    labelled: tuple[Index, Array] | None = None
+
+    def expectation(self, members: Sequence[Member], sharpness: float) -> Expectation:
+        """What to expect of the predictions of an ensemble."""
+        P = Ensemble(tuple(members), sharpness).probabilities(self.rows, self.places)
+        found = expect(
+            P,
+            self.left_out,
+            self.source_only,
+            shift=self.shift,
+            explanations=self.explanations,
+            voices=self.voices,
+            agreement=self.agreement,
+            outside=self.outside,
+            self_trained=self.self_trained,
+        )
+        return found if self.labelled is None else expect_by_labels(found, P, *self.labelled)

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from marda._order import row_hashes
 from marda._validation import UNLABELED, Labels
+from marda.estimators.forest import Forest
 from marda.estimators.model import row_lengths
-from marda.selection.forest import Forest
 
 __all__ = [
     "ALL_KINDS",
@@ -45,6 +45,7 @@ __all__ = [
     "robust_inputs",
     "sample",
     "share_of_zeros",
+    "stratified_folds",
     "telling_columns",
     "usual_inputs",
 ]
@@ -397,3 +398,12 @@ def draw_rows(codes: Index, domain: Index, max_rows: int, seed: int) -> Index:
                 wanted = min(wanted, max(KEPT_PER_CLASS, int(share * len(rows))))
             keep[rng.permutation(rows)[:wanted]] = True
     return np.flatnonzero(keep)
+
+
+def stratified_folds(codes: Index, n_folds: int, seed: int) -> Index:
+    """A fold of every row; rows of a class are spread over all folds."""
+    order = np.random.default_rng(seed).permutation(len(codes))
+    order = order[np.argsort(codes[order], kind="stable")]
+    folds = np.empty(len(codes), dtype=np.int64)
+    folds[order] = np.arange(len(codes)) % n_folds
+    return folds

@@ -1,7 +1,7 @@
 """Source-only models: linear, kernel, forest or a pool of them, chosen by left-out source rows.
 
 All of them give log-probabilities log P(c | x) = log_softmax(τ S(x) + b), with the scores S of a
-regression or the log class shares of a forest (forest.py), the sharpness τ that gives left-out
+regression (regressions.py) or the log class shares of a forest, the sharpness τ that gives left-out
 source rows the least log-loss (math.md §14), and b = 0 until other class shares are asked for:
 b_c = log(target share of c / source share of c).
 
@@ -25,23 +25,20 @@ Then their own sums are added.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, eigh, svd
-from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 from scipy.special import log_softmax
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
 from marda._progress import tell
-from marda.estimators.heads import GaussianRidge, signs
+from marda.estimators.forest import Forest, fit_forest
+from marda.estimators.heads import GaussianRidge
 from marda.moments.features import (
     FixedFeatures,
     RestOfRows,
@@ -50,14 +47,23 @@ from marda.moments.features import (
     similarity,
 )
 from marda.selection.ensemble import calibrate, spread_of
-from marda.selection.forest import Forest, fit_forest
 from marda.selection.inputs import Inputs, robust_inputs, telling_columns
+from marda.selection.regressions import (
+    LEAST,
+    LabelledRows,
+    Linear,
+    Ridge,
+    View,
+    column_views,
+    cross_validated,
+    logistic,
+    unit_views,
+    wide_ridges,
+)
 
 __all__ = [
-    "LEAST",
     "VOICES",
     "AllRows",
-    "Linear",
     "Pool",
     "SourceOnly",
     "Voice",
@@ -85,40 +91,17 @@ WIDTHS = (1.0, 0.25)
 LANDMARKS = 500
 #: Up to this many, rows or columns, a ridge of wide rows inverts their products.
 INVERTED = 2500
-WIDE_RIDGES = (0.03, 0.3, 3.0)
 #: Inverse penalties of logistic regression on columns, and on wide rows.
 PENALTIES = (0.01, 0.1, 1.0)
 WIDE_PENALTIES = (1.0, 10.0, 100.0)
-#: Tails of columns begin so many spreads from their middle, for the linear models and the kernel.
-KNEES, KERNEL_KNEE = (5.0, 1.0), 1.0
+#: Tails of columns begin so many spreads from their middle, for the kernel.
+KERNEL_KNEE = 1.0
 #: Penalties are compared on at most this many rows.
 COMPARED_ROWS = 2000
-N_FOLDS = 5
-#: The least share that a class can have, and the least probability that a forest gives it.
-LEAST = 1e-4
-#: Directions below this share of the largest are rounding.
-ROUNDING = 1e-13
 #: Coefficients that a Newton step may have, those of all classes together.
 MAX_COEFFICIENTS = 2048
-#: The least that is left of a row's own weight on its own score.
-LEAST_LEFT = 1e-9
-#: Fewer rows than this per principal direction do not tell its spread.
-ROWS_PER_DIRECTION = 3
 #: Of a model in a pool.
 MAX_WEIGHT = 10.0
-
-
-@dataclass(frozen=True)
-class Linear:
-    """Scores F·coef + intercept, of shapes (n_features, n_classes) and (n_classes,)."""
-
-    coef: Matrix
-    intercept: Vector
-
-    def scores(self, F: Any) -> Matrix:
-        """Of rows, one column per class."""
-        coef = self.coef.astype(F.dtype, copy=False)  # else float32 rows would be cast
-        return np.asarray(F @ coef + self.intercept, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -244,44 +227,30 @@ class Voices:
     weights: Vector
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Labelled rows of a fit."""
+def _calibrated(rows: LabelledRows, inputs: Inputs, model: Any, left_out: Matrix) -> Voice:
+    """The calibrated model, given scores of left-out rows."""
+    unit = spread_of(left_out)
+    tau = calibrate(left_out / unit, rows.codes, rows.weights)["sharpness"] / unit
+    shares = np.bincount(rows.codes, rows.weights, minlength=rows.n_classes)
+    log_p = log_softmax(tau * left_out, axis=1)
+    found = SourceOnly(inputs, model, tau, shares / shares.sum(), np.zeros(rows.n_classes))
+    return Voice(found, log_p, -log_p[np.arange(len(log_p)), rows.codes])
 
-    X: Any
-    codes: Index
-    n_classes: int
-    weights: Vector
-    seed: int
-    #: Columns that tell anything; None: all.
-    columns: Index | None = None
 
-    @property
-    def Y(self) -> Matrix:
-        return signs(self.codes, self.n_classes)
+def _loss(rows: LabelledRows, voice: Voice) -> float:
+    """Mean log-loss of left-out rows."""
+    return float(np.average(voice.losses, weights=rows.weights))
 
-    def voice(self, inputs: Inputs, model: Any, left_out: Matrix) -> Voice:
-        """The calibrated model, given scores of left-out rows."""
-        unit = spread_of(left_out)
-        tau = calibrate(left_out / unit, self.codes, self.weights)["sharpness"] / unit
-        shares = np.bincount(self.codes, self.weights, minlength=self.n_classes)
-        log_p = log_softmax(tau * left_out, axis=1)
-        found = SourceOnly(inputs, model, tau, shares / shares.sum(), np.zeros(self.n_classes))
-        return Voice(found, log_p, -log_p[np.arange(len(log_p)), self.codes])
 
-    def loss(self, voice: Voice) -> float:
-        """Mean log-loss of left-out rows."""
-        return float(np.average(voice.losses, weights=self.weights))
-
-    def simplest(self, voices: Sequence[Voice]) -> Voice:
-        """The first, until another predicts left-out rows better by a standard error."""
-        chosen, w = voices[0], self.weights / self.weights.sum()
-        for voice in voices[1:]:
-            gain = chosen.losses - voice.losses
-            mean = float(w @ gain)
-            if mean > float(np.sqrt(w**2 @ (gain - mean) ** 2)):
-                chosen = voice
-        return chosen
+def _simplest(rows: LabelledRows, voices: Sequence[Voice]) -> Voice:
+    """The first, until another predicts left-out rows better by a standard error."""
+    chosen, w = voices[0], rows.weights / rows.weights.sum()
+    for voice in voices[1:]:
+        gain = chosen.losses - voice.losses
+        mean = float(w @ gain)
+        if mean > float(np.sqrt(w**2 @ (gain - mean) ** 2)):
+            chosen = voice
+    return chosen
 
 
 def fit_source_only(
@@ -347,13 +316,13 @@ def _with_models(voices: Voices, found: Sequence[tuple[Inputs, Any, Matrix]]) ->
         stands in for the model of its kind if left-out rows have a lower log-loss with it.
     """
     n_classes = voices.chosen.left_out.shape[1]
-    rows = _Rows(None, voices.codes, n_classes, voices.weights, 0)
+    rows = LabelledRows(None, voices.codes, n_classes, voices.weights, 0)
     by_kind = {voice.model.kind: voice for voice in (voices.chosen, *voices.others)}
     pooled = by_kind.pop("pool", None) is not None
     for inputs, model, left_out in found:
-        voice = rows.voice(inputs, model, left_out)
+        voice = _calibrated(rows, inputs, model, left_out)
         old = by_kind.get(voice.model.kind)
-        if old is None or rows.loss(voice) < rows.loss(old):
+        if old is None or _loss(rows, voice) < _loss(rows, old):
             by_kind[voice.model.kind] = replace(voice, setting=None if old is None else old.setting)
     models = [by_kind[kind] for kind in VOICES if kind in by_kind]
     if pooled and len(models) > 1:
@@ -485,15 +454,15 @@ def fit_alike(
     rows = _labelled_rows(X, codes, n_classes, class_weight, classes, seed)
     if voice.setting is not None:
         which, penalty = voice.setting
-        views = _wide_views(rows) if X.shape[1] > WIDE else _linear_views(rows)
+        views = unit_views(rows) if X.shape[1] > WIDE else column_views(rows)
         view = views[which if which < len(views) else 0]  # few rows have no principal directions
-        found = view.linear(_logistic(rows, view.F, np.ones(len(codes), dtype=bool), penalty))
+        found = view.linear(logistic(rows, view.F, np.ones(len(codes), dtype=bool), penalty))
         return lambda some: found.scores(view.inputs.apply(some)).argmax(1)
     model = _fits(rows)[voice.model.kind](rows).model
     return lambda some: model.scores(some).argmax(1)
 
 
-def _fits(rows: _Rows) -> dict[str, Callable[[_Rows], Voice]]:
+def _fits(rows: LabelledRows) -> dict[str, Callable[[LabelledRows], Voice]]:
     """How models of every kind that suits the rows are fitted."""
     if rows.X.shape[1] > WIDE:
         return {"linear": _fit_wide}
@@ -508,7 +477,7 @@ def _labelled_rows(
     classes: Any,
     seed: int,
     sample_weight: Any = None,
-) -> _Rows:
+) -> LabelledRows:
     sizes = np.bincount(codes, minlength=n_classes)
     weights = _class_weights(class_weight, sizes, classes)[codes]
     if sample_weight is not None:
@@ -516,7 +485,7 @@ def _labelled_rows(
     if (weights == 0).all():
         raise ValueError("class_weight leaves no row any weight.")
     columns = None if X.shape[1] > WIDE else telling_columns(X)
-    return _Rows(X, codes, n_classes, weights / weights.mean(), seed, columns)
+    return LabelledRows(X, codes, n_classes, weights / weights.mean(), seed, columns)
 
 
 def _class_weights(weight: Any, sizes: Index, classes: Any = None) -> Vector:
@@ -534,49 +503,10 @@ def _class_weights(weight: Any, sizes: Index, classes: Any = None) -> Vector:
     return np.asarray(weight, dtype=np.float64)
 
 
-# Ridges -------------------------------------------------------------------------------------------
+# One kind each ------------------------------------------------------------------------------------
 
 
-class _Ridge:
-    """A weighted ridge on features P for any penalty, with leave-one-out scores.
-
-    With A = diag(w)^½ (P − 1mᵀ) = U S Vᵀ: coef = V (S² + δ)⁻¹ S Uᵀ diag(w)^½ (Y − ȳ), and row i
-    has the leverage w_i/Σw + Σ_j U_ij² s_j²/(s_j² + δ).
-    """
-
-    def __init__(self, P: Matrix, Y: Matrix, weights: Vector):
-        kept = weights > 0
-        self._all, self._kept, self.Y = P, kept, Y
-        w = weights[kept]
-        self.share, self.root = w / w.sum(), np.sqrt(w)[:, None]
-        self.mean, self.level = self.share @ P[kept], self.share @ Y[kept]
-        A = self.root * (P[kept] - self.mean)
-        if P.shape[1] <= 200:
-            U, s, Vt = svd(A, full_matrices=False, check_finite=False)
-            squares, V = s**2, Vt.T
-        else:
-            squares, V = eigh(A.T @ A, check_finite=False)
-            squares = np.maximum(squares, 0)
-            U = (A @ V) / np.sqrt(np.where(squares > 0, squares, 1))
-        good = squares > ROUNDING * squares.max(initial=0)
-        self.U, self.squares, self.V = U[:, good], squares[good], V[:, good]
-        self.unit = float(squares.sum()) / max(1, P.shape[1]) or 1.0
-        self.along = self.U.T @ (self.root * (Y[kept] - self.level))
-
-    def solve(self, ridge: float) -> tuple[Matrix, Vector, Matrix]:
-        """Coefficients, intercept, and leave-one-out scores."""
-        shrink = self.squares / (self.squares + ridge * self.unit)
-        coef = self.V @ ((shrink / np.sqrt(self.squares))[:, None] * self.along)
-        intercept = self.level - self.mean @ coef
-        left_out = np.asarray(self._all @ coef + intercept)
-        fitted = left_out[self._kept]
-        leverage = self.share + np.einsum("ij,j,ij->i", self.U, shrink, self.U)
-        residual = (self.Y[self._kept] - fitted) / np.maximum(1 - leverage, LEAST_LEFT)[:, None]
-        left_out[self._kept] = self.Y[self._kept] - residual
-        return coef, intercept, left_out
-
-
-def _fit_kernel(rows: _Rows) -> Voice:
+def _fit_kernel(rows: LabelledRows) -> Voice:
     """A Gaussian ridge on similarities to landmarks."""
     inputs = robust_inputs(rows.X, KERNEL_KNEE, rows.columns)
     F = inputs.apply(rows.X)
@@ -590,23 +520,23 @@ def _fit_kernel(rows: _Rows) -> Voice:
     for width in WIDTHS:
         variance = width * total
         back = landmark_basis(basis, variance)
-        ridge = _Ridge(similarity(F, basis, variance) @ back, rows.Y, rows.weights)
+        ridge = Ridge(similarity(F, basis, variance) @ back, rows.Y, rows.weights)
         for penalty in KERNEL_RIDGES:
             coef, intercept, left_out = ridge.solve(penalty)
             model = GaussianRidge(classes, basis, back @ coef, intercept, variance)
-            found.append(rows.voice(inputs, model, left_out))
-    return min(found, key=rows.loss)
+            found.append(_calibrated(rows, inputs, model, left_out))
+    return min(found, key=partial(_loss, rows))
 
 
-def _fit_forest(rows: _Rows) -> Voice:
+def _fit_forest(rows: LabelledRows) -> Voice:
     """A forest; rows are left out of the trees that were not grown on them."""
     inputs = Inputs("raw", rows.columns)
     X = inputs.apply(rows.X)
     grown = fit_forest(X, rows.codes, rows.n_classes, weights=rows.weights, seed=rows.seed)
-    return rows.voice(inputs, grown.forest, log_shares(grown.out_of_bag))
+    return _calibrated(rows, inputs, grown.forest, log_shares(grown.out_of_bag))
 
 
-def _fit_pool(rows: _Rows, voices: Sequence[Voice]) -> Voice:
+def _fit_pool(rows: LabelledRows, voices: Sequence[Voice]) -> Voice:
     """The sum of log-probabilities with the least log-loss, which is convex in the weights."""
     S = np.stack([voice.left_out for voice in voices])
     own = S[:, np.arange(len(rows.codes)), rows.codes]
@@ -626,110 +556,24 @@ def _fit_pool(rows: _Rows, voices: Sequence[Voice]) -> Voice:
     else:
         weights = found.x[used]
     parts = tuple(voices[int(k)].model for k in used)
-    return rows.voice(Inputs("raw"), Pool(parts, weights), np.tensordot(weights, S[used], 1))
+    return _calibrated(rows, Inputs("raw"), Pool(parts, weights), np.tensordot(weights, S[used], 1))
 
 
-# Wide rows ----------------------------------------------------------------------------------------
-
-
-def _fit_wide(rows: _Rows) -> Voice:
+def _fit_wide(rows: LabelledRows) -> Voice:
     """A linear model of unit rows."""
-    (view,) = views = _wide_views(rows)
+    (view,) = views = unit_views(rows)
     if sp.issparse(view.F) or min(view.F.shape) > INVERTED:
         return _fit_logistic(rows, views, WIDE_PENALTIES)
-    return _fit_inverted(rows, view.inputs, view.F)
+    found = [_calibrated(rows, view.inputs, *one) for one in wide_ridges(rows, view.F)]
+    return min(found, key=partial(_loss, rows))
 
 
-def _wide_views(rows: _Rows) -> list[_View]:
-    """Unit rows."""
-    inputs = Inputs("unit")
-    return [_View(inputs, inputs.apply(rows.X))]
-
-
-def _fit_inverted(rows: _Rows, inputs: Inputs, F: Matrix) -> Voice:
-    """A ridge by the inverse of the products of rows, or of columns where these are fewer."""
-    Y, w = rows.Y, rows.weights
-    share, root = w / w.sum(), np.sqrt(w)[:, None]
-    mean, level = share @ F, share @ Y
-    A = F - mean.astype(F.dtype)
-    A *= root.astype(F.dtype)
-    right = root * (Y - level)
-    dual = A.shape[0] <= A.shape[1]
-    products = np.asarray(A @ A.T if dual else A.T @ A, dtype=np.float64)
-    unit = float(np.trace(products)) / len(F) or 1.0
-    found = []
-    for penalty in WIDE_RIDGES:
-        inverse = _inverse(products, penalty * unit)
-        if dual:
-            along = inverse @ right
-            coef = np.asarray(A.T @ along.astype(A.dtype), dtype=np.float64)
-            leverage = 1 - penalty * unit * np.diag(inverse)
-        else:
-            along = A @ inverse
-            coef, leverage = along.T @ right, np.einsum("ij,ij->i", along, A)
-        model = Linear(coef, level - mean @ coef)
-        left = np.maximum(1 - leverage - share, LEAST_LEFT)[:, None]
-        left_out = Y - (Y - model.scores(F)) / left
-        found.append(rows.voice(inputs, model, left_out))
-    return min(found, key=rows.loss)
-
-
-def _inverse(M: Matrix, ridge: float) -> Matrix:
-    """(M + ridge·I)⁻¹ of a symmetric matrix without negative eigenvalues."""
-    M = M.copy()
-    M.flat[:: len(M) + 1] += ridge
-    factor, lower = cho_factor(M, overwrite_a=True, check_finite=False)
-    inverse, info = dpotri(factor, lower=lower)
-    assert info == 0
-    upper = np.tril(inverse) if lower else np.triu(inverse)
-    return np.asarray(upper + upper.T - np.diag(np.diag(upper)))
-
-
-# Logistic regression ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _View:
-    """Features F = (inputs.apply(X) − mean)·back of rows X; without a mean, inputs.apply(X)."""
-
-    inputs: Inputs
-    F: Any
-    mean: Vector | None = None
-    back: Matrix | None = None
-
-    def linear(self, found: Linear) -> Linear:
-        """A linear model of F as one of inputs.apply(X)."""
-        if self.mean is None or self.back is None:
-            return found
-        coef = self.back @ found.coef
-        return Linear(coef, found.intercept - self.mean @ coef)
-
-    def whitened(self) -> _View | None:
-        """Principal directions in units of their spread; None if there are few rows for them."""
-        n, mean = len(self.F), self.F.mean(0)
-        _, s, Vt = svd(self.F - mean, full_matrices=False, check_finite=False)
-        good = s**2 > ROUNDING * float(s.max(initial=0)) ** 2
-        if not good.any() or good.sum() > n / ROWS_PER_DIRECTION:
-            return None
-        back = Vt[good].T / s[good] * np.sqrt(n)
-        return _View(self.inputs, (self.F - mean) @ back, mean, back)
-
-
-def _fit_linear(rows: _Rows) -> Voice:
+def _fit_linear(rows: LabelledRows) -> Voice:
     """Logistic regression on columns, on their principal directions, or with tails drawn in."""
-    return _fit_logistic(rows, _linear_views(rows), PENALTIES)
+    return _fit_logistic(rows, column_views(rows), PENALTIES)
 
 
-def _linear_views(rows: _Rows) -> list[_View]:
-    """Columns, columns with tails drawn in, and principal directions of the former."""
-    views = []
-    for knee in KNEES:
-        inputs = robust_inputs(rows.X, knee, rows.columns)
-        views.append(_View(inputs, inputs.apply(rows.X)))
-    return views + [white for view in views[:1] if (white := view.whitened()) is not None]
-
-
-def _fit_logistic(rows: _Rows, views: list[_View], penalties: tuple[float, ...]) -> Voice:
+def _fit_logistic(rows: LabelledRows, views: list[View], penalties: tuple[float, ...]) -> Voice:
     """The simplest view of those that are about as good as the best on left-out folds.
 
     Each has its best penalty.
@@ -745,56 +589,16 @@ def _fit_logistic(rows: _Rows, views: list[_View], penalties: tuple[float, ...])
         F = view.F if len(some) == n else view.F[some]
         found = []
         for penalty in penalties:
-            left_out = _left_out(few, F, penalty)
+            left_out = cross_validated(few, F, penalty)
             no_model = Linear(left_out[:0], left_out[0])
-            voice = few.voice(view.inputs, no_model, left_out)
+            voice = _calibrated(few, view.inputs, no_model, left_out)
             found.append((voice, which, penalty, left_out))
-        tried.append(min(found, key=lambda one: few.loss(one[0])))
-    chosen = few.simplest([one[0] for one in tried])
+        tried.append(min(found, key=lambda one: _loss(few, one[0])))
+    chosen = _simplest(few, [one[0] for one in tried])
     _, which, penalty, left_out = next(one for one in tried if one[0] is chosen)
     view = views[which]
-    model = _logistic(rows, view.F, np.ones(n, dtype=bool), penalty)
+    model = logistic(rows, view.F, np.ones(n, dtype=bool), penalty)
     if len(some) < n:
-        left_out = _left_out(rows, view.F, penalty)
-    voice = rows.voice(view.inputs, view.linear(model), left_out)
+        left_out = cross_validated(rows, view.F, penalty)
+    voice = _calibrated(rows, view.inputs, view.linear(model), left_out)
     return replace(voice, setting=(which, penalty))
-
-
-def _left_out(rows: _Rows, F: Any, penalty: float) -> Matrix:
-    """Scores of every row by the model of the other folds."""
-    folds = _folds(rows.codes, rows.seed)
-    scores = np.zeros((len(folds), rows.n_classes))
-    for fold in range(N_FOLDS):
-        held = folds == fold
-        if held.any() and not held.all():
-            scores[held] = _logistic(rows, F, ~held, penalty).scores(F[held])
-    return scores
-
-
-def _logistic(rows: _Rows, F: Any, seen: NDArray[np.bool_], penalty: float) -> Linear:
-    """Fitted on some rows; a class without a row among them is the least likely of all."""
-    seen = seen & (rows.weights > 0)
-    codes = rows.codes[seen]
-    there = np.unique(codes)
-    coef, intercept = np.zeros((F.shape[1], rows.n_classes)), np.full(rows.n_classes, np.log(LEAST))
-    if len(there) < 2:
-        intercept[there] = 0.0
-        return Linear(coef, intercept)
-    model = LogisticRegression(C=penalty, max_iter=200, tol=1e-3)
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        model.fit(F[np.flatnonzero(seen)], codes, sample_weight=rows.weights[seen])
-    if len(there) == 2:
-        both = np.array([-0.5, 0.5])
-        coef[:, there], intercept[there] = model.coef_.T * both, model.intercept_ * both
-    else:
-        coef[:, there], intercept[there] = model.coef_.T, model.intercept_
-    return Linear(coef, intercept)
-
-
-def _folds(codes: Index, seed: int) -> Index:
-    """A fold of every row; rows of a class are spread over all folds."""
-    order = np.random.default_rng(seed).permutation(len(codes))
-    order = order[np.argsort(codes[order], kind="stable")]
-    folds = np.empty(len(codes), dtype=np.int64)
-    folds[order] = np.arange(len(codes)) % N_FOLDS
-    return folds

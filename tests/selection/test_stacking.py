@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 
 from marda.selection.ensemble import Member
 from marda.selection.inputs import Inputs
-from marda.selection.labelling import Explanation, left_out_scores, stack
+from marda.selection.stacking import BaseModels, left_out_scores, stack
 
 
 class Nobody:
@@ -23,7 +23,7 @@ class Nobody:
 
 def explanation(left_out, belief, weight=1.0):
     member = Member("somebody", Inputs("raw"), Nobody(), weight, 1.0)
-    return Explanation((member,), left_out, belief)
+    return BaseModels((member,), left_out, belief)
 
 
 def opinions(rng, n, right):

@@ -1,0 +1,241 @@
+"""Ridge and logistic regressions that know their scores of rows which they have not seen.
+
+A ridge knows its leave-one-out scores without being fitted again: row i of leverage l_i has the
+residual (y_i − s_i)/(1 − l_i). A logistic regression is fitted once per fold.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, eigh, svd
+from scipy.linalg.lapack import dpotri
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from marda.estimators.heads import signs
+from marda.selection.inputs import Inputs, robust_inputs, stratified_folds
+
+__all__ = [
+    "LEAST",
+    "LabelledRows",
+    "Linear",
+    "Ridge",
+    "View",
+    "column_views",
+    "cross_validated",
+    "logistic",
+    "unit_views",
+    "wide_ridges",
+]
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+#: Penalties of ridges on wide rows, in units of their mean squared length.
+WIDE_RIDGES = (0.03, 0.3, 3.0)
+#: Tails of columns begin so many spreads from their middle.
+KNEES = (5.0, 1.0)
+N_FOLDS = 5
+#: The least share that a class can have, and the least probability that a forest gives it.
+LEAST = 1e-4
+#: Directions below this share of the largest are rounding.
+ROUNDING = 1e-13
+#: The least that is left of a row's own weight on its own score.
+LEAST_LEFT = 1e-9
+#: Fewer rows than this per principal direction do not tell its spread.
+ROWS_PER_DIRECTION = 3
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Labelled rows of a fit."""
+
+    X: Any
+    codes: Index
+    n_classes: int
+    weights: Vector
+    seed: int
+    #: Columns that tell anything; None: all.
+    columns: Index | None = None
+
+    @property
+    def Y(self) -> Matrix:
+        """±1, one column per class."""
+        return signs(self.codes, self.n_classes)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Scores F·coef + intercept, of shapes (n_features, n_classes) and (n_classes,)."""
+
+    coef: Matrix
+    intercept: Vector
+
+    def scores(self, F: Any) -> Matrix:
+        """Of rows, one column per class."""
+        coef = self.coef.astype(F.dtype, copy=False)  # else float32 rows would be cast
+        return np.asarray(F @ coef + self.intercept, dtype=np.float64)
+
+
+# Ridges -------------------------------------------------------------------------------------------
+
+
+class Ridge:
+    """A weighted ridge on features P for any penalty, with leave-one-out scores.
+
+    With A = diag(w)^½ (P − 1mᵀ) = U S Vᵀ: coef = V (S² + δ)⁻¹ S Uᵀ diag(w)^½ (Y − ȳ), and row i
+    has the leverage w_i/Σw + Σ_j U_ij² s_j²/(s_j² + δ).
+    """
+
+    def __init__(self, P: Matrix, Y: Matrix, weights: Vector):
+        kept = weights > 0
+        self._all, self._kept, self.Y = P, kept, Y
+        w = weights[kept]
+        self.share, self.root = w / w.sum(), np.sqrt(w)[:, None]
+        self.mean, self.level = self.share @ P[kept], self.share @ Y[kept]
+        A = self.root * (P[kept] - self.mean)
+        if P.shape[1] <= 200:
+            U, s, Vt = svd(A, full_matrices=False, check_finite=False)
+            squares, V = s**2, Vt.T
+        else:
+            squares, V = eigh(A.T @ A, check_finite=False)
+            squares = np.maximum(squares, 0)
+            U = (A @ V) / np.sqrt(np.where(squares > 0, squares, 1))
+        good = squares > ROUNDING * squares.max(initial=0)
+        self.U, self.squares, self.V = U[:, good], squares[good], V[:, good]
+        self.unit = float(squares.sum()) / max(1, P.shape[1]) or 1.0
+        self.along = self.U.T @ (self.root * (Y[kept] - self.level))
+
+    def solve(self, ridge: float) -> tuple[Matrix, Vector, Matrix]:
+        """Coefficients, intercept, and leave-one-out scores."""
+        shrink = self.squares / (self.squares + ridge * self.unit)
+        coef = self.V @ ((shrink / np.sqrt(self.squares))[:, None] * self.along)
+        intercept = self.level - self.mean @ coef
+        left_out = np.asarray(self._all @ coef + intercept)
+        fitted = left_out[self._kept]
+        leverage = self.share + np.einsum("ij,j,ij->i", self.U, shrink, self.U)
+        residual = (self.Y[self._kept] - fitted) / np.maximum(1 - leverage, LEAST_LEFT)[:, None]
+        left_out[self._kept] = self.Y[self._kept] - residual
+        return coef, intercept, left_out
+
+
+def wide_ridges(rows: LabelledRows, F: Matrix) -> Iterator[tuple[Linear, Matrix]]:
+    """Ridges of several penalties, with leave-one-out scores.
+
+    By the inverse of the products of rows, or of columns where these are fewer.
+    """
+    Y, w = rows.Y, rows.weights
+    share, root = w / w.sum(), np.sqrt(w)[:, None]
+    mean, level = share @ F, share @ Y
+    A = F - mean.astype(F.dtype)
+    A *= root.astype(F.dtype)
+    right = root * (Y - level)
+    dual = A.shape[0] <= A.shape[1]
+    products = np.asarray(A @ A.T if dual else A.T @ A, dtype=np.float64)
+    unit = float(np.trace(products)) / len(F) or 1.0
+    for penalty in WIDE_RIDGES:
+        inverse = _inverse(products, penalty * unit)
+        if dual:
+            along = inverse @ right
+            coef = np.asarray(A.T @ along.astype(A.dtype), dtype=np.float64)
+            leverage = 1 - penalty * unit * np.diag(inverse)
+        else:
+            along = A @ inverse
+            coef, leverage = along.T @ right, np.einsum("ij,ij->i", along, A)
+        model = Linear(coef, level - mean @ coef)
+        left = np.maximum(1 - leverage - share, LEAST_LEFT)[:, None]
+        yield model, Y - (Y - model.scores(F)) / left
+
+
+def _inverse(M: Matrix, ridge: float) -> Matrix:
+    """(M + ridge·I)⁻¹ of a symmetric matrix without negative eigenvalues."""
+    M = M.copy()
+    M.flat[:: len(M) + 1] += ridge
+    factor, lower = cho_factor(M, overwrite_a=True, check_finite=False)
+    inverse, info = dpotri(factor, lower=lower)
+    assert info == 0
+    upper = np.tril(inverse) if lower else np.triu(inverse)
+    return np.asarray(upper + upper.T - np.diag(np.diag(upper)))
+
+
+# Logistic regression ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class View:
+    """Features F = (inputs.apply(X) − mean)·back of rows X; without a mean, inputs.apply(X)."""
+
+    inputs: Inputs
+    F: Any
+    mean: Vector | None = None
+    back: Matrix | None = None
+
+    def linear(self, found: Linear) -> Linear:
+        """A linear model of F as one of inputs.apply(X)."""
+        if self.mean is None or self.back is None:
+            return found
+        coef = self.back @ found.coef
+        return Linear(coef, found.intercept - self.mean @ coef)
+
+    def whitened(self) -> View | None:
+        """Principal directions in units of their spread; None if there are few rows for them."""
+        n, mean = len(self.F), self.F.mean(0)
+        _, s, Vt = svd(self.F - mean, full_matrices=False, check_finite=False)
+        good = s**2 > ROUNDING * float(s.max(initial=0)) ** 2
+        if not good.any() or good.sum() > n / ROWS_PER_DIRECTION:
+            return None
+        back = Vt[good].T / s[good] * np.sqrt(n)
+        return View(self.inputs, (self.F - mean) @ back, mean, back)
+
+
+def column_views(rows: LabelledRows) -> list[View]:
+    """Columns, columns with tails drawn in, and principal directions of the former."""
+    views = []
+    for knee in KNEES:
+        inputs = robust_inputs(rows.X, knee, rows.columns)
+        views.append(View(inputs, inputs.apply(rows.X)))
+    return views + [white for view in views[:1] if (white := view.whitened()) is not None]
+
+
+def unit_views(rows: LabelledRows) -> list[View]:
+    """Unit rows."""
+    inputs = Inputs("unit")
+    return [View(inputs, inputs.apply(rows.X))]
+
+
+def cross_validated(rows: LabelledRows, F: Any, penalty: float) -> Matrix:
+    """Scores of every row by the model of the other folds."""
+    folds = stratified_folds(rows.codes, N_FOLDS, rows.seed)
+    scores = np.zeros((len(folds), rows.n_classes))
+    for fold in range(N_FOLDS):
+        held = folds == fold
+        if held.any() and not held.all():
+            scores[held] = logistic(rows, F, ~held, penalty).scores(F[held])
+    return scores
+
+
+def logistic(rows: LabelledRows, F: Any, seen: NDArray[np.bool_], penalty: float) -> Linear:
+    """Fitted on some rows; a class without a row among them is the least likely of all."""
+    seen = seen & (rows.weights > 0)
+    codes = rows.codes[seen]
+    there = np.unique(codes)
+    coef, intercept = np.zeros((F.shape[1], rows.n_classes)), np.full(rows.n_classes, np.log(LEAST))
+    if len(there) < 2:
+        intercept[there] = 0.0
+        return Linear(coef, intercept)
+    model = LogisticRegression(C=penalty, max_iter=200, tol=1e-3)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        model.fit(F[np.flatnonzero(seen)], codes, sample_weight=rows.weights[seen])
+    if len(there) == 2:
+        both = np.array([-0.5, 0.5])
+        coef[:, there], intercept[there] = model.coef_.T * both, model.intercept_ * both
+    else:
+        coef[:, there], intercept[there] = model.coef_.T, model.intercept_
+    return Linear(coef, intercept)
