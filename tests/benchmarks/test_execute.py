@@ -11,6 +11,7 @@ from marda import datasets
 from marda.benchmarks import execute
 from marda.benchmarks.plan import group_units, plan_table
 from marda.estimators import classifier
+from marda.operators.maps import DenoisingMap
 
 
 class FakeClassifier:
@@ -147,6 +148,36 @@ def test_shared_fit_gives_what_separate_fits_give(table):
         alone = marda.MDAClassifier(
             spec.model, classifier=spec.classifier, **marda.paper_settings("image")
         )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            alone.fit(X, y, sample_domain=domain)
+        np.testing.assert_array_equal(fitted.predicted, alone.predict(task.X_test))
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_models_of_one_base_map_rows_once(normalize, monkeypatch):
+    """With fewer rows than features, W of a model is W₀ of its MMD terms and a few columns."""
+    shifted = datasets.make_shift(n_source=20, n_target=20, n_features=90, n_classes=2, seed=2)
+    task = datasets.make_task(shifted, *shifted.domains, "US")
+    specs = plan_table(
+        "us",
+        benchmarks=["off31"],
+        tasks=["amazon-dslr"],
+        models=["S1", "S1M", "S1D", "J12", "J12M"],
+        classifiers=["ridge", "dscm"],
+        overrides=[("normalize", normalize)],
+    )
+    given, calls = DenoisingMap.apply_base, []
+    monkeypatch.setattr(
+        DenoisingMap, "apply_base", lambda self, X: calls.append(self.base) or given(self, X)
+    )
+    found = list(execute.fit_unit(task, specs))
+    assert len(calls) == 2 * len(set(calls)) == 4  # labelled rows and test rows; "" and "M"
+    X, y, domain = marda.pack(task.X_source, task.y_source, task.X_target, task.y_visible)
+    settings = {**marda.paper_settings("image"), "normalize": normalize}
+    for fitted in found:
+        kind = fitted.spec.classifier
+        alone = marda.MDAClassifier(fitted.spec.model, classifier=kind, **settings)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             alone.fit(X, y, sample_domain=domain)

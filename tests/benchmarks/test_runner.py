@@ -124,10 +124,11 @@ def test_missing_executor_is_a_failure_not_a_hang(tmp_path, capfd, monkeypatch):
         assert "exit code 1" in store.failures()[0].message
 
 
-def test_threads_are_bounded_before_the_worker_imports_anything(tmp_path, monkeypatch):
+def test_a_job_has_one_thread_before_the_worker_imports_anything(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "17")
+    monkeypatch.setattr("marda.benchmarks.runner.available_cores", lambda: 16)
     with Store(tmp_path / "s.sqlite") as store:
-        run(SPECS[:1], store, jobs=64, executor=fakes.threads)
+        run(SPECS[:1], store, jobs=1, executor=fakes.threads)
         assert [r.message for r in store.rows()] == ["1"]
     assert os.environ["OPENBLAS_NUM_THREADS"] == "17"
 

@@ -36,6 +36,7 @@ def words(answer):
     ("facts", "kind", "word"),
     [
         (KNOWN, "good", "Yes, where about 80% right is enough"),
+        (replace(KNOWN, expected=0.997), "good", "Yes, where 70% to 100% right is enough"),
         (replace(KNOWN, interval=(0.2, 0.95)), "unclear", "Perhaps: as few as 20% may be right"),
         (replace(KNOWN, expected=0.27), "bad", "No: they are not clearly better than guessing"),
         (replace(KNOWN, can_tell=False), "unclear", "Nobody can tell without labels"),
@@ -82,6 +83,9 @@ def test_labels_are_measured_and_decide():
     assert (answer.kind, answer.expected, answer.interval) == ("good", 0.8, (0.75, 0.85))
     assert "80% of 200 rows with known labels are right" in answer.text
     assert "95% interval" in answer.text
+    assert answer.word == "Yes, where 80% right is enough"
+    perfect = replace(JUDGED, adapted=Interval(1.0, 0.94, 1.0))
+    assert can_use(KNOWN, perfect).word == "Yes, where 94% to 100% right is enough"
     assert "had not seen its label" in answer.basis
     worse = replace(JUDGED, gain=Interval(-0.1, -0.2, -0.05))
     assert can_use(KNOWN, worse).word == "Better use the plain classifier"
@@ -98,7 +102,9 @@ def test_the_rows_to_label_are_named():
     _, label, again = can_use(KNOWN, to_label=rows, target="new.csv").steps
     assert "r0, r1, r2, r3, r4, r5 …" in label
     assert "r6" not in label
-    assert "new.csv" in again
+    assert again.startswith("Write the labels into new.csv and run this again: 100 to 300")
+    few = can_use(replace(KNOWN, n_target=60), to_label=rows, target="new.csv").steps[2]
+    assert few.startswith("Write the labels into new.csv, add rows, and run this again: 100 to 300")
     every = replace(KNOWN, n_labelled=10, n_target=10)
     assert "Label" not in " ".join(can_use(replace(every, n_source=500)).steps)
 

@@ -55,6 +55,7 @@ def test_apply_matmul_and_dense_agree(base, rows, monkeypatch):
     np.testing.assert_allclose(ours.dense(), W, atol=1e-8)
     for X in (rows, sp.csr_array(rows)):
         np.testing.assert_allclose(ours.apply(X), rows @ W + offset, atol=1e-8)
+        np.testing.assert_array_equal(ours.apply(X, ours.apply_base(X)), ours.apply(X))
     assert ours.shape == W.shape
 
 

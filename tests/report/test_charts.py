@@ -56,6 +56,13 @@ DRAWINGS = {
         value="points",
         signs=True,
     ),
+    "numbered heat map": lambda: charts.heat_map(
+        [(f"{LONG} {a}", f"{LONG} {b}", 1.0, "1") for a in range(14) for b in range(14)],
+        down="true",
+        across="predicted",
+        value="rows",
+        labels=False,
+    ),
     "lines": lambda: charts.lines([100.0, 3.0, 1e-3], across="step", up="loss"),
     "flat line": lambda: charts.lines([2.0, 2.0], across="step", up="loss"),
     "bars": lambda: charts.bars(
@@ -92,6 +99,32 @@ def test_long_names_are_wrapped_whole():
     said = " ".join(text for text, _ in texts)
     assert LONG in said
     assert "".join(t for t, _ in texts if set(t) <= set("文字")) == "文字" * 20
+
+
+def test_names_of_columns_are_broken_between_their_words():
+    assert charts.wrapped("mean_monthly_spending_on_food", 90) == [
+        "mean_",
+        "monthly_",
+        "spending_on_",
+        "food",
+    ]
+    assert "".join(charts.wrapped("x" * 40, 90)) == "x" * 40
+
+
+def test_classes_with_long_names_have_numbers_in_a_confusion_matrix():
+    names = ["consumables", "refurbished machines", "tools", "spare parts", "new"]
+    cells = [(a, b, 1.0, "1") for a in names for b in names]
+    drawing = charts.heat_map(cells, down="true", across="predicted", value="rows", cell=30)
+    texts = [text for text, _ in read(drawing)[0]]
+    assert texts[:7] == ["predicted, by number →", "true ↓", "1", "2", "3", "4", "5"]
+    assert "1 consumables" in texts
+    short = charts.heat_map(
+        [(a[:3], b[:3], 1.0, "1") for a in names for b in names],
+        down="true",
+        across="predicted",
+        value="rows",
+    )
+    assert "predicted →" in [text for text, _ in read(short)[0]]
 
 
 @pytest.mark.parametrize("name", DRAWINGS)

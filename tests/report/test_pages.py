@@ -9,7 +9,7 @@ import pytest
 
 from report_pages import HOSTILE, KINDS, page_of
 
-VOID = {"meta", "link", "img", "br"}
+VOID = {"meta", "link", "img", "br", "wbr"}
 
 
 class Reader(HTMLParser):

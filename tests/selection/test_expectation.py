@@ -190,6 +190,19 @@ def test_rows_outside_of_the_support_are_expected_halfway_to_chance(known):
     assert expect(P, known, P, outside=half, **settings).accuracy == pytest.approx(0.8)
 
 
+def test_no_row_outside_need_be_right(known):
+    """They may be of a class that the source lacks, which no model of the source can name."""
+    P = sure(400, 0.9)
+    settings = {"shift": shift_of("features"), "agreement": 0.9, "self_trained": True}
+    for outside, least in ((0.05, 0.8), (0.33, 0.6), (0.5, 0.4), (1.0, 0.0)):
+        found = expect(P, known, P, outside=outside, **settings)
+        right = found.accuracy * (1 - (outside - 0.05) / 0.95)
+        assert found.interval[0] <= right
+        assert found.interval[0] == pytest.approx(min(right, found.accuracy - 0.11), abs=0.05)
+        assert found.interval[0] >= least
+    assert "perhaps of a class that the source lacks" in found.reason
+
+
 def test_self_training_carries_majorities(known):
     def expected(agreement, **settings):
         P = np.tile([agreement, *[(1 - agreement) / 3] * 3], (400, 1))

@@ -48,7 +48,7 @@ ALIGNED, ALIGNED_ROWS = ("CORAL", "SA"), 2
 BASELINES = {
     "logistic": "logistic regression on the source rows alone (scikit-learn)",
     "forest": f"a forest of {TREES} trees on the source rows alone (scikit-learn)",
-    "CORAL": "source rows are given the target's covariances, then logistic regression",
+    "CORAL": "source rows are made to vary together as the target's do, then logistic regression",
     "SA": f"up to {DIRECTIONS} principal directions of the source are turned to the target's, then "
     "logistic regression",
 }

@@ -36,6 +36,7 @@ from marda.benchmarks.plan import (
 from marda.benchmarks.store import ResultRow, describe, failed, stamp
 from marda.datasets import Dataset, Task
 from marda.datasets.tasks import Unlabelled
+from marda.operators.maps import RowMap
 from marda.terms import parse_method
 
 CHANGE_ROWS = {"center", "normalize", "n_layers", "refine"}
@@ -192,18 +193,48 @@ def fit_unit(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
         yield from fit_methods(task, specs)
         return
     rows = pack(task.X_source, task.y_source, task.X_target, task.y_visible)
-    shared = Shared()  # factorisations of the models of this task
     models: dict[tuple[str, str], list[Spec]] = {}
     for spec in specs:
         models.setdefault((spec.model, spec.variant), []).append(spec)
-    for group in models.values():
-        yield from attempt(group, _fit_model(task, group, shared, *rows))
+    # Models with the same MMD terms have the same W₀, and most of what they need with it: factors
+    # and rows of one W₀ are dropped before another comes.
+    order = sorted(models.values(), key=_discrepancies)
+    for _, alike in groupby(order, key=_discrepancies):
+        shared, mapped = Shared(), MappedRows()
+        for group in alike:
+            yield from attempt(group, _fit_model(task, group, shared, mapped, *rows))
+
+
+def _discrepancies(specs: Sequence[Spec]) -> str:
+    return parse_method(specs[0].model).discrepancies
+
+
+@dataclass
+class MappedRows:
+    """X W₀ of the last W₀: models that differ from it by a few columns (D, J12) share them."""
+
+    base: Any = None
+    parts: dict[str, Any] = field(default_factory=dict)
+
+    def transform(self, model: Any, name: str, X: Any) -> Any:
+        """What ``model.transform(X)`` gives; ``name`` tells these rows from others."""
+        fitted = model.model_
+        denoising = fitted.layers[0].map
+        if len(fitted.layers) > 1 or fitted.centers or not isinstance(denoising.base, RowMap):
+            return model.transform(X)
+        if denoising.base is not self.base:
+            self.base, self.parts = denoising.base, {}
+        if name not in self.parts:
+            self.parts[name] = denoising.apply_base(X)
+        H = denoising.apply(X, self.parts[name])
+        return fitted.place(H) if fitted.normalize else H
 
 
 def _fit_model(
     task: Task,
     specs: Sequence[Spec],
     factors: Any,
+    mapped: MappedRows,
     X: Any,
     y: Any,
     sample_domain: Any,
@@ -236,7 +267,8 @@ def _fit_model(
     started = time.process_time()
     H, H_test = X[known], task.X_test
     if not plain:
-        H, H_test = model.transform(H), model.transform(H_test)
+        H = mapped.transform(model, "labelled", H)
+        H_test = mapped.transform(model, "test", H_test)
     denoising = (time.process_time() - started) / len(others)
     for spec in others:
         started = time.process_time()

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
@@ -63,8 +63,8 @@ def run(
     Parameters
     ----------
     jobs : int, optional
-        Worker processes; the available cores are divided among them. Default: one per core, since
-        independent tasks use two cores better than one BLAS call does.
+        Worker processes of one thread each: independent tasks use two cores better than one BLAS
+        call does, and digits and processor time do not depend on ``jobs``. Default: one per core.
     force : bool
         Compute stored rows again; the old ones stay in the file as superseded.
     executor : callable, optional
@@ -76,8 +76,7 @@ def run(
     Units that another runner has claimed are left to it and waited for, so that both runners end
     with the whole table. ``KeyboardInterrupt`` ends the workers and leaves the store intact.
     """
-    cores = available_cores()
-    jobs = cores if jobs is None else jobs
+    jobs = available_cores() if jobs is None else jobs
     if jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}.")
     units = group_units(specs)
@@ -91,7 +90,7 @@ def run(
     session.progress.start(len(keys), len(keys & done), ahead)
     pool: list[_Worker] = []
     try:
-        session.loop(pool, jobs, executor, data_dir, max(1, cores // jobs))
+        session.loop(pool, jobs, executor, data_dir)
     finally:
         for worker in pool:
             worker.stop()
@@ -117,12 +116,12 @@ class _Worker:
     finished: set[str] = field(default_factory=set)
 
     @classmethod
-    def start(cls, executor: Executor | None, data_dir: Path | None, threads: int) -> _Worker:
+    def start(cls, executor: Executor | None, data_dir: Path | None) -> _Worker:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(target=serve, args=(theirs, executor, data_dir, threads))
+        process = context.Process(target=serve, args=(theirs, executor, data_dir))
         # BLAS reads these when it is loaded, hence before the child imports anything.
-        with _environment(dict.fromkeys(THREAD_VARIABLES, str(threads))):
+        with _environment(dict.fromkeys(THREAD_VARIABLES, "1")):
             process.start()
         theirs.close()
         return cls(process, ours)
@@ -159,7 +158,6 @@ class _Session:
         jobs: int,
         executor: Executor | None,
         data_dir: Path | None,
-        threads: int,
     ) -> None:
         while self.pending or any(w.unit for w in pool):
             idle = [w for w in pool if w.unit is None]
@@ -170,7 +168,7 @@ class _Session:
                 if idle:
                     worker = idle.pop()
                 else:
-                    worker = _Worker.start(executor, data_dir, threads)
+                    worker = _Worker.start(executor, data_dir)
                     pool.append(worker)
                 self.give(worker, unit)
             busy = {w.pipe: w for w in pool if w.unit is not None}
@@ -269,14 +267,14 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 # Inside a worker process: units come in, rows go out, as JSON over one pipe -----------------------
 
 
-def serve(pipe: Connection, executor: Executor | None, data_dir: Path | None, threads: int) -> None:
+def serve(pipe: Connection, executor: Executor | None, data_dir: Path | None) -> None:
     """Execute units from ``pipe`` until it closes."""
     # Ctrl-C reaches the whole process group; the runner alone decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         run_unit = executor or _default_executor()
-        with _bounded_threads(threads):
+        with _one_thread():
             while True:
                 unit = Unit.from_json(pipe.recv_bytes().decode())
                 try:
@@ -308,13 +306,11 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _bounded_threads(threads: int) -> AbstractContextManager[object]:
+def _one_thread() -> AbstractContextManager[object]:
     """Bound pools that the environment does not reach; the variables are set before the start."""
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        return nullcontext()
-    limits: AbstractContextManager[object] = threadpool_limits(limits=threads)
+    from threadpoolctl import threadpool_limits  # of scikit-learn
+
+    limits: AbstractContextManager[object] = threadpool_limits(limits=1)
     return limits
 
 

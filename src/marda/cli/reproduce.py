@@ -136,7 +136,7 @@ def add_reproduce(commands: Any) -> None:
     joint(
         add("--jobs", type=positive, metavar="N"),
         add("--force", action="store_true"),
-        text="processes (default: one per core); compute stored rows again",
+        text="processes of one thread (one per core); compute stored rows again",
     )
 
 

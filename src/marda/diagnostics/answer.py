@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from marda.diagnostics.intervals import counted, share_text
-from marda.diagnostics.verdict import FEW_LABELS, Facts, Judged, outcome_of
+from marda.diagnostics.verdict import ENOUGH, FEW_LABELS, LABELS, Facts, Judged, outcome_of
 
 __all__ = ["Answer", "can_use"]
 
 Kind = Literal["good", "unclear", "bad"]
 #: Rows that are named within a sentence; a table holds more.
 NAMED = 6
-#: Labels with which accuracy is measured to about ±5 points.
-ENOUGH = "100 to 300"
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,7 @@ def _measured(facts: Facts, judged: Judged, unsure: tuple[int, float] | None) ->
         text += f" Without adaptation it is {share_text(judged.plain.value)}."
         first = "Run this again with --method BL, the classifier without adaptation."
     else:
-        kind, word = "good", f"Yes, where {share_text(right.value)} right is enough"
+        kind, word = "good", f"Yes, where {_enough(right.value, right.low)} right is enough"
         first = _look(unsure) or "Use the predictions where this accuracy is enough."
     steps = (
         first,
@@ -162,7 +160,15 @@ def _expected(facts: Facts) -> tuple[Kind, str, str]:
         return "unclear", "Perhaps: what is known is a guess", text
     if facts.interval[0] <= facts.guessing:
         return "unclear", f"Perhaps: as few as {low} may be right", text
-    return "good", f"Yes, where about {about} right is enough", text
+    enough = _enough(facts.expected, facts.interval[0], f"about {about}")
+    return "good", f"Yes, where {enough} right is enough", text
+
+
+def _enough(share: float, low: float, told: str = "") -> str:
+    """Not all rows, where fewer may be right."""
+    if share_text(share) == "100%" != share_text(low):
+        return f"{share_text(low)} to 100%"
+    return told or share_text(share)
 
 
 def _guess(facts: Facts) -> str:
@@ -218,16 +224,16 @@ def _steps(
         "bad": "Do not use the predictions yet.",
     }[kind]
     if facts.n_labelled >= facts.n_target > 0:
-        label = f"Add target rows, {ENOUGH} of them with labels: those that are there are few."
+        label = f"Add target rows, {LABELS} of them with labels: those there are few."
     elif to_label:
         first = ", ".join(to_label[:NAMED])
         more = " … (the list below)" if len(to_label) > NAMED else ""
         label = f"Label the rows that tell most: {first}{more}."
     else:
         label = f"Label rows of {target}."
-    again = (
-        f"Write the labels into {target} and run this again: {ENOUGH} of them measure the accuracy."
-    )
+    write = f"Write the labels into {target}"
+    write += ", add rows," if 0 < facts.n_target < ENOUGH else ""
+    again = f"{write} and run this again: {LABELS} of them measure the accuracy."
     return use, label, again
 
 

@@ -29,8 +29,10 @@ from marda.diagnostics.intervals import (
 
 __all__ = [
     "CHECKS",
+    "ENOUGH",
     "FEW_LABELS",
     "FEW_ROWS",
+    "LABELS",
     "Change",
     "ComparisonFacts",
     "Facts",
@@ -58,6 +60,7 @@ __all__ = [
 
 FEW_ROWS = 20  # per domain: fewer show nothing
 FEW_LABELS = 20  # fewer labels cannot tell any two methods apart
+ENOUGH, LABELS = 100, "100 to 300"  # so many labels measure accuracy to about ±5 points
 LEVEL = 0.05
 #: An expected accuracy less than this part of the way from guessing to 1 is no more than guessing,
 #: however many rows there are: what models agree on is not always right.
@@ -466,10 +469,10 @@ def _without_labels(facts: Facts) -> str:
     return f"{counted(facts.n_labelled, 'target label')} cannot tell how many errors there are."
 
 
-def _label_rows(facts: Facts) -> str:
-    if facts.n_labelled >= facts.n_target > 0:
-        return "Add target rows, 100 to 300 of them with labels, and run this again."
-    return "Label 100 to 300 target rows, put them into the file, and run this again."
+def _label_rows(facts: Facts | ComparisonFacts) -> str:
+    if 0 < facts.n_target < ENOUGH or facts.n_labelled >= facts.n_target > 0:
+        return f"Add target rows, {LABELS} of them with labels, and run this again."
+    return f"Label {LABELS} target rows, put them into the file, and run this again."
 
 
 def statistics_text(n_target: int, n_labelled: int) -> str:
@@ -622,12 +625,14 @@ def compared_text(facts: ComparisonFacts) -> str:
 def compared_verdict(facts: ComparisonFacts) -> Verdict:
     """The same for a page."""
     if facts.best_accuracy is None:
-        step = "Label 100 to 300 target rows, put them into the file, run again."
         return Verdict(
             "info",
             "Labels are needed to choose",
             "Without target labels no method can be called better than another.",
-            (("Evidence", f"None on errors.{_smallest(facts)}"), ("Next step", step)),
+            (
+                ("Evidence", f"None on errors.{_smallest(facts)}"),
+                ("Next step", _label_rows(facts)),
+            ),
         )
     judges = f"{counted(facts.n_labelled, 'labelled target row')} that no method had seen."
     beware = (("Beware", f"With {facts.best}, {facts.no_better}."),) if facts.no_better else ()

@@ -16,12 +16,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh, lapack, solve_triangular, svd
-from scipy.linalg.blas import dsyrk, ssyrk
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, lapack, solve_triangular, svd
+from scipy.linalg.blas import dsyrk, dtrmm, ssyrk, strmm
 from scipy.special import softmax
 from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.neighbors import KNeighborsClassifier
@@ -32,6 +32,7 @@ from marda.estimators.dscm import DSCM, class_means
 from marda.moments import accumulate
 
 __all__ = [
+    "MAX_EXACT",
     "EstimatorHead",
     "GaussianRidge",
     "Head",
@@ -41,6 +42,7 @@ __all__ = [
     "RidgeHead",
     "RidgeOnRows",
     "RidgeSolution",
+    "RowsOnDemand",
     "class_scores",
     "signs",
     "syrk",
@@ -49,6 +51,29 @@ __all__ = [
 Matrix = NDArray[Any]
 Vector = NDArray[Any]
 Index = NDArray[np.int64]
+
+
+class RowsOnDemand(Protocol):
+    """Rows that are made whenever they are asked for, and products that need not make them."""
+
+    shape: tuple[int, int]
+    dtype: Any
+    variance: float
+    longest: float
+    squares: Vector
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        ...
+
+    def __getitem__(self, some: Any) -> Matrix:
+        """Some of the rows."""
+        ...
+
+    def products(self, B: Matrix) -> Callable[[slice], Matrix]:
+        """Some rows → their products with those of B."""
+        ...
+
 
 #: Up to this many rows the Gaussian kernel is exact; beyond, it is projected on landmarks. Fewer
 #: of them are faster, but which rows were drawn then moves the accuracy by a point.
@@ -75,8 +100,9 @@ SINGULAR = (
     "the ridge on features is singular to working precision: ridge_class is too small for features "
     "of this size. Raise it, or scale X."
 )
-#: Directions of the landmarks' kernel below this share of its diagonal are noise in float32.
-EIGENVALUE_FLOOR = 1e-4
+#: Landmarks that others explain but for this share of their own similarity are left out: what they
+#: would add is noise in float32.
+UNEXPLAINED = 1e-4
 
 
 def signs(codes: Index, n_classes: int, dtype: Any = np.float64) -> Matrix:
@@ -115,9 +141,9 @@ class RidgeOnRows:
 
     Parameters
     ----------
-    F : array of shape (n_rows, n_features), or a function that makes it
+    F : array of shape (n_rows, n_features), rows on demand, or a function that makes either
         All rows that may ever be fitted or scored. A Gaussian kernel with `inner` asks for them
-        only once it is frozen.
+        only once it is frozen. Rows on demand are for Gaussian kernels of more than MAX_EXACT rows.
     gaussian : bool
         Gaussian kernel, of width σ² = total variance of the rows, so that two rows are as alike
         as exp(−1) on average; or linear.
@@ -130,7 +156,7 @@ class RidgeOnRows:
 
     def __init__(
         self,
-        F: Matrix | Callable[[], Matrix],
+        F: Matrix | RowsOnDemand | Callable[[], Matrix | RowsOnDemand],
         *,
         gaussian: bool,
         seed: int = 0,
@@ -151,54 +177,73 @@ class RidgeOnRows:
             ):
                 self._gram = _similarity(inner, squares, squares, self.variance)
                 return
-        F = self.F
-        n, d = F.shape
-        self.variance = _total_variance(F)
+        rows: Any = self.F
+        (n, d), made = rows.shape, isinstance(rows, np.ndarray)
+        self.variance = _total_variance(rows) if made else rows.variance
         if not np.isfinite(self.variance):
             raise ValueError(
-                f"features reach {float(np.abs(F).max()):.1e}: their squares are too large for "
+                f"features reach {float(np.abs(rows).max()):.1e}: their squares are too large for "
                 "float64. Divide X by its largest entry."
             )
-        self._longest = float(_squares(F).max(initial=0))
+        self._longest = float(_squares(rows).max(initial=0)) if made else rows.longest
         if not gaussian:
             if n < d:
-                self._gram = syrk(F, transposed=False)
+                self._gram = syrk(rows, transposed=False)
             else:
-                self._explicit = _Explicit(F, np.zeros(n, dtype=F.dtype))
+                self._explicit = _Explicit(rows, np.zeros(n, dtype=rows.dtype))
         elif n <= MAX_EXACT:
-            self._gram = _gaussian(F, F, self.variance)
+            self._gram = _gaussian(rows, rows, self.variance)
         else:
             chosen = np.random.default_rng(seed).choice(n, LANDMARKS, replace=False)
-            self.basis = F[np.sort(chosen)]
-            values, U = eigh(_gaussian(self.basis, self.basis, self.variance), check_finite=False)
-            keep = values > EIGENVALUE_FLOOR
-            P, back = self._landmark_features(U[:, keep] / np.sqrt(values[keep]))
+            self.basis = rows[np.sort(chosen)]
+            own = _gaussian(self.basis, self.basis, self.variance)
+            pivots, back = _independent(own)
+            self.basis = self.basis[pivots]
+            P, back = self._landmark_features(back)
             # What landmarks do not explain of a row's own similarity acts as noise of that row.
             self._explicit = _Explicit(P, np.maximum(1 - _squares(P), 0), back)
 
     def _landmark_features(self, back: Matrix) -> tuple[Matrix, Matrix]:
         """Similarities to landmarks, times `back`, and `back`: many of them in float32.
 
-        That is what EIGENVALUE_FLOOR is made for. Rows are brought to their middle and a few units
+        That is what UNEXPLAINED is made for. Rows are brought to their middle and a few units
         before they lose digits.
         """
-        n = len(self.F)
-        dtype = np.float32 if n * len(self.basis) > SINGLE_PRECISION else self.F.dtype
+        F, n = self.F, len(self.F)
+        dtype = np.float32 if n * len(self.basis) > SINGLE_PRECISION else F.dtype
         back = back.astype(dtype)
-        middle, unit = self.basis.mean(0), np.sqrt(self.variance)
+        middle, unit = self.basis.mean(0), float(np.sqrt(self.variance))
         basis = ((self.basis - middle) / unit).astype(dtype)
         P = np.empty((n, back.shape[1]), dtype=dtype)
         step = max(1, BLOCK_BYTES // (4 * max(len(basis), basis.shape[1])))
-        for start in range(0, len(P), step):
-            rows = self.F[start : start + step] - middle
-            rows /= unit
-            P[start : start + step] = _gaussian(rows.astype(dtype), basis, 1.0) @ back
+        product = strmm if dtype == np.float32 else dtrmm
+        along = None
+        if not isinstance(F, np.ndarray):
+            # Rows of one length: what differs is the products.
+            along = F.products(np.vstack([basis / unit, middle[None].astype(dtype)]))
+            own, level = _squares(basis), (basis / unit) @ middle
+        for start in range(0, n, step):
+            some = slice(start, start + step)
+            if along is None:
+                rows = F[some] - middle
+                rows /= unit
+                K = _gaussian(rows.astype(dtype, copy=False), basis, 1.0)
+            else:
+                products = along(some)
+                K, of_middle = products[:, :-1], products[:, -1]
+                K -= level
+                squares = (F.squares[some] - 2 * of_middle + middle @ middle) / unit**2
+                K = _similarity(K, squares.astype(dtype), own, 1.0)
+            P[some] = product(1.0, back, K.T, trans_a=1, overwrite_b=1).T
         return P, back
 
     @cached_property
-    def F(self) -> Matrix:
-        """All rows; in float64 where float32 would not do."""
+    def F(self) -> Any:
+        """All rows, or rows on demand; in float64 where float32 would not do."""
         F = self._given() if callable(self._given) else self._given
+        if not isinstance(F, np.ndarray):
+            rounding = float(np.finfo(F.dtype).eps) * F.longest
+            return F if F.variance >= LOST_DIGITS * rounding else F[:]
         if F.dtype == np.float32:
             largest = max(float(F.max(initial=0)), -float(F.min(initial=0)))
             odd = not SMALLEST < largest < 1 / SMALLEST
@@ -209,7 +254,7 @@ class RidgeOnRows:
     @cached_property
     def basis(self) -> Matrix:
         """Rows that others are compared with: all of them, up to MAX_EXACT."""
-        return self.F
+        return np.asarray(self.F)
 
     @property
     def dtype(self) -> Any:
@@ -233,7 +278,9 @@ class RidgeOnRows:
 
     def hold(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> None:
         """Prepare for fits of these rows first and others after them, which then cost little."""
-        n = len(self.F if self._gram is None else self._gram)
+        n, held = len(self.F if self._gram is None else self._gram), self._held
+        if held is not None and len(held) == len(rows) and held.starts(rows, Y, weights, ridge):
+            return
         if len(rows) < n:
             self._held = None  # free its memory first
             if self._explicit is not None:
@@ -248,11 +295,9 @@ class RidgeOnRows:
         if self._long(weights, ridge):
             found = _SingularValues(self.F[rows], Y, weights, ridge).solution()
             return found, self.F @ found.coef + found.intercept
-        held = self._held
-        if held is not None and not held.starts(rows, Y, weights, ridge):
-            held = None
         if self._gram is not None:
-            if isinstance(held, _HeldFactor):
+            held = self._held
+            if isinstance(held, _HeldFactor) and held.starts(rows, Y, weights, ridge):
                 solved = held.solve(rows, Y, weights, ridge)
             else:
                 solved = _posdef_solve(_ridged(self._gram, rows, ridge / weights), _with_ones(Y))
@@ -262,10 +307,17 @@ class RidgeOnRows:
             scores = self._gram @ coef + b
             return RidgeSolution(coef if self.gaussian else self.F.T @ coef, b), scores
         assert self._explicit is not None
-        given = rows, Y, weights, ridge
-        sums = held.sums(*given) if isinstance(held, _HeldSums) else self._explicit.sums(*given)
+        sums = self._sums(rows, Y, weights, ridge)
         z = _posdef_solve(sums.system(), sums.right)
         return self._explicit.solution(z), self._explicit.P @ z
+
+    def _sums(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> _Sums:
+        """Of some rows, which may start with those that are held."""
+        assert self._explicit is not None
+        held, given = self._held, (rows, Y, weights, ridge)
+        if isinstance(held, _HeldSums) and held.starts(*given):
+            return held.sums(*given)
+        return self._explicit.sums(*given)
 
     def scores(self, solution: RidgeSolution, rows: Index) -> Matrix:
         """Of some rows by a solution, which may be a sum of several."""
@@ -289,8 +341,9 @@ class RidgeOnRows:
             B_Y = Mi @ Y - np.outer(s, s @ Y / s.sum())
             return np.asarray(Y - B_Y / (Mi.diagonal() - s**2 / s.sum())[:, None])
         assert self._explicit is not None
+        self.hold(rows, Y, weights, ridge)  # fits of these rows are likely to come
         P, v = self._explicit.P[rows], self._explicit.strengths(rows, weights, ridge)
-        sums = self._explicit.sums(rows, Y, weights, ridge)
+        sums = self._sums(rows, Y, weights, ridge)
         factor = _cholesky(sums.system())  # RᵀR, of which pᵀ(RᵀR)⁻¹p = ‖R⁻ᵀp‖² is half the work
         residual = Y - P @ cho_solve(factor, sums.right, check_finite=False)
         solved = solve_triangular(factor[0], P.T, trans=1, check_finite=False)
@@ -376,7 +429,7 @@ class _Explicit:
     def sums(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> _Sums:
         """Of some rows."""
         P, v = self.P[rows], self.strengths(rows, weights, ridge)
-        right = (P * v[:, None]).T @ Y
+        right = P.T @ (v[:, None] * Y)
         P *= np.sqrt(v)[:, None]
         return _Sums(syrk(P, transposed=True), right)
 
@@ -486,6 +539,15 @@ def _cholesky(M: Matrix) -> tuple[Matrix, bool]:
     return factor, lower
 
 
+def _independent(K: Matrix) -> tuple[Index, Matrix]:
+    """Rows of a kernel (overwritten) that explain all others, and R⁻¹ of theirs, RᵀR."""
+    factorise = lapack.spstrf if K.dtype == np.float32 else lapack.dpstrf
+    invert = lapack.strtri if K.dtype == np.float32 else lapack.dtrtri
+    R, order, rank, _ = factorise(K.T, tol=UNEXPLAINED, overwrite_a=1)
+    inverse, _ = invert(np.triu(R[:rank, :rank]), overwrite_c=1)
+    return order[:rank] - 1, np.asfortranarray(inverse)
+
+
 def _inverse(M: Matrix) -> Matrix:
     """M⁻¹ of a positive definite matrix, which is overwritten."""
     factor, lower = _cholesky(M)
@@ -506,7 +568,10 @@ def _gaussian(A: Matrix, B: Matrix, variance: float) -> Matrix:
     # About their middle: rows far from the origin and close together would lose all digits.
     middle = B.mean(axis=0)
     B_about = B - middle
-    A, B = B_about if A is B else A - middle, B_about
+    if A is B:
+        own = _squares(B_about)
+        return _similarity(syrk(B_about, transposed=False), own, own, variance)
+    A, B = A - middle, B_about
     return _similarity(A @ B.T, _squares(A), _squares(B), variance)
 
 
@@ -634,7 +699,7 @@ class RidgeHead(Head):
 
     def __init__(
         self,
-        F: Matrix | Callable[[], Matrix],
+        F: Matrix | RowsOnDemand | Callable[[], Matrix | RowsOnDemand],
         classes: Vector,
         *,
         gaussian: bool,
@@ -647,7 +712,7 @@ class RidgeHead(Head):
         self.solution: RidgeSolution
 
     @property
-    def F(self) -> Matrix:
+    def F(self) -> Any:
         """Features of all rows; those of a kernel are made when they are asked for."""
         return self.on_rows.F
 

@@ -21,7 +21,7 @@ from marda._validation import UNLABELED, Labels, check_flags, check_number
 from marda.estimators.heads import class_scores
 from marda.estimators.pseudo_labels import Round
 from marda.noise import Dropout, as_noise
-from marda.operators.maps import DenoisingMap
+from marda.operators.maps import DenoisingMap, DenseMap
 from marda.operators.rows import Rows
 from marda.problem import Settings
 from marda.terms import Model, parse_method
@@ -59,6 +59,8 @@ ROUNDINGS = 32
 #: ... or below this share of its length: denoised rows are sums over many terms.
 ROUNDING = 1e-12
 CACHE_BYTES = 2**20
+#: An entry of a sparse row takes as long as so many of a dense one.
+SPARSE_COST = 10
 
 ACTIVATIONS: dict[str, Callable[[Matrix], Matrix]] = {
     "tanh": np.tanh,
@@ -386,6 +388,12 @@ class FittedModel:
             blocks.append(ACTIVATIONS[self.activation](layer.map.apply(source)))
         return np.hstack(blocks) if self.concatenate else blocks[-1]
 
+    def denoises_quickly(self, X: Any) -> bool:
+        """Whether rows are so sparse that to denoise them again costs less than to keep them."""
+        found = self.layers[0].map
+        few = sp.issparse(X) and SPARSE_COST * X.nnz < X.shape[0] * X.shape[1]
+        return few and len(self.layers) == 1 and isinstance(found.base, DenseMap)
+
     def place(self, H: Matrix, domain: Index | None = None) -> Matrix:
         """Denoised rows, centred and normalised in place."""
         if domain is None and self.centers:
@@ -476,6 +484,7 @@ def place(
     normalize: bool,
     *,
     out: Matrix | None = None,
+    lengths: Matrix | None = None,
 ) -> Matrix:
     """Rows, centred at the mean of their domain and brought to unit length.
 
@@ -491,6 +500,8 @@ def place(
         Whether rows get unit length.
     out : array of the shape of H, default=None
         Where they are written; None: over H.
+    lengths : array of shape (n_rows,), default=None
+        Where the lengths are written that they are divided by: infinite for rows that become 0.
     """
     out = H if out is None else out
     side = None if domain is None else np.maximum(domain, -1)
@@ -524,6 +535,8 @@ def place(
                 rounding = max(ROUNDING, ROUNDINGS * float(np.finfo(H.dtype).eps))
                 norms[nothing := norms <= rounding * before] = 0
                 part[nothing] = 0
+            if lengths is not None:
+                lengths[some] = np.where(norms > 0, norms, np.inf)
             part /= np.where(norms > 0, norms, 1)[:, None].astype(H.dtype)
     return out
 

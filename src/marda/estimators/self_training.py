@@ -8,7 +8,7 @@ from how well the target seems to be understood (accuracy_estimation.py, class_s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +31,7 @@ from marda.estimators.heads import (
     NearestHead,
     RidgeHead,
     RidgeSolution,
+    RowsOnDemand,
 )
 from marda.estimators.model import (
     FittedModel,
@@ -67,6 +68,7 @@ NEIGHBOURS = 10
 COMPARED_ROWS = 5000
 #: Where the kernel is not exact, guesses at class shares are tried on so many rows of either side.
 TRIED_ROWS = 2000
+BLOCK_BYTES = 2**24
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,13 @@ class _Task:
             return self.model.denoised(self.rows.X[some])
         return np.asarray(self.kept[some])
 
+    @property
+    def on_demand(self) -> bool:
+        """Whether features are made when they are asked for."""
+        settings, n = self.settings, len(self.rows.domain)
+        kernel = settings.classifier == "kernel" and bool(settings.normalize)
+        return kernel and n > MAX_EXACT and self.model.denoises_quickly(self.rows.X)
+
     def head(self, F: Matrix, domain: Index) -> Head:
         """The classifier on features of rows of these domains."""
         settings, classes = self.settings, self.rows.labels.classes
@@ -111,7 +120,9 @@ class _Task:
         return EstimatorHead(F, classes, lambda: _cloned(settings))
 
     def ridge_head(
-        self, F: Matrix | Callable[[], Matrix], inner: Matrix | None = None
+        self,
+        F: Matrix | RowsOnDemand | Callable[[], Matrix | RowsOnDemand],
+        inner: Matrix | None = None,
     ) -> RidgeHead:
         """The ridge on features, given them or, if they are dear, how to make them."""
         settings = self.settings
@@ -274,7 +285,9 @@ def _start(task: _Task, used: Index, pool: Pool, known: Index) -> _Start:
     side = task.rows.domain[used]
     source = task.rows.domain[known] >= 0
     if isinstance(task.settings.refine, str):  # all rows are used, and none is changed
-        H = task.denoised(used) if task.kept is None else task.kept
+        H: Any = task.kept
+        if H is None:
+            H = _Denoised(task) if task.on_demand else task.denoised(used)
         return _centred(task, H, side, pool, known, source)
     head = task.head(task.model.place(task.denoised(used), side), side)
     training = SelfTraining([])
@@ -304,7 +317,7 @@ def _judged(
 
 
 def _centred(
-    task: _Task, H: Matrix, side: Index, pool: Pool, known: Index, source: NDArray[np.bool_]
+    task: _Task, H: Any, side: Index, pool: Pool, known: Index, source: NDArray[np.bool_]
 ) -> _Start:
     """The head of the best guess at the target's class shares."""
     settings, model = task.settings, task.model
@@ -339,7 +352,7 @@ def _centred(
 
 
 def _centring(
-    task: _Task, H: Matrix, side: Index, means: GroupMeans, *, shared: bool
+    task: _Task, H: Any, side: Index, means: GroupMeans, *, shared: bool
 ) -> Callable[[NDArray[np.float64] | None], RidgeHead]:
     """Shares → a head on rows that are centred for them (None: that are not centred).
 
@@ -355,12 +368,75 @@ def _centring(
             centers = {d: np.zeros_like(c) for d, c in centers.items()}
         inner = None if products is None else products.about(centers)
 
-        def rows() -> Matrix:
+        def rows() -> Matrix | RowsOnDemand:
+            if isinstance(H, _Denoised):
+                return _Placed(H, side, centers)
             return place(H, side, centers, task.model.normalize, out=np.empty_like(H))
 
         return task.ridge_head(rows, inner)
 
     return centred
+
+
+class _Denoised:
+    """Denoised rows of a task, made when they are asked for."""
+
+    def __init__(self, task: _Task):
+        self.task = task
+
+    def __len__(self) -> int:
+        return int(self.task.rows.X.shape[0])
+
+    def __getitem__(self, some: Any) -> Matrix:
+        return self.task.denoised(some)
+
+
+class _Placed:
+    """Features of sparse rows by one matrix W: centred and of unit length, made when asked for.
+
+    F = diag(1/l)(XW + 1oᵀ − C), and F Bᵀ through W Bᵀ: rows with few entries take part in few
+    products.
+    """
+
+    def __init__(self, rows: _Denoised, side: Index, centers: Mapping[int, Matrix]):
+        model, self._X = rows.task.model, rows.task.rows.X
+        self._rows, self._side, self._centers = rows, side, centers
+        self._map = model.layers[0].map
+        self.shape, self.dtype = (len(rows), self._map.shape[1]), self._X.dtype
+        self._lengths, self.squares = np.empty(len(rows)), np.empty(len(rows))
+        total = np.zeros(self.shape[1])
+        step = max(64, BLOCK_BYTES // (self.dtype.itemsize * self.shape[1]))
+        for start in range(0, len(rows), step):
+            some = slice(start, start + step)
+            F = place(rows[some], side[some], centers, True, lengths=self._lengths[some])
+            self.squares[some] = np.einsum("ij,ij->i", F, F)
+            total += F.sum(0, dtype=np.float64)
+        mean = total / len(rows)
+        self.variance = float(self.squares.mean() - mean @ mean) or 1.0
+        self.longest = float(self.squares.max(initial=0))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, some: Any) -> Matrix:
+        return place(self._rows[some], self._side[some], self._centers, True)
+
+    def products(self, B: Matrix) -> Callable[[slice], Matrix]:
+        """Some rows → their products with those of B."""
+        image, offset = self._map.matmul(B.T), self._map.offset
+        domain = np.maximum(self._side, -1)
+        levels = {d: (offset - c).astype(B.dtype) @ B.T for d, c in self._centers.items()}
+        everywhere = 0 if levels else offset.astype(B.dtype) @ B.T
+
+        def of(some: slice) -> Matrix:
+            out = np.asarray(self._X[some] @ image)
+            out += everywhere
+            for d, level in levels.items():
+                out[domain[some] == d] += level
+            out /= self._lengths[some, None].astype(out.dtype)
+            return out
+
+        return of
 
 
 # Rounds that learn W again ----------------------------------------------------------------------

@@ -481,7 +481,11 @@ class PrimalDenoiser(ExplicitMap):
 def _single_factor(system: DiagonalPlusGram) -> CholeskyFactor | None:
     """A factor in float32; None where it would lose too many digits."""
     with np.errstate(over="ignore", invalid="ignore"):
-        G = system.dense().astype(np.float32, order="F")
+        S, a = system.gram.dense(), system.scale.astype(np.float32)
+        G = S.astype(np.float32, order="F")
+        G *= a
+        G *= a[:, None]
+        G[np.diag_indices_from(G)] = system.scale**2 * S.diagonal() + system.diagonal
     try:
         found = CholeskyFactor(G, overwrite=True)
     except SingularError:

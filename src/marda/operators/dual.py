@@ -134,7 +134,11 @@ class DualDenoiser(Denoiser):
         return self._shifts[shift, theta]
 
     def freeze(self) -> Map:
-        """W₀ as a map of rows."""
+        """W₀ as a map of rows, the same for every model that has it."""
+        return self._frozen
+
+    @cached_property
+    def _frozen(self) -> RowMap:
         system, factor = self.system, self.factor
         if not factor.mixing.shape[0]:  # M is symmetric, and in Fortran order
             core = factor.inverse.T
@@ -244,7 +248,7 @@ class RowSpacePredictor:
         if denoiser.null is not None:  # H and all right sides vanish on the vector of ones
             K += float(namespace(K).sum(diagonal(K))) / K.shape[0] ** 2
         try:
-            self.L = CholeskyFactor(K).L
+            self.L = CholeskyFactor(K, overwrite=True).L  # no rank is asked for if it fails
             self._lower = self.L
         except SingularError:
             K = denoiser.output_kernel

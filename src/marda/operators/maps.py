@@ -47,8 +47,8 @@ class DenseMap(Map):
         return mapped
 
     def matmul(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        """W V."""
-        mapped: Matrix = float64(self.W) @ V
+        """W V, in the precision of the wider of them."""
+        mapped: Matrix = (self.W if self.W.dtype == V.dtype else float64(self.W)) @ V
         return mapped
 
 
@@ -175,20 +175,32 @@ class DenoisingMap:
         for start in range(0, n_rows, step):
             yield slice(start, min(n_rows, start + step))
 
-    def apply(self, X: Any) -> Matrix:
-        """Denoised rows, float32 for float32 rows."""
+    def apply(self, X: Any, mapped: Matrix | None = None) -> Matrix:
+        """Denoised rows, float32 for float32 rows.
+
+        `mapped` are X W₀, where another map with the same base gave them (`apply_base`).
+        """
         if not is_numpy(X):
             return self._apply_elsewhere(X)
         out = np.empty((X.shape[0], self.shape[1]), dtype=X.dtype)
         for rows in self._batches(X.shape[0]):
-            batch, level = X[rows], self.offset
-            if not sp.issparse(X) and self.center.any():  # sparse rows stay where they are
-                batch, level = batch.astype(np.float64) - self.center, self.at_center
-            part = self.base.apply(batch)
+            batch, level = self._placed(X[rows])
+            part = self.base.apply(batch) if mapped is None else mapped[rows]
             if self.delta.shape[1]:
                 part = part + np.asarray(batch @ self.delta) @ self.basis.T
-            out[rows] = part + level
+            np.add(part, level.astype(part.dtype, copy=False), out=out[rows], casting="same_kind")
         return out
+
+    def apply_base(self, X: Any) -> Matrix:
+        """X W₀ of numpy's rows (about the centre, if they are dense), in the same batches."""
+        parts = [self.base.apply(self._placed(X[rows])[0]) for rows in self._batches(X.shape[0])]
+        return np.concatenate(parts)
+
+    def _placed(self, batch: Any) -> tuple[Any, NDArray[np.float64]]:
+        """Rows to multiply, and what to add to them; sparse rows stay where they are."""
+        if sp.issparse(batch) or not self.center.any():
+            return batch, self.offset
+        return batch.astype(np.float64) - self.center, self.at_center
 
     def _apply_elsewhere(self, X: Any) -> Matrix:
         """The same of rows of another library, where they are."""
@@ -205,7 +217,8 @@ class DenoisingMap:
 
     def matmul(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         """W V."""
-        return self.base.matmul(V) + self.delta @ (self.basis.T @ V)
+        mapped = self.base.matmul(V)
+        return mapped + self.delta @ (self.basis.T @ V) if self.delta.shape[1] else mapped
 
     def dense(self) -> Matrix:
         """W as a matrix, if there is memory for it."""

@@ -160,7 +160,8 @@ def _influence(result: Adapted) -> list[Section]:
     rows: list[Cells] = [
         [one.name, NumberCell(f"{one.moved:.{digits}f}", one.moved)] for one in result.influence
     ]
-    shown = table("What moves predictions", ("column or word", "moves scores by"), rows)
+    caption = "The columns or words that move predictions most."
+    shown = table(caption, ("column or word", "moves scores by"), rows)
     return [Section("What moves predictions", (paragraph(told), shown))]
 
 
@@ -276,9 +277,9 @@ def _candidates(candidates: Sequence[dict[str, Any]]) -> str:
     values = {name: {str(c[name]) for c in candidates if name in c} for name in names}
     # A source-only model has no parameters of denoising: those that all others share tell nothing.
     told = [n for n in names if len(values[n]) > 1 or n == "source_only"]
-    told = [n for n in told if n != "random_state"]
+    told = [n for n in told if n not in ("random_state", "name")]
     rows: list[Cells] = [
-        [str(k), *(_value(c.get(name, "–")) for name in told)]
+        [str(c.get("name", k)), *(_value(c.get(name, "–")) for name in told)]
         for k, c in enumerate(candidates[:MOST_CANDIDATES], start=1)
     ]
     caption = "Models that were weighed without a target label, by what they differ in."

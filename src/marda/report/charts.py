@@ -37,6 +37,7 @@ __all__ = [
 WIDTH = 380  # of all charts but heat maps, in pixels
 SIZE = 12  # of letters
 LINE = 15
+MANY = 12  # columns: the map is wide anyway, and names beside it may be
 MARGIN = 12  # around a chart in a file of its own
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 PAIR = ("var(--source)", "var(--target)")
@@ -102,8 +103,16 @@ def text_width(text: str) -> float:
     return total * SIZE
 
 
+#: Parts of a word that may stand on lines of their own, as in names of columns.
+_PARTS = re.compile(r"[^_/.:=|-]*[_/.:=|-]+|[^_/.:=|-]+")
+
+
 def wrapped(text: str, width: float) -> list[str]:
-    """As many lines as it takes; a word is broken only where it alone is too wide."""
+    """As many lines as it takes.
+
+    A word is broken only where it alone is too wide, and then between its parts, or within a part
+    that alone is too wide.
+    """
     found, line = [], ""
     for word in text.split() or [text]:
         longer = f"{line} {word}" if line else word
@@ -113,12 +122,19 @@ def wrapped(text: str, width: float) -> list[str]:
         if line:
             found.append(line)
         line = ""
-        for letter in word:
-            if line and text_width(line + letter) > width:
-                found.append(line)
-                line = ""
-            line += letter
+        for part in _PARTS.findall(word):
+            for piece in [part] if text_width(part) <= width else part:
+                if line and text_width(line + piece) > width:
+                    found.append(line)
+                    line = ""
+                line += piece
     return [*found, line]
+
+
+def _unbroken(names: Sequence[str]) -> float:
+    """The least width in which no part of a word is broken."""
+    parts = [part for name in names for part in _PARTS.findall(name.replace(" ", "-"))]
+    return max((text_width(part) for part in parts), default=0.0)
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start", colour: str = "--muted") -> str:
@@ -327,7 +343,8 @@ def heat_map(
 ) -> Drawing:
     """Cells ``(down, across, value, text)`` shaded by value; ``order`` is that of the columns.
 
-    With ``signs``, losses have another colour than gains.
+    With ``signs``, losses have another colour than gains. Where words of the columns would have to
+    be broken, and rows have the same names, columns have the numbers of the rows.
     """
     columns = list(order or dict.fromkeys(a for _, a, _, _ in rows))
     lines_down = list(dict.fromkeys(d for d, *_ in rows))
@@ -337,15 +354,18 @@ def heat_map(
     top = top if top > low else low + 1
     texts = max((text_width(t) for *_, t in rows), default=0.0) + 8 if labels else 0
     wide = max(cell, texts, 46 if labels else 14)
-    told, left = _names(lines_down, most=0.36)
     # A few columns have room for whole words.
-    heads = [wrapped(c, max(wide - 6, 90 if len(columns) <= 4 else 54)) for c in columns]
+    room = max(wide - 6, min(130, _unbroken(columns)) if len(columns) <= 4 else 54)
+    numbered = columns == lines_down and _unbroken(columns) > room
+    named = [f"{k} {n}" for k, n in enumerate(lines_down, 1)] if numbered else lines_down
+    told, left = _names(named, most=0.6 if len(columns) > MANY else 0.36)
+    heads = [[str(k)] if numbered else wrapped(c, room) for k, c in enumerate(columns, 1)]
     wide = max(wide, *(text_width(t) + 6 for found in heads for t in found))
     head = LINE * max(len(found) for found in heads) + 8
     over = LINE + 4 if across else 0
-    parts = [_text(left, SIZE, f"{across} →"), _text(0, over + head - 8, f"{down} ↓")]
     left = max(left, text_width(f"{down} ↓") + 10)
-    parts[0] = _text(left, SIZE, f"{across} →")
+    over_them = f"{across}, by number →" if numbered else f"{across} →"
+    parts = [_text(left, SIZE, over_them), _text(0, over + head - 8, f"{down} ↓")]
     for k, found in enumerate(heads):
         x = left + (k + 0.5) * wide
         start = over + head - 8 - LINE * (len(found) - 1)

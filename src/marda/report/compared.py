@@ -90,13 +90,14 @@ def compared_sections(result: Compared) -> list[Section]:
         raise ValueError("this result has no details to show: compare with a report.")
     best = result.best
     name, shown = result.results[best].method, result.details[best]
+    after = f"after adaptation by {name}"
     sections = [
         warnings(shown.findings, shown.checks),
         _methods(result),
         *_pairs(result),
         _distances(result),
-        pictures(shown.evidence, (result.n_source, result.n_target), f"after adaptation by {name}"),
-        features(shown.evidence.gaps),
+        pictures(shown.evidence, (result.n_source, result.n_target), after),
+        features(shown.evidence.gaps, after, moved=shown.evidence.moved),
         _predictions(result),
     ]
     for method, details in zip(result.results, result.details, strict=True):

@@ -7,6 +7,7 @@ once.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -50,6 +51,7 @@ POLICY = (
 )
 
 
+LONG = 24  # letters of a name that may have to be broken
 GROWTH = 1.28  # how much larger than drawn a chart may be shown
 
 # What a page is made of ---------------------------------------------------------------------------
@@ -162,8 +164,14 @@ def _cell(cell: str | NumberCell | Term, column: int) -> str:
         text = f"<strong>{text}</strong>" if cell.strong else text
         key = "" if math.isnan(cell.value) else f"{cell.value:.10g}"
         return f'<td class="number" data-sort="{key}">{text}</td>'
-    inside = escape(cell) if isinstance(cell, str) else _term(cell)
+    inside = _breakable(cell) if isinstance(cell, str) else _term(cell)
     return f'<th scope="row">{inside}</th>' if column == 0 else f"<td>{inside}</td>"
+
+
+def _breakable(text: str) -> str:
+    """Long names of columns are broken between their words rather than anywhere."""
+    inside = escape(text)
+    return re.sub(r"([_.:=])(?=\w)", r"\1<wbr>", inside) if len(text) > LONG else inside
 
 
 def _term(term: Term) -> str:

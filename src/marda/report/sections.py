@@ -183,7 +183,7 @@ def _centres(evidence: Evidence, picture: Picture, by: str, stage: str) -> str:
     return table(f"Centres and spreads {stage}.", header, rows)
 
 
-def features(gaps: Sequence[Gap], *, moved: bool = True) -> Section:
+def features(gaps: Sequence[Gap], after: str = "after adaptation", *, moved: bool) -> Section:
     """Single features whose gap between the domains changed most, or is largest."""
     title = "Features that changed most" if moved else "Features that differ most"
     if not gaps:
@@ -192,7 +192,7 @@ def features(gaps: Sequence[Gap], *, moved: bool = True) -> Section:
             (paragraph("This model's features are no longer those of the file, one by one."),),
         )
     name = "Gap between the domains in single features"
-    name += ", before and after adaptation." if moved else "."
+    name += f", before and {after}." if moved else "."
     header = ["feature", "before (target − source)", "after (target − source)"]
     rows: list[Cells] = [
         [g.feature, *(number(v, "+.2f") for v in (g.before, g.after)[: 1 + moved])] for g in gaps

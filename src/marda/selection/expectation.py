@@ -33,6 +33,7 @@ from marda.shift import Shift, adjust_probabilities
 from marda.shift.explain import MIN_ROWS
 
 __all__ = [
+    "UNKNOWN",
     "Expectation",
     "TargetEvidence",
     "expect",
@@ -103,6 +104,16 @@ class Expectation:
         if not self.can_tell:
             return f"Cannot tell without labels; accuracy is {between}"
         return f"Expected accuracy {100 * self.accuracy:.0f} %, {between}"
+
+
+#: What is known where some class has no source row, or none that counts.
+UNKNOWN = Expectation(
+    0.5,
+    (0.0, 1.0),
+    False,
+    {},
+    "the source has no row of some class, and what to expect rests on its models",
+)
 
 
 def expect(
@@ -380,6 +391,8 @@ def _by_kinds(
         accuracy = weight * accuracy + (1 - weight) * made.source_accuracy
     half = np.hypot(BASE + SPREAD * spread + AWAY * away, NORMAL * made.error(accuracy))
     low, high = accuracy - half, accuracy + half
+    # No row outside need be right: it may be of a class that the source lacks.
+    low = min(low, accuracy * (1 - away) - NORMAL * made.error(accuracy))
     lost = kind == "unexplained" and away > LOST
     if lost:
         low = 0.0
@@ -394,7 +407,10 @@ def _by_kinds(
     elif spread > TELLING / 2:
         reason = "models of the source disagree about the predictions"
     elif away > LOST:
-        reason = f"{100 * parts['outside']:.0f} % of the target rows lie where no source row does"
+        reason = (
+            f"{100 * parts['outside']:.0f} % of the target rows lie where no source row does, "
+            "perhaps of a class that the source lacks"
+        )
     else:
         reason = (
             "no explanation of the shift fits, and models of the source agree about the predictions"

@@ -13,7 +13,6 @@ shift, or the models of the ensemble, differ about the row (their Jensen–Shann
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -272,10 +271,9 @@ def _reason(i: int, P: Matrix, opinions: _Opinions, apart: Vector, classes: NDAr
             f"{what} disagree: {classes[said[0]]} by '{names[0]}', "
             f"{classes[said[other]]} by '{names[1]}'"
         )
-    likely = [math.floor(100 * P[i, k] + 0.5) for k in (first, second)]
     if P[i, first] - P[i, second] < UNSURE:
-        return f"uncertain: {classes[first]} ({likely[0]} %) or {classes[second]} ({likely[1]} %)"
-    return f"typical of rows that are predicted {classes[first]}"
+        return f"uncertain: {classes[first]} or {classes[second]}"
+    return "typical of its predicted class"
 
 
 def _shown(name: str) -> str:

@@ -237,14 +237,14 @@ class Shift:
         if not self.fitting:
             best = min(self.explanations, key=lambda explanation: explanation.left)
             words = (
-                "The target differs from the source by more than class shares, moved columns or a "
-                "linear map"
+                "No simple change makes the source look like the target (other class shares, "
+                "columns moved, stretched or mixed)"
             )
             if best.left >= 0.005:  # little distance may be left and yet be more than chance
-                words += f"; {_percent(best.left)} of the distance is left"
+                words += f": {_percent(best.left)} of the difference is left"
             if self.kind == "features":
-                return f"{words}, but its columns still predict one another as in the source."
-            return f"{words} and nothing explains it."
+                return f"{words}, but columns still depend on one another as in the source."
+            return f"{words}, and nothing explains it."
         told = [self._words(name) for name in self.fitting]
         if len(told) == 1:
             return f"The target looks like the source{told[0]}."
@@ -260,7 +260,7 @@ class Shift:
         if "moved columns" in name:
             parts.append(f" with {self._move_words(name)}")
         if name == "linear map":
-            parts.append(" after a linear map of its columns")
+            parts.append(" with columns mixed with one another")
         return " and".join(parts)
 
     def _share_words(self, name: str) -> str:
@@ -396,7 +396,7 @@ def explain_shift(
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
+    return f"{100 * share:.0f}%"
 
 
 def _rows(name: str, X: Any) -> Any:
