@@ -116,6 +116,32 @@ KINDS = {
 }
 
 
+def heads() -> str:
+    """What notebooks show of an adaptation and of a check, whose columns have long names."""
+    import pandas as pd
+
+    import marda
+
+    rng = np.random.default_rng(0)
+    frames = []
+    for n, shift in ((60, 0.0), (50, 1.5)):
+        y = np.arange(n) % 2
+        names = [f"mean_monthly_spending_on_household_goods_{k:02d}_in_euro" for k in range(4)]
+        columns = {name: rng.normal(y + shift, 0.5) for name in names}
+        frames.append(pd.DataFrame({**columns, "kind": np.array(["dry", "wet"])[y]}))
+    source, target = frames[0], frames[1].drop(columns="kind")
+    shown = (
+        marda.adapt(source, target, label="kind", method="S1D")._repr_html_(),
+        marda.check(source, target, label="kind")._repr_html_(),
+    )
+    return (
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="color-scheme" content="light dark"><title>A notebook</title></head>'
+        f"<body><main><h1>A notebook</h1>{'<hr>'.join(shown)}</main><script>"
+        "document.documentElement.dataset.ready = 'yes';</script></body></html>"
+    )
+
+
 @cache
 def page_of(kind: str) -> str:
     """The text of one page, made once."""

@@ -21,6 +21,7 @@ __all__ = [
     "available_memory",
     "blas_threads",
     "claim_blas_memory",
+    "counted",
     "format_bytes",
     "git_commit",
     "machine",
@@ -41,6 +42,11 @@ _LIBRARIES = 5 * 2**27  # numpy, scipy, scikit-learn and pyarrow take 600 MB of 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 # Memory -------------------------------------------------------------------------------------------
+
+
+def counted(n: int, what: str) -> str:
+    """``1 row``, ``1,200 rows``."""
+    return f"{n:,} {what}" + ("" if n == 1 else "s")
 
 
 def format_bytes(n: float) -> str:

@@ -341,7 +341,7 @@ def _check_without_domains(y: NDArray[Any], mark: Any) -> None:
         )
     if marked.any() and not is_class(y, mark):
         raise ValueError(
-            f"y holds {mark!r}, the mark of unlabelled target rows, in {int(marked.sum())} rows, "
+            f"y holds {mark!r}, the mark of unlabelled target rows, in {_rows(marked)}, "
             "and no sample_domain tells which rows are of the target: write "
             f"{_WRITE_FIT} with the sample_domain of pack. {route} If {mark!r} is a class, say "
             "so with unlabeled=None."
@@ -424,7 +424,7 @@ def _check_text_marks(y: NDArray[Any], domain: NDArray[np.int64] | None, mark: A
     if lost.any():
         found = str(text[lost][0])
         raise ValueError(
-            f"y holds the string {found!r} in {int(lost.sum())} rows: a mark of unlabelled rows "
+            f"y holds the string {found!r} in {_rows(lost)}: a mark of unlabelled rows "
             "that numpy turned into text, as np.array(['cat', -1]) does. Write "
             f"np.array(['cat', None], dtype=object), or unlabeled={found!r} if that is the mark."
         )
@@ -482,3 +482,8 @@ def _learns_marks(last: Any) -> bool:
         return False  # −1 is its mark, too
     routing = get_routing_for_object(last)
     return not routing.consumes("fit", ["sample_domain"])
+
+
+def _rows(found: NDArray[np.bool_]) -> str:
+    n = int(found.sum())
+    return "1 row" if n == 1 else f"{n} rows"

@@ -147,3 +147,18 @@ def test_words_that_mean_no_value_are_remembered(tmp_path):
     assert done.preprocessing.na == ("broken",)
     predict(tmp_path / "m", target, tmp_path / "b.csv")
     assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
+
+
+@pytest.mark.parametrize("rows", [300, 45, 40])
+def test_sums_in_the_last_row_are_no_row(tmp_path, monkeypatch, rows):
+    source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT)
+    adapt(source, target, ReadOptions("y"), out=tmp_path / "a.csv", model=tmp_path / "m")
+    new = write(tmp_path / "new.csv", np.vstack([XT, XT.sum(0)]))
+    monkeypatch.setattr(predicting, "MAX_BATCH_ROWS", rows)
+    done = predict(tmp_path / "m", new, tmp_path / "b.csv")
+    assert done.n_rows == len(XT)
+    assert done.notes == (f"{new}: the last row holds the sums of the others and is left out.",)
+    told = [read_table(tmp_path / name)["prediction"].tolist() for name in ("a.csv", "b.csv")]
+    assert told[0] == told[1]
+    other = write(tmp_path / "other.csv", np.vstack([XT, 1.1 * XT.sum(0)]))
+    assert predict(tmp_path / "m", other, tmp_path / "c.csv").n_rows == len(XT) + 1

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from report_pages import KINDS, page_of
+from report_pages import KINDS, heads, page_of
 
 from .conftest import SCREENSHOTS, Page
 
@@ -184,8 +184,26 @@ def test_every_width_and_scheme(page, scheme, width):
     assert told == []
 
 
+@pytest.mark.parametrize("width", [400, 800, 1280, 1600])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_heads_in_notebooks(browser, tmp_path, scheme, width):
+    from axe_core_python.selenium import Axe
+
+    path = tmp_path / "notebook.html"
+    path.write_text(heads(), encoding="utf-8")
+    page = Page(browser, path)
+    page.open(scheme=scheme, width=width, height=800)
+    page.screenshot(f"notebook-{width}-{scheme}")
+    assert page.run("return document.documentElement.scrollWidth") <= width
+    assert page.run(FAULTS) == []
+    over = "[...document.querySelectorAll('dt')].filter((t) => t.scrollWidth > t.clientWidth + 1)"
+    assert page.run(f"return {over}.length") == 0
+    assert [v["id"] for v in Axe().run(browser)["violations"]] == []
+
+
 JARGON = re.compile(
-    r"\bMMD\b|A-distance|McNemar|bootstrap|\bp = |Holm|kernel|tf-idf|hyper|eigen", re.IGNORECASE
+    r"\bMMD\b|linear map|covariance|A-distance|McNemar|bootstrap|\bp = |Holm|kernel|tf-idf|hyper|eigen",
+    re.IGNORECASE,
 )
 ABOVE_THE_FOLD = """
 const seen = [];

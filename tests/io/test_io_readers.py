@@ -186,6 +186,25 @@ def test_titles_padded_with_separators(tmp_path, above, told):
     assert told in table.notes[0]
 
 
+def test_units_under_the_header_are_left_out(tmp_path):
+    table = read(tmp_path, b"weight,height,kind\nkg,cm,\n70,180,a\n60,170,b\n")
+    assert table["weight"].tolist() == ["70", "60"]
+    assert "the line under the header names units ('kg', 'cm'), left out." in table.notes[0]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "a,b,c\nkg,cm,x\n1,2,y\n",  # it has a value
+        "a,b,c\nNA,NA,\n1,2,y\n",
+        "a,b,c\nkg,cm,\nm,s,y\n",  # words, all of them
+        "a,b\nhello,\n42,\n",
+    ],
+)
+def test_lines_that_may_be_rows_are_no_units(tmp_path, written):
+    assert len(read(tmp_path, written.encode())["a"]) == 2
+
+
 @pytest.mark.parametrize(
     "written", ["a;;\n1;2;3\n4;5;6\n", "a;;\nx;x;y\nz;y;y\n", "a;b;c\n;;\nx;y;z\n"]
 )

@@ -92,7 +92,8 @@ def _model(model: Any, n_source: int, n_target: int, n_labelled: int) -> list[st
     setting = SETTINGS[model.setting_].format(n=n_labelled)
     return [
         f"method     {method_of(model)} ({model.setting_}: {setting})",
-        f"rows       {n_source} source, {n_target} target; {model.n_features_in_} features",
+        f"rows       {n_source} source, {n_target} target; "
+        f"{counted(model.n_features_in_, 'feature')}",
     ]
 
 
@@ -117,7 +118,7 @@ def _label_shares(domain: DomainCounts) -> str:
     bare = domain.n_rows - sum(domain.labelled.values())
     if bare:
         shares["no label"] = bare / domain.n_rows
-    return f"{domain.n_rows} rows ({_some_shares(shares)})"
+    return f"{counted(domain.n_rows, 'row')} ({_some_shares(shares)})"
 
 
 def _some_shares(shares: dict[str, float]) -> str:
@@ -182,10 +183,10 @@ def _some_names(names: Sequence[str]) -> str:
 def predicted_lines(result: Predicted) -> list[str]:
     """Rows, classes, file."""
     counts = _first_classes([f"{c}: {n}" for c, n in result.counts.items()])
-    rows = "1 row" if result.n_rows == 1 else f"{result.n_rows} rows"
     return [
-        f"{rows} in {result.seconds:.1f} s ({counts})",
+        f"{counted(result.n_rows, 'row')} in {result.seconds:.1f} s ({counts})",
         *_how_explained(result.explained),
+        *(f"note: {note}" for note in result.notes),
         f"written: {result.file}",
     ]
 

@@ -24,6 +24,7 @@ from marda.adaptation.reading import (
     input_errors,
     one_per_file,
     silent,
+    without_totals,
 )
 from marda.diagnostics.evaluation import Evaluated, evaluation, label_codes
 from marda.diagnostics.influence import explain_rows, is_exact, parts_of
@@ -69,6 +70,7 @@ class Predicted:
     seconds: float
     file: str
     explained: str | None = None
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -77,6 +79,7 @@ class Predicted:
             "rows": self.n_rows,
             "predicted": {str(c): n for c, n in self.counts.items()},
             **({} if self.explained is None else {"explained": self.explained}),
+            **({"notes": list(self.notes)} if self.notes else {}),
             "files": [self.file],
             "seconds": round(self.seconds, 3),
         }
@@ -138,6 +141,7 @@ def predict(
     if Path(out).resolve() in (Path(input).resolve(), Path(model).resolve()):
         raise InputError(f"--out {out} would replace an input file.")
     classifier, chosen = load_model(model)
+    notes: list[str] = []
     counts = predict_rows(
         classifier,
         chosen,
@@ -148,12 +152,14 @@ def predict(
         explain=explain,
         options=options,
         progress=progress,
+        notes=notes,
     )
     explained = None
     if explain is not None:
         explained = "exact" if is_exact(classifier) else "sampled"
     seconds = time.perf_counter() - began
-    return Predicted(sum(counts.values()), counts, seconds, str(out), explained)
+    n_rows = sum(counts.values())
+    return Predicted(n_rows, counts, seconds, str(out), explained, tuple(notes))
 
 
 def predict_rows(
@@ -167,8 +173,12 @@ def predict_rows(
     explain: int | None = None,
     options: ReadOptions = AS_FOUND,
     progress: Progress = silent,
+    notes: list[str] | None = None,
 ) -> dict[Any, int]:
-    """Score the rows of a file with a model in memory; gives rows per class."""
+    """Score the rows of a file with a model in memory; gives rows per class.
+
+    With `notes`, a last row that holds the sums of all others is left out, and it is said there.
+    """
     width = max(1, chosen.n_features)
     rows = max(256, min(MAX_BATCH_ROWS, BATCH_BYTES // (8 * width)))
     key = id or chosen.id
@@ -197,20 +207,26 @@ def predict_rows(
     more = () if explained is None else explained.names
     with PredictionWriter(Path(out), classifier.classes_, key, more) as writer:
         batch: Any = first
+        sums: dict[str, float] = {}
         while batch is not None:
-            with input_errors():
-                X = chosen.transform(batch)
-                codes, P = classes_and_probabilities(classifier, X)
-                told = [] if explained is None else explained.columns(X)
-            writer.write(batch[key] if key else None, codes, P, told)
-            counts += np.bincount(codes, minlength=len(counts))
+            later = next(batches, None)
+            if later is None or later.n_rows == 0:
+                later = None
+                if notes is not None:
+                    batch = without_totals(batch, notes, sums, writer.n_rows)
+            if batch.n_rows:
+                with input_errors():
+                    X = chosen.transform(batch)
+                    codes, P = classes_and_probabilities(classifier, X)
+                    told = [] if explained is None else explained.columns(X)
+                writer.write(batch[key] if key else None, codes, P, told)
+                counts += np.bincount(codes, minlength=len(counts))
             if total:
                 progress(min(1.0, writer.n_rows / total), f"{writer.n_rows:,} rows")
-            batch = next(batches, None)
-            if batch is not None and batch.n_rows == 0:
-                batch = None
-            if batch is not None:
-                batch, _ = chosen.converted(batch, notation, conventions)
+            for name, values in batch.columns.items():
+                if values.dtype.kind == "f":
+                    sums[name] = sums.get(name, 0.0) + float(np.nansum(values))
+            batch = None if later is None else chosen.converted(later, notation, conventions)[0]
     return dict(zip(classifier.classes_.tolist(), counts.tolist(), strict=True))
 
 

@@ -62,10 +62,12 @@ __all__ = [
     "rows_size",
     "silent",
     "sources_of",
+    "without_totals",
 ]
 
 #: Of fewer rows any may be a sum by chance; and how far a rounded sum may be off.
 FEW_TO_SUM, ROUNDING = 5, 1e-3
+NOTHING: Mapping[str, float] = {}
 LARGEST = 1e75  # sums of fourth powers stay below 1e308
 #: Of free memory: rows are copied a few times on their way into a model.
 SHARE = 0.25
@@ -324,7 +326,7 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
     notes += guessed
     asked = {p.column for p in found if p.column is not None}  # no more is said of these
     if not hold:  # rows of data frames keep their places
-        tables = [_without_totals(table, notes) for table in tables]
+        tables = [without_totals(table, notes) for table in tables]
     sources, last = tables[:-1], tables[-1]
     whole = stack_sources(sources, options.not_features)
     last = _labels_respelled(whole, last, options.label, notes)
@@ -399,13 +401,16 @@ def _labels(source: Table, target: Table, label: str) -> tuple[NDArray[Any], NDA
     return np.zeros(source.n_rows, dtype=np.int64), np.full(target.n_rows, np.nan)
 
 
-def _without_totals(table: Table, notes: list[str]) -> Table:
-    """The rows without a last one that holds the sums of all others."""
-    if table.block is not None or table.n_rows <= FEW_TO_SUM:
+def without_totals(
+    table: Table, notes: list[str], before: Mapping[str, float] = NOTHING, n_before: int = 0
+) -> Table:
+    """The rows without a last one that holds the sums of all others; some may have come before."""
+    if table.block is not None or table.n_rows + n_before <= FEW_TO_SUM or not table.n_rows:
         return table
-    filled = [v for v in table.columns.values() if v.dtype.kind == "f" and not np.isnan(v[-1])]
-    off = [abs(v[-1] - np.nansum(v[:-1])) - ROUNDING * abs(v[-1]) for v in filled]
-    if not filled or max(off) > 0 or not any(v[-1] for v in filled):
+    numbers = {n: v for n, v in table.columns.items() if v.dtype.kind == "f"}
+    filled = [(v[-1], v[:-1], before.get(n, 0)) for n, v in numbers.items() if not np.isnan(v[-1])]
+    off = [abs(last - np.nansum(v) - more) - ROUNDING * abs(last) for last, v, more in filled]
+    if not filled or max(off) > 0 or not any(last for last, *_ in filled):
         return table
     notes.append(f"{table.path}: the last row holds the sums of the others and is left out.")
     columns = {name: values[:-1] for name, values in table.columns.items()}

@@ -23,7 +23,7 @@ from marda.adaptation.reading import (
     silent,
 )
 from marda.diagnostics.diagnosis import Finding, share_findings
-from marda.diagnostics.intervals import times_text
+from marda.diagnostics.intervals import counted, times_text
 from marda.diagnostics.verdict import FEW_ROWS, Facts, next_step, statistics_text
 from marda.estimators import MDAClassifier
 from marda.estimators.streaming import why_rows
@@ -433,8 +433,8 @@ def _findings(
     found = [
         Finding(
             "few-rows",
-            f"domain {d.name} has {d.n_rows} rows, fewer than {FEW_ROWS}: results are a matter of "
-            "luck; add rows.",
+            f"domain {d.name} has {counted(d.n_rows, 'row')}, fewer than {FEW_ROWS}: results are a "
+            "matter of luck; add rows.",
         )
         for d in domains
         if d.n_rows < FEW_ROWS

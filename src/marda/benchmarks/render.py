@@ -324,7 +324,7 @@ def time_text(rows: Sequence[ResultRow], report: RunReport) -> list[str]:
     spent = sum(row.seconds for row in rows)
     lines = [
         f"this call: {seconds_text(report.wall_seconds)} with --jobs {report.jobs}, "
-        f"{report.computed} rows computed, {report.from_store} from the store, "
+        f"{counted(report.computed, 'row')} computed, {report.from_store} from the store, "
         f"{report.failed} failed",
         f"all {len(rows)} rows: {seconds_text(spent)} of processor time",
     ]

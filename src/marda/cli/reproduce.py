@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from marda._machine import counted
 from marda.cli._common import (
     add_command,
     command_of,
@@ -30,11 +31,13 @@ def add_demo(commands: Any) -> None:
         "demo",
         run_demo,
         "adapt on embedded data, print what it brought, write a page",
-        usage="[--out H]",
-        example="marda demo --out marda-demo.html",
+        usage="[--report H]",
+        example="marda demo --report marda-demo.html",
     )
     parser.add_argument(
+        "--report",
         "--out",
+        dest="out",
         type=output_file,
         default=Path("marda-demo.html"),
         metavar="H",
@@ -185,7 +188,9 @@ def run_reproduce(args: argparse.Namespace) -> int:
         lines, agrees = compare_rows(results.rows, recorded)
         print_section(f"Against {args.check}", lines)
     if results.failures:
-        print_section(f"{len(results.failures)} rows failed (run again to retry)", reasons)
+        print_section(
+            f"{counted(len(results.failures), 'row')} failed (run again to retry)", reasons
+        )
     if not args.quiet:
         print_section("Written", [str(line) for line in written])
     return 1 if results.failures or not agrees else 0
@@ -304,7 +309,7 @@ def run_report(args: argparse.Namespace) -> int:
                 file.write_bytes(content)
         written.append(args.plots)
     if not args.quiet:
-        print(f"{len(results.rows)} rows; written: {', '.join(map(str, written))}")
+        print(f"{counted(len(results.rows), 'row')}; written: {', '.join(map(str, written))}")
     return 0
 
 

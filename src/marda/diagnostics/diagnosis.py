@@ -14,6 +14,7 @@ from marda.criteria import domain_hits, sample_places, sample_rows, stack_rows
 from marda.diagnostics.intervals import (
     Interval,
     bootstrap_mean,
+    counted,
     percentile_interval,
     row_counts,
     times_text,
@@ -124,8 +125,8 @@ def data_findings(Xs: Any, Xt: Any, names: Sequence[str], *, scales: bool = True
             found.append(
                 Finding(
                     "few-rows",
-                    f"the {name} has {X.shape[0]} rows, fewer than {FEW_ROWS}: results are a "
-                    "matter of luck; add rows.",
+                    f"the {name} has {counted(X.shape[0], 'row')}, fewer than {FEW_ROWS}: results are "
+                    "a matter of luck; add rows.",
                 )
             )
     low, high, spread = zip(*(_ranges(X) for X in (Xs, Xt)), strict=True)

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
+from marda._machine import counted
+
 __all__ = [
     "Interval",
     "bootstrap_mean",
@@ -77,11 +79,6 @@ def wilson(hits: int, n: int) -> Interval:
 
 
 # Figures as text ----------------------------------------------------------------------------------
-
-
-def counted(n: int, what: str) -> str:
-    """``1 row``, ``1,200 rows``."""
-    return f"{n:,} {what}" + ("" if n == 1 else "s")
 
 
 def percent(share: float) -> str:

@@ -217,9 +217,32 @@ _MONTHS = {
     )
     for name in names.split()
 }
+#: Hours ahead of UTC, of zones whose names mean one thing; others (CST, IST) are no dates.
+_ZONES = {
+    "Z": 0,
+    "UTC": 0,
+    "GMT": 0,
+    "WET": 0,
+    "WEST": 1,
+    "CET": 1,
+    "MEZ": 1,
+    "CEST": 2,
+    "MESZ": 2,
+    "EET": 2,
+    "EEST": 3,
+    "MSK": 3,
+    "JST": 9,
+    "EDT": -4,
+    "EST": -5,
+    "MDT": -6,
+    "MST": -7,
+    "PDT": -7,
+    "PST": -8,
+}
+_ZONE = "|".join(sorted(_ZONES, key=len, reverse=True))
 _TIME = (
     r"(?:(?:\s*[T,]\s*|\s+)(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}(?:[.,]\d+)?))?"
-    r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?P<zone>Z|UTC|GMT|[-+]\d{2}:?(?:\d{2})?)?)?"
+    r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?P<zone>" + _ZONE + r"|[-+]\d{2}:?(?:\d{2})?)?)?"
 )
 _YEAR_FIRST = re.compile(
     r"(?P<year>\d{4})(?P<sep>[-/.])(?P<month>\d{1,2})(?:(?P=sep)(?P<day>\d{1,2})" + _TIME + r")?"
@@ -238,7 +261,7 @@ _NAMED = re.compile(
 #: As programs print it: Mon Nov 16 10:40:51 UTC 2026.
 _PRINTED = re.compile(
     _WEEKDAY + r"(?P<month>[A-Za-z]{3})\s+(?P<day>\d{1,2})\s+(?P<hour>\d{1,2}):(?P<minute>\d{2}):"
-    r"(?P<second>\d{2})(?P<half>)\s+(?:(?P<zone>UTC|GMT|[-+]\d{4})\s+)?(?P<year>\d{4})"
+    r"(?P<second>\d{2})(?P<half>)\s+(?:(?P<zone>" + _ZONE + r"|[-+]\d{4})\s+)?(?P<year>\d{4})"
 )
 _EPOCH = date(1970, 1, 1).toordinal()
 
@@ -279,7 +302,9 @@ def _day(text: str, day_first: bool) -> float | None:
         return None
     clock = timedelta(hours=hour, minutes=minute, seconds=second)
     zone = found["zone"]
-    if zone and zone[0] in "+-":
+    if zone in _ZONES:
+        clock -= timedelta(hours=_ZONES[zone])
+    elif zone:
         ahead = timedelta(hours=int(zone[1:3]), minutes=int(zone[3:].lstrip(":") or 0))
         clock = clock - ahead if zone[0] == "+" else clock + ahead
     return days + clock / timedelta(days=1)

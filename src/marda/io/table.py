@@ -16,6 +16,7 @@ from marda._machine import available_memory, format_bytes
 from marda.io.problems import InputError, did_you_mean, name_key, option
 
 __all__ = [
+    "MISSING_WORDS",
     "WHOLE",
     "InputError",
     "ReadRequest",

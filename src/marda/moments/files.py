@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda._arrays import to_numpy
-from marda._machine import available_memory, format_bytes
+from marda._machine import available_memory, counted, format_bytes
 from marda._validation import UNLABELED
 from marda.io.container import (
     ContainerError,
@@ -137,7 +137,8 @@ def summary_lines(path: str | os.PathLike[str]) -> list[str]:
     )
     grams = [n for n in ("gram", "gram_labelled", "class_grams") if getattr(moments, n) is not None]
     lines = [
-        f"{path}: {moments.n_rows} rows, {moments.n_features} columns ({shown})",
+        f"{path}: {counted(moments.n_rows, 'row')}, {counted(moments.n_features, 'column')} "
+        f"({shown})",
         f"  labels: {', '.join(map(str, moments.classes.tolist())) or 'none'}",
         f"  second moments: {', '.join(grams) or 'none'}",
         f"  groups of at least {header['min_group']} rows; the smallest has "
@@ -147,7 +148,7 @@ def summary_lines(path: str | os.PathLike[str]) -> list[str]:
         role = "source" if number >= 0 else "target"
         domain = moments.domain_names.get(int(number), str(number))
         label = "no label" if code == UNLABELED else f"label {moments.classes[code]!s}"
-        lines.append(f"  {role} {domain}, {label}: {int(moments.counts[i])} rows")
+        lines.append(f"  {role} {domain}, {label}: {counted(int(moments.counts[i]), 'row')}")
     return lines
 
 
@@ -168,8 +169,8 @@ def write(
     size, group = smallest_group(moments)
     if size < min_group:
         raise MomentsFileError(
-            f"{path}: not written: {group} has {size} rows, fewer than min_group={min_group}. "
-            "Leave the group out or merge it with another."
+            f"{path}: not written: {group} has {counted(size, 'row')}, fewer than "
+            f"min_group={min_group}. Leave the group out or merge it with another."
         )
     arrays: dict[str, NDArray[np.float64] | Lazy] = {}
     for name in NAMES:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marda._machine import counted
 from marda._validation import UNLABELED
 from marda.io.table import InputError
 from marda.moments.parquet import ROLES
@@ -203,8 +204,8 @@ def moments_from_sql(
     known = [name for name in names if name]
     if about.role == "source" and about.labelled and "" in groups:
         raise InputError(
-            f"{path}: source {about.domain} has {groups[''][0]:,} rows without a label: leave "
-            "them out in a view."
+            f"{path}: source {about.domain} has {counted(groups[''][0], 'row')} without a label: "
+            "leave them out in a view."
         )
     values: Any = known
     if known and not text_labels and all(n.lstrip("-").isdecimal() for n in known):

@@ -295,7 +295,7 @@ def can_make_png() -> bool:
 
 #: A notebook has a style of its own: only what the head needs, and only inside it.
 HEAD_STYLE = """
-.marda-head { max-width: 60rem; font: 14px/1.5 system-ui, sans-serif; }
+.marda-head { max-width: 60rem; font: 14px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
 .marda-head .verdict { border: 1px solid #8884; border-left: 5px solid #5b7fb5;
   border-radius: 6px; padding: .8em 1.1em; margin: .6em 0; }
 .marda-head .verdict.good { border-left-color: #2f9e68; }
@@ -304,7 +304,8 @@ HEAD_STYLE = """
 .marda-head h2 { font-size: 1.2em; margin: 0 0 .3em; }
 .marda-head .sign { margin-right: .5em; }
 .marda-head dl, .marda-head dd { margin: 0; }
-.marda-head .facts div { display: grid; grid-template-columns: 11em 1fr; gap: 0 1em;
+.marda-head .facts div { display: grid; gap: 0 1em;
+  grid-template-columns: minmax(4em, min(11em, 30%)) minmax(0, 1fr);
   padding: .25em 0; border-top: 1px solid #8883; }
 .marda-head .figures { display: flex; flex-wrap: wrap; gap: .4em 2.4em; margin: .8em 0; }
 .marda-head dt { opacity: .75; }

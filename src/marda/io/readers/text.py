@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from marda._machine import DEFLATE_RATIO, available_memory, format_bytes
-from marda.io.table import WHOLE, InputError, ReadRequest, Table, check_width
+from marda.io.table import MISSING_WORDS, WHOLE, InputError, ReadRequest, Table, check_width
 
 __all__ = [
     "PACKED_SUFFIXES",
@@ -52,6 +52,7 @@ FIELD_BYTES, PAIR_BYTES = 64, 72
 LABEL = "label"  # name of svmlight's first field
 #: What the separator, the header and the encoding are found out from.
 HEAD_LINES, HEAD_CHARACTERS, SCANNED = 50, 2**20, 2**24
+LONGEST_UNIT = 12
 
 # Packed files: gzip, bzip2, xz, zstandard, a zip archive of one file ------------------------------
 
@@ -492,6 +493,21 @@ def _is_data(header: Sequence[str]) -> bool:
     return not increasing and not whole
 
 
+def _units(first: Sequence[str], second: Sequence[str]) -> list[str]:
+    """What stands under the header and above numbers, in a line that holds no value: kg, cm."""
+    filled = [
+        (unit.strip(), below)
+        for unit, below in zip(first, second, strict=False)
+        if unit.strip().lower() not in MISSING_WORDS
+    ]
+    units = [
+        unit
+        for unit, below in filled
+        if len(unit) <= LONGEST_UNIT and not re.search(r"\d{2}|^\d", unit) and _is_number(below)
+    ]
+    return units if len(units) == len(filled) > 1 else []
+
+
 def csv_batches(path: Path, request: ReadRequest) -> Iterator[Table]:
     """Rows of a CSV file with a header; all values are text here."""
     with open_text(path, request.encoding, "CSV") as (file, guessed):
@@ -530,6 +546,14 @@ def _csv_rows(
         if first is None:
             break
     waiting = [first] if first else []
+    if first is not None and len(first) == len(header):
+        lines.row = 0
+        second = next(reader, None)
+        waiting += [] if second is None else [second]
+        if units := _units(first, second or []):
+            waiting = waiting[1:]
+            told = ", ".join(map(repr, units[:3])) + (" …" if len(units) > 3 else "")
+            notes = (*notes, f"{path}: the line under the header names units ({told}), left out.")
     row_names = trailing = False
     if first is not None and len(first) == len(header) + 1:
         trailing = not first[-1].strip()  # separators at the ends of lines
