@@ -46,7 +46,7 @@ from marda.estimators.accuracy_estimation import (
     accuracy_by_difference,
 )
 from marda.selection.expectation import expect, outside_support
-from marda.shift import ClassPrior, Shift, Tale, adjust_probabilities, explain_shift
+from marda.shift import ClassPrior, Explanation, Shift, adjust_probabilities, explain_shift
 from marda.shift.class_prior import Calibration, calibrate
 
 FOLDER = Path("build/expectations")
@@ -63,7 +63,7 @@ Row = dict[str, Any]
 
 
 @dataclass
-class Voice:
+class SourceModel:
     """A source-only model of all source rows, calibrated on left-out ones."""
 
     model: Any
@@ -91,7 +91,7 @@ def models(X: Any) -> Iterator[Any]:
         yield RandomForestClassifier(100, min_samples_leaf=3, random_state=0)
 
 
-def voices(X: Any, codes: Any) -> list[Voice]:
+def source_models(X: Any, codes: Any) -> list[SourceModel]:
     """Candidates, that of the least log-loss on left-out source rows first."""
     folds = int(min(5, np.bincount(codes).min()))
     splits = list(StratifiedKFold(folds, shuffle=True, random_state=0).split(X, codes))
@@ -103,19 +103,19 @@ def voices(X: Any, codes: Any) -> list[Voice]:
         calibration = calibrate(left_out, codes)
         P = calibration(left_out)
         loss = -float(np.log(np.maximum(P[np.arange(len(codes)), codes], 1e-12)).mean())
-        found.append((loss, Voice(model.fit(X, codes), P, calibration)))
-    return [voice for _, voice in sorted(found, key=lambda pair: pair[0])]
+        found.append((loss, SourceModel(model.fit(X, codes), P, calibration)))
+    return [model for _, model in sorted(found, key=lambda pair: pair[0])]
 
 
-def told(tale: Tale | None, shift: Shift, voice: Voice, X: Any, own: Any) -> Any:
-    """Probabilities of target rows, if a story is true; None: as if there were no shift."""
-    if tale is None:
-        return voice(X)
-    P = voice(tale.undo(X))
-    if tale.shares is None:
+def told(one: Explanation | None, shift: Shift, model: SourceModel, X: Any, own: Any) -> Any:
+    """Probabilities of target rows, if an explanation is true; None: as if there were no shift."""
+    if one is None:
+        return model(X)
+    P = model(one.undo(X))
+    if one.shares is None:
         return P
-    single = tale.name == "class shares" and shift.prior is not None
-    shares = shift.prior.target if single and shift.prior is not None else tale.shares
+    single = one.name == "class shares" and shift.prior is not None
+    shares = shift.prior.target if single and shift.prior is not None else one.shares
     shares = np.where(own > 0, np.maximum(shares, 1e-4), 0)
     return adjust_probabilities(P, own, shares / shares.sum())
 
@@ -135,7 +135,7 @@ def evidence(task: Task) -> Row:
     classes, codes = np.unique(ys, return_inverse=True)
     own = np.bincount(codes) / len(codes)
     shift = explain_shift(Xs, ys, Xt, n_draws=99)
-    found = voices(Xs, codes)
+    found = source_models(Xs, codes)
     best = found[0]
     self_trained = False
     unexplained_and_wide = shift.kind == "unexplained" and Xs.shape[1] >= Xs.shape[0]
@@ -150,21 +150,23 @@ def evidence(task: Task) -> Row:
             for member in model.members_
         )
     else:
-        tales = [shift.tale(name) for name in shift.stories] or [None]
-        weights = shift.weights if shift.stories else [1.0]
+        explanations = [shift.explanation(name) for name in shift.fitting] or [None]
+        weights = shift.weights if shift.fitting else [1.0]
         final, tested = (
-            sum(w * told(t, shift, best, Z, own) for t, w in zip(tales, weights, strict=True))
+            sum(
+                w * told(t, shift, best, Z, own) for t, w in zip(explanations, weights, strict=True)
+            )
             for Z in (Xt, Xe)
         )
     prior = shift.prior
     return {
-        "kind": shift.kind, "stories": np.array(shift.stories, dtype=str),
-        "tales": np.array([t.name for t in shift.tales], dtype=str),
+        "kind": shift.kind, "stories": np.array(shift.fitting, dtype=str),
+        "tales": np.array([t.name for t in shift.explanations], dtype=str),
         "tested": np.array([
             (t.p_value, t.z, t.left, t.fits, np.nan if t.rival_p is None else t.rival_p, t.weight)
-            for t in shift.tales
+            for t in shift.explanations
         ]).reshape(-1, 6),
-        "told": np.array([told(t, shift, best, Xt, own) for t in shift.tales]),
+        "told": np.array([told(t, shift, best, Xt, own) for t in shift.explanations]),
         "prior": np.zeros(0) if prior is None else prior.target,
         "prior_error": np.zeros(0) if prior is None else prior.standard_error,
         "left": shift.left, "carried": shift.carried, "codes": codes,
@@ -239,7 +241,7 @@ def judge(path: Path) -> Row:
         stored["voices"][0],
         shift=_shift(stored),
         explanations=dict(zip(map(str, stored["tales"]), stored["told"], strict=True)),
-        voices=list(stored["voices"][1:]),
+        other_models=list(stored["voices"][1:]),
         agreement=float(stored["agreement"]),
         outside=float(stored["outside"]),
         self_trained=bool(stored["self_trained"]),
@@ -266,16 +268,16 @@ def _shift(stored: Row) -> Shift:
         shares = stored["prior"]
         own = np.bincount(codes, minlength=C) / len(codes)
         prior = ClassPrior(own, shares, stored["prior_error"], shares, True)
-    tales = tuple(
-        Tale(str(name), p, z, left, bool(fits), None if np.isnan(rival) else rival, weight)
+    explanations = tuple(
+        Explanation(str(name), p, z, left, bool(fits), None if np.isnan(rival) else rival, weight)
         for name, (p, z, left, fits, rival, weight) in zip(
             stored["tales"], stored["tested"], strict=True
         )
     )
-    stories = tuple(map(str, stored["stories"]))
+    fitting = tuple(map(str, stored["stories"]))
     left, carried = float(stored["left"]), float(stored["carried"])
     kind = str(stored["kind"])
-    return Shift(kind, stories, tales, np.arange(C), prior, (), left, carried, "", 0.05)
+    return Shift(kind, fitting, explanations, np.arange(C), prior, (), left, carried, "", 0.05)
 
 
 def show(rows: Sequence[Row]) -> str:

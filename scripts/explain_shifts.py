@@ -1,11 +1,11 @@
-"""Does the account of a shift name the right story?
+"""Does the account of a shift name the right explanation?
 
     MARDA_DATA=... python scripts/explain_shifts.py generated skada-bench amt [--seeds 20]
 
 Generated shifts with a known answer are told apart over seeds (even ones for development). Of the
 data sets of MARDA_DATA one half of the tasks is told, one line per task: the development half, on
-which rules are settled, or with --half report the other. Nothing reads a target label. Where a
-story with class shares fits, the share of the last class is printed as well, with its standard
+which rules are settled, or with --half report the other. Nothing reads a target label. Where
+class shares are in what fits, the share of the last class is printed as well, with its standard
 error.
 """
 
@@ -181,9 +181,12 @@ def tell(name: str, folder: Path | None, half: str) -> Iterator[str]:
         start = time.process_time()
         shift = explain_shift(*rows)
         seconds = time.process_time() - start
-        left = " ".join(f"{tale.z:.3g}{'*' if tale.fits else ''}" for tale in shift.tales)
+        left = " ".join(
+            f"{explanation.z:.3g}{'*' if explanation.fits else ''}"
+            for explanation in shift.explanations
+        )
         share = ""
-        if shift.prior is not None and any("shares" in story for story in shift.stories):
+        if shift.prior is not None and any("shares" in name for name in shift.fitting):
             prior = shift.prior
             share = f", {100 * prior.target[-1]:.0f} ± {100 * prior.standard_error[-1]:.0f} %"
         verdict = f"{_kind(shift)}{share} | z {left} | carried {shift.carried:.2f}"
@@ -191,11 +194,11 @@ def tell(name: str, folder: Path | None, half: str) -> Iterator[str]:
 
 
 def _kind(shift: Shift) -> str:
-    return " / ".join(shift.stories) or shift.kind
+    return " / ".join(shift.fitting) or shift.kind
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the verdicts; a star marks a story that fits."""
+    """Print the verdicts; a star marks an explanation that fits."""
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("data", nargs="+", help="generated, skada-bench, or a data set of marda")

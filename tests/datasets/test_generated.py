@@ -56,8 +56,8 @@ def moments(X):
     return np.r_[X.mean(0), X.std(0)]
 
 
-@pytest.mark.parametrize("name", [n for n, c in CASES.items() if c.story == "none"])
-def test_nothing_differs_where_the_story_is_none(monkeypatch, name):
+@pytest.mark.parametrize("name", [n for n, c in CASES.items() if c.difference == "none"])
+def test_nothing_differs_if_the_difference_is_none(monkeypatch, name):
     many = 40_000
     X, y = drawn(monkeypatch, name, many)
     source = make_case(name)["source"]

@@ -14,7 +14,7 @@ from marda.persist import ModelFileError
 from marda.selection import source_only
 from marda.selection.ensemble import Ensemble, Member
 from marda.selection.inputs import Inputs, align, leaf_inputs, robust_inputs
-from marda.selection.source_only import VOICES, fit_source_only
+from marda.selection.source_only import SOURCE_KINDS, fit_source_only
 from persist.test_models import assert_refused, assert_same, rewrite, round_trip
 from persist.test_models_refined import put
 from persist.test_onnx import assert_same as assert_same_graph
@@ -34,9 +34,9 @@ def few_trees():
         yield
 
 
-def voices(X=CASE.X):
+def fits(X=CASE.X):
     found = fit_source_only(X[KNOWN], CASE.codes[KNOWN], 3, class_weight="balanced", seed=0)
-    return {voice.model.kind: voice.model for voice in (found.chosen, *found.others)}
+    return {one.model.kind: one.model for one in (found.chosen, *found.others)}
 
 
 def adapted(inputs, X=CASE.X):
@@ -62,7 +62,9 @@ COLUMNS = np.array([0, 2, 3, 7])
 
 
 def kinds():
-    found = {kind: partial(lambda kind: (Inputs("raw"), voices()[kind]), kind) for kind in VOICES}
+    found = {
+        kind: partial(lambda kind: (Inputs("raw"), fits()[kind]), kind) for kind in SOURCE_KINDS
+    }
     moved = align(np.linspace(0.5, 2, 9), np.arange(9.0))
     turned = align(MATRIX, np.arange(4.0))
     leaves = leaf_inputs(FOREST)
@@ -73,9 +75,9 @@ def kinds():
             CASE.X[KNOWN][:, COLUMNS], CASE.codes[KNOWN], 3, seed=0, n_trees=5
         ).forest,
     )
-    found["aligned"] = lambda: (moved, voices(moved.apply(CASE.X))["pool"])
-    found["aligned by a matrix"] = lambda: (turned, voices(turned.apply(CASE.X))["pool"])
-    found["other shares"] = lambda: (Inputs("raw"), voices()["pool"].with_prior([0.7, 0.2, 0.1]))
+    found["aligned"] = lambda: (moved, fits(moved.apply(CASE.X))["pool"])
+    found["aligned by a matrix"] = lambda: (turned, fits(turned.apply(CASE.X))["pool"])
+    found["other shares"] = lambda: (Inputs("raw"), fits()["pool"].with_prior([0.7, 0.2, 0.1]))
     found["leaves"] = lambda: (leaves, adapted(leaves))
     found["leaves of some columns"] = lambda: (some, adapted(some))
     found["aligned, adapted"] = lambda: (turned, adapted(turned))
@@ -100,7 +102,7 @@ def test_files_and_graphs_say_the_same(kind, tmp_path):
 @pytest.mark.parametrize("kind", ["linear", "forest", "pool"])
 def test_sparse_rows(kind, tmp_path):
     X = np.maximum(np.round(2 * CASE.X - 2), 0)
-    model = ensemble_of(member(Inputs("raw"), voices(sp.csr_array(X))[kind]), X=sp.csr_array(X))
+    model = ensemble_of(member(Inputs("raw"), fits(sp.csr_array(X))[kind]), X=sp.csr_array(X))
     again = round_trip(model, tmp_path / "m")
     expected = model.predict_proba(X)
     np.testing.assert_allclose(again.predict_proba(sp.csr_array(X)), expected, atol=1e-12)
@@ -114,7 +116,7 @@ def test_sparse_rows(kind, tmp_path):
 def test_several_members_of_either_kind(tmp_path):
     leaves = leaf_inputs(FOREST)
     model = ensemble_of(
-        member(Inputs("raw"), voices()["pool"]),
+        member(Inputs("raw"), fits()["pool"]),
         member(leaves, adapted(leaves)),
         member(Inputs("unit"), adapted(Inputs("unit"))),
     )
@@ -128,7 +130,7 @@ def test_several_members_of_either_kind(tmp_path):
 
 
 def test_rows_stay_as_they_are_where_no_member_denoises():
-    model = ensemble_of(member(Inputs("raw"), voices()["linear"]))
+    model = ensemble_of(member(Inputs("raw"), fits()["linear"]))
     np.testing.assert_array_equal(model.transform(TARGET), TARGET)
     assert list(model.get_feature_names_out()) == [f"x{k}" for k in range(9)]
     assert model.members_[0].adapted is None
@@ -151,11 +153,11 @@ def whole(tmp_path_factory):
     leaves = leaf_inputs(FOREST)
     turned = align(MATRIX, np.arange(4.0))
     model = ensemble_of(
-        member(Inputs("raw"), voices()["pool"].with_prior([0.5, 0.3, 0.2])),
-        member(Inputs("raw"), voices()["forest"]),
+        member(Inputs("raw"), fits()["pool"].with_prior([0.5, 0.3, 0.2])),
+        member(Inputs("raw"), fits()["forest"]),
         member(leaves, adapted(leaves)),
-        member(turned, voices(turned.apply(CASE.X))["kernel"]),
-        member(align(np.ones(9), np.zeros(9)), voices()["linear"]),
+        member(turned, fits(turned.apply(CASE.X))["kernel"]),
+        member(align(np.ones(9), np.zeros(9)), fits()["linear"]),
     )
     path = tmp_path_factory.mktemp("whole") / "m"
     model.save(path)

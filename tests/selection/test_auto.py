@@ -36,7 +36,7 @@ def fitted(Xs, ys, Xt, yt=None, **options):
 def mixed(seed, n=200):
     """A table with a chequered class; half of the target is drawn together, the other moved away.
 
-    No story undoes it, since it is no map of rows.
+    No explanation undoes it, since it is no map of rows.
     """
     rng = np.random.default_rng(seed)
     Xs, Xt = rng.normal(size=(n, 4)), rng.normal(size=(n, 4))
@@ -113,11 +113,11 @@ def chosen_model(name):
 
 
 def unexplained(monkeypatch):
-    """From here on no story fits."""
+    """From here on no explanation fits."""
     explain = auto.explain_shift
 
     def explain_shift(*rows, **options):
-        return replace(explain(*rows, **options), kind="unexplained", stories=(), left=1.0)
+        return replace(explain(*rows, **options), kind="unexplained", fitting=(), left=1.0)
 
     monkeypatch.setattr(auto, "explain_shift", explain_shift)
 
@@ -143,7 +143,7 @@ def test_the_source_model_as_it_is_where_nothing_is_known_to_differ(name, defaul
 def test_other_class_shares_correct_the_prior(default):
     Xt = PROBLEMS["class shares"]()[2]
     model = default("class shares")
-    assert model.shift_.stories == ("class shares",)
+    assert model.shift_.fitting == ("class shares",)
     (member,) = model.members_
     assert member.inputs.kind == "raw"
     shares = model.shift_.prior.target
@@ -167,14 +167,14 @@ def test_other_class_shares_are_not_taken_for_a_move(seed):
 def test_moved_columns_are_moved_back(default):
     Xt = PROBLEMS["moved columns"]()[2]
     model = default("moved columns")
-    assert model.shift_.stories == ("moved columns",)
-    tale = model.shift_.tale("moved columns")
+    assert model.shift_.fitting == ("moved columns",)
+    explanation = model.shift_.explanation("moved columns")
     (member,) = model.members_
     assert member.inputs.kind == "aligned"
-    np.testing.assert_allclose(member.inputs.apply(Xt), tale.undo(Xt))
-    np.testing.assert_allclose(tale.factor, 1 / 1.5, rtol=0.15)
+    np.testing.assert_allclose(member.inputs.apply(Xt), explanation.undo(Xt))
+    np.testing.assert_allclose(explanation.factor, 1 / 1.5, rtol=0.15)
     chosen = chosen_model("moved columns")
-    by_hand = np.exp(chosen.scores(tale.undo(Xt)))
+    by_hand = np.exp(chosen.scores(explanation.undo(Xt)))
     np.testing.assert_allclose(model.predict_proba(Xt), by_hand, atol=1e-10)
     # As good as on rows that did not move.
     there = classes(2000, 4, 0.5, np.random.default_rng(5))
@@ -192,12 +192,14 @@ def test_it_helps_where_instruments_differ(seed):
     assert low < model.score(Xt, yt) < high
 
 
-@pytest.mark.parametrize("story", sorted(auto.FLEXIBLE))
-def test_stories_that_fit_too_much_are_told_but_not_acted_on(story, default, monkeypatch):
+@pytest.mark.parametrize("explanation", sorted(auto.FLEXIBLE))
+def test_explanations_that_fit_too_much_are_told_but_not_acted_on(
+    explanation, default, monkeypatch
+):
     """They may take classes for each other: predictions are those where nothing fits."""
-    Xs, ys, Xt = PROBLEMS[story]()
-    model = default(story)
-    assert model.shift_.stories == (story,)
+    Xs, ys, Xt = PROBLEMS[explanation]()
+    model = default(explanation)
+    assert model.shift_.fitting == (explanation,)
     assert model.shift_.sentence().startswith("The target looks like the source ")
     assert all(member.inputs.kind != "aligned" for member in model.members_)
     unexplained(monkeypatch)
@@ -206,20 +208,20 @@ def test_stories_that_fit_too_much_are_told_but_not_acted_on(story, default, mon
     np.testing.assert_allclose(other.predict_proba(Xt), model.predict_proba(Xt), atol=1e-10)
 
 
-def test_stories_that_fit_share_the_weight(default):
+def test_explanations_that_fit_share_the_weight(default):
     Xt = PROBLEMS["several"]()[2]
     model = default("several")
     assert model.shift_.kind == "several"
     shares, moved = model.members_
     assert [m.name.split(", ")[-1] for m in model.members_] == ["class shares", "moved columns"]
     assert [m.inputs.kind for m in model.members_] == ["raw", "aligned"]
-    weights = [model.shift_.tale(name).weight for name in model.shift_.stories]
+    weights = [model.shift_.explanation(name).weight for name in model.shift_.fitting]
     assert shares.weight + moved.weight == pytest.approx(1)
     assert shares.weight / moved.weight == pytest.approx(weights[0] / weights[1])
     # The geometric mean of what both say.
     chosen = chosen_model("several")
     one = chosen.with_prior(model.shift_.prior.target).scores(Xt)
-    other = chosen.scores(model.shift_.tale("moved columns").undo(Xt))
+    other = chosen.scores(model.shift_.explanation("moved columns").undo(Xt))
     P = np.exp(shares.weight * one + moved.weight * other)
     np.testing.assert_allclose(model.predict_proba(Xt), P / P.sum(1, keepdims=True), atol=1e-10)
 
@@ -230,7 +232,7 @@ def test_a_rare_class_keeps_its_share():
     ys = ys.copy()
     ys[:2] = 2
     model = fitted(Xs, ys, Xt)
-    assert model.shift_.stories == ("class shares",)
+    assert model.shift_.fitting == ("class shares",)
     (member,) = model.members_
     told = member.model.shares * np.exp(member.model.bias)
     assert told[2] / told.sum() == pytest.approx(2 / 300, rel=1e-6)
@@ -247,12 +249,12 @@ def test_a_rare_class_is_never_lost_to_a_sample(monkeypatch):
         np.testing.assert_allclose(model.predict_proba(Xt).sum(1), 1)
 
 
-# Where no story fits ------------------------------------------------------------------------------
+# Where no explanation fits ------------------------------------------------------------------------
 
 
 def test_tables_that_nothing_explains_get_leaves_beside_the_source_model(default):
     model = default("mixed")
-    assert model.shift_.stories == ()
+    assert model.shift_.fitting == ()
     leaves, plain = model.members_
     assert (leaves.inputs.kind, leaves.weight) == ("leaves", 1.0)
     assert leaves.model.get_params()["center"] is False
@@ -285,7 +287,7 @@ def test_forests_that_predict_worse_leave_it_to_adapted_models(monkeypatch):
     Xs, Xt = rng.normal(size=(200, 40)), np.exp(rng.normal(size=(150, 40)))
     ys = (Xs @ slope > 0).astype(int)
     model = fitted(Xs, ys, Xt)
-    assert model.shift_.stories == ()
+    assert model.shift_.fitting == ()
     assert all(member.inputs.kind != "leaves" for member in model.members_)
     assert model.members_[0].name.startswith("adapted, ")
     assert model.members_[-1].name == "source only"
@@ -300,7 +302,7 @@ def test_forests_that_predict_worse_leave_it_to_adapted_models(monkeypatch):
 
 def test_wide_rows_that_nothing_explains_are_adapted(default):
     model = default("words")
-    assert model.shift_.stories == ()
+    assert model.shift_.fitting == ()
     assert [m.inputs.kind for m in model.members_] == ["unit", "sqrt", "unit"]
     assert [m.name for m in model.members_] == [
         "adapted, unit rows",
@@ -348,9 +350,9 @@ def test_too_few_rows_do_not_tell(name, default):
 
 
 def test_outliers_do_not_decide(default):
-    """Three rows that are far away: the story stays, and so do most predictions."""
+    """Three rows that are far away: the explanation stays, and so do most predictions."""
     model, without = default("outliers"), default("class shares")
-    assert model.shift_.stories == without.shift_.stories == ("class shares",)
+    assert model.shift_.fitting == without.shift_.fitting == ("class shares",)
     Xt = PROBLEMS["class shares"]()[2][2:]
     assert np.mean(model.predict(Xt) == without.predict(Xt)) > 0.97
 
@@ -398,29 +400,29 @@ def test_labels_do_not_undo_what_is_known_without_them(name, after):
         assert low <= model.score(Xt[200:], yt[200:]) <= high
 
 
-def test_labels_decide_between_stories_that_fit(default):
+def test_labels_decide_between_explanations_that_fit(default):
     """Shares or moved columns: only labels can tell, and do."""
     Xs, ys, Xt = PROBLEMS["several"]()
     plain = default("several")
     assert plain.shift_.kind == "several"
     told = {member.name.split(", ")[-1]: member for member in plain.members_}
-    for name in plain.shift_.stories:  # as if it were true
+    for name in plain.shift_.fitting:  # as if it were true
         yt = told[name].scores(Xt).argmax(1)
         model = fitted(Xs, ys, Xt, np.where(np.arange(len(yt)) % 2 == 0, yt, -1))
-        weights = dict(zip(model.shift_.stories, model.shift_.weights, strict=True))
-        before = dict(zip(plain.shift_.stories, plain.shift_.weights, strict=True))
+        weights = dict(zip(model.shift_.fitting, model.shift_.weights, strict=True))
+        before = dict(zip(plain.shift_.fitting, plain.shift_.weights, strict=True))
         assert weights[name] > before[name]
         assert np.mean(model.predict(Xt) == yt) > np.mean(plain.predict(Xt) == yt)
 
 
-def test_many_labels_are_believed_more_than_any_story():
-    """Classes that changed places: no story without labels can know."""
+def test_many_labels_are_believed_more_than_any_explanation():
+    """Classes that changed places: no explanation without labels can know."""
     rng = np.random.default_rng(0)
     (Xs, ys), (Xt, yt) = (classes(200, 4, 0.5, rng) for _ in range(2))
     yt = 1 - yt
     few = np.where(np.arange(200) < 100, yt, -1)
     model = fitted(Xs, ys, Xt, few)
-    assert model.shift_.stories
+    assert model.shift_.fitting
     assert model.score(Xt[100:], yt[100:]) > 0.85
     low, high = model.calibration_["expected_interval"]
     assert low <= model.score(Xt[100:], yt[100:]) <= high
@@ -481,7 +483,7 @@ def test_units_do_not_matter():
     base = fitted(Xs, ys, Xt)
     for factor in (1e-150, 1e-4, 1e5, 1e100):
         scaled = fitted(Xs * factor, ys, Xt * factor)
-        assert base.shift_.stories == scaled.shift_.stories, factor
+        assert base.shift_.fitting == scaled.shift_.fitting, factor
         np.testing.assert_array_equal(
             base.predict(Xt), scaled.predict(Xt * factor), err_msg=f"{factor}"
         )
@@ -493,7 +495,7 @@ def test_two_sources_are_one_where_they_are_alike():
     domain = np.where(domain < 0, -1, np.arange(len(domain)) % 2)
     model = MDAClassifierCV(random_state=0).fit(X, y, sample_domain=domain)
     assert model.domains_.tolist() == [-1, 0, 1]
-    assert model.shift_.stories == ("class shares",)
+    assert model.shift_.fitting == ("class shares",)
     (member,) = model.members_
     assert member.name.startswith("source only, ")
     assert np.mean(model.predict(Xt) == 1) == pytest.approx(0.9, abs=0.05)
@@ -504,7 +506,7 @@ def test_two_targets_are_told_as_one(default):
     domain = np.where(domain < 0, -1 - np.arange(len(domain)) % 2, domain)
     two = MDAClassifierCV(random_state=0).fit(X, y, sample_domain=domain)
     assert two.domains_.tolist() == [-2, -1, 1]
-    assert two.shift_.stories == default("class shares").shift_.stories
+    assert two.shift_.fitting == default("class shares").shift_.fitting
 
 
 def test_sparse_tables_are_told_as_dense_ones():

@@ -142,7 +142,7 @@ def source_only(monkeypatch):
     monkeypatch.setattr(
         auto,
         "explain_shift",
-        lambda *rows, **options: replace(explain(*rows, **options), kind="none", stories=()),
+        lambda *rows, **options: replace(explain(*rows, **options), kind="none", fitting=()),
     )
     return fit(MDAClassifierCV(random_state=0))
 

@@ -17,10 +17,10 @@ from marda.selection.expectation import (
     Expectation,
     expect,
     expect_by_labels,
+    explanations_to_judge,
     outside_support,
-    stories_to_judge,
 )
-from marda.shift import ClassPrior, Shift, Tale, adjust_probabilities, explain_shift
+from marda.shift import ClassPrior, Explanation, Shift, adjust_probabilities, explain_shift
 from marda.shift.class_prior import calibrate
 
 
@@ -33,18 +33,18 @@ def drawn(rng, n, sharpness=3.0, classes=2):
     return P, codes
 
 
-def shift_of(kind, *tales, stories=None, prior=None):
-    """An account of a shift; stories: those of the tales that fit."""
-    if stories is None:
-        stories = tuple(tale.name for tale in tales if tale.fits)
-    return Shift(kind, stories, tales, np.arange(2), prior, (), 0.0, 1.0, "", 0.05)
+def shift_of(kind, *explanations, fitting=None, prior=None):
+    """A shift; fitting: names of the explanations that fit."""
+    if fitting is None:
+        fitting = tuple(one.name for one in explanations if one.fits)
+    return Shift(kind, fitting, explanations, np.arange(2), prior, (), 0.0, 1.0, "", 0.05)
 
 
-def tale(name, z=0.0, weight=1.0, rival_p=None):
-    return Tale(name, 0.5 if z < 2 else 0.01, z, 0.0, z < 2, rival_p, weight)
+def explanation(name, z=0.0, weight=1.0, rival_p=None):
+    return Explanation(name, 0.5 if z < 2 else 0.01, z, 0.0, z < 2, rival_p, weight)
 
 
-NONE = shift_of("none", tale("none"))
+NONE = shift_of("none", explanation("none"))
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def sure(n, p):
     return np.tile([p, 1 - p], (n, 1))
 
 
-# A story fits -------------------------------------------------------------------------------------
+# An explanation fits ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("n_source", "n_target", "classes"), [(200, 200, 2), (60, 400, 5)])
@@ -80,18 +80,20 @@ def test_the_interval_holds_the_truth_where_probabilities_are_right(n_source, n_
     assert abs(np.mean(off)) < 0.01
 
 
-def test_a_story_judges_the_final_classes_by_its_own_probabilities(known):
+def test_an_explanation_judges_the_final_classes_by_its_own_probabilities(known):
     P = sure(100, 0.9)
-    told = sure(100, 0.3)  # the story thinks little of them
+    told = sure(100, 0.3)  # the explanation thinks little of them
     found = expect(P, known, P, shift=NONE, explanations={"none": told})
     assert found.accuracy == pytest.approx(0.3)
     assert found.parts == {"none": pytest.approx(0.3)}
     assert found.interval[0] < 0.3 < found.interval[1] < 0.5
 
 
-def test_several_stories_are_all_in_the_interval(known):
+def test_several_explanations_are_all_in_the_interval(known):
     P = sure(400, 0.9)
-    several = shift_of("several", tale("class shares", weight=3), tale("moved columns", weight=1))
+    several = shift_of(
+        "several", explanation("class shares", weight=3), explanation("moved columns", weight=1)
+    )
     told = {"class shares": sure(400, 0.96), "moved columns": sure(400, 0.4)}
     found = expect(P, known, P, shift=several, explanations=told)
     assert found.accuracy == pytest.approx(0.75 * 0.96 + 0.25 * 0.4)
@@ -102,26 +104,28 @@ def test_several_stories_are_all_in_the_interval(known):
     assert found.sentence().startswith("Cannot tell without labels; accuracy is between 3")
 
 
-def test_a_story_that_was_rejected_by_little_still_widens(known):
+def test_an_explanation_that_was_rejected_by_little_still_widens(known):
     P = sure(400, 0.95)
     told = {"class shares": P, "moved columns": sure(400, 0.5)}
     widths = []
     for z in (RIVAL_Z - 0.1, RIVAL_Z + 0.1):
-        shift = shift_of("class shares", tale("class shares"), tale("moved columns", z=z))
+        shift = shift_of(
+            "class shares", explanation("class shares"), explanation("moved columns", z=z)
+        )
         found = expect(P, known, P, shift=shift, explanations=told)
         assert found.accuracy == pytest.approx(0.95)  # it lost: only the interval remembers it
         widths.append(np.ptp(found.interval))
-    assert stories_to_judge(shift) == ("class shares",)
+    assert explanations_to_judge(shift) == ("class shares",)
     assert widths[0] > 0.45
     assert widths[1] < 0.15
 
 
-def test_a_flexible_story_is_no_rival_and_gets_a_wider_interval(known):
+def test_a_flexible_explanation_is_no_rival_and_gets_a_wider_interval(known):
     P = sure(900, 0.8)
-    shift = shift_of("none", tale("none"), tale("linear map"), stories=("none",))
-    assert stories_to_judge(shift) == ("none",)
+    shift = shift_of("none", explanation("none"), explanation("linear map"), fitting=("none",))
+    assert explanations_to_judge(shift) == ("none",)
     one = expect(P, known, P, shift=NONE, explanations={"none": P})
-    mapped = shift_of("linear map", tale("linear map"))
+    mapped = shift_of("linear map", explanation("linear map"))
     other = expect(P, known, P, shift=mapped, explanations={"linear map": P})
     assert np.ptp(other.interval) > 2 * BASE > 2 * np.ptp(one.interval) / 2
 
@@ -132,7 +136,7 @@ def test_uncertain_shares_widen(known):
         prior = ClassPrior(
             np.full(2, 0.5), np.array([0.4, 0.6]), np.full(2, error), np.array([0.4, 0.6]), True
         )
-        shift = shift_of("class shares", tale("class shares"), prior=prior)
+        shift = shift_of("class shares", explanation("class shares"), prior=prior)
         found = expect(P, known, P, shift=shift, explanations={"class shares": P})
         widths.append(np.ptp(found.interval))
     assert widths[1] > 1.5 * widths[0]
@@ -154,7 +158,7 @@ def test_the_reason_names_too_few_rows(known):
         assert found.reason.endswith("there are too few rows to say more")
 
 
-# No story fits ------------------------------------------------------------------------------------
+# No explanation fits ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["features", "unexplained"])
@@ -166,7 +170,7 @@ def test_the_median_of_confidence_source_only_and_agreement(known, kind):
         "confidence": 0.9,
         "source-only": 0.7,
         "agreement": 0.8,
-        "voices": 0.7,
+        "other_models": 0.7,
         "outside": 0.05,
     }
     assert found.parts == pytest.approx(parts)
@@ -218,13 +222,13 @@ def test_self_training_carries_majorities(known):
 def test_disagreement_and_lost_support_widen(known):
     P = sure(400, 0.7)
     width = {}
-    for agreement, voice, outside in ((0.7, 0.7, 0.05), (0.7, 0.2, 0.05), (0.7, 0.7, 0.8)):
-        voices = [sure(400, voice)] * 2
+    for agreement, other, outside in ((0.7, 0.7, 0.05), (0.7, 0.2, 0.05), (0.7, 0.7, 0.8)):
+        other_models = [sure(400, other)] * 2
         found = expect(
-            P, known, P, shift=shift_of("features"), voices=voices, agreement=agreement,
+            P, known, P, shift=shift_of("features"), other_models=other_models, agreement=agreement,
             outside=outside,
         )  # fmt: skip
-        width[voice, outside] = np.ptp(found.interval)
+        width[other, outside] = np.ptp(found.interval)
         assert found.accuracy == pytest.approx(
             0.7 if outside < 0.1 else 0.7 - 0.5 * 0.75 / 0.95 * 0.2
         )
@@ -278,8 +282,8 @@ def test_refusals(known):
         ValueError, match=r"source_only must have the shape .*\(10, 2\), got \(9, 2"
     ):
         expect(P, known, P[:9])
-    with pytest.raises(ValueError, match=r"voices\[1\] must have the shape"):
-        expect(P, known, P, voices=[P, P[:3]])
+    with pytest.raises(ValueError, match=r"other_models\[1\] must have the shape"):
+        expect(P, known, P, other_models=[P, P[:3]])
     with pytest.raises(ValueError, match=r"explanations\['none'\] must have the shape"):
         expect(P, known, P, shift=NONE, explanations={"none": P[:3]})
     with pytest.raises(ValueError, match=r"left_out must be classes of shape \(n,\)"):
@@ -312,13 +316,13 @@ def judged(Xs, ys, Xt, yt):
     own = np.bincount(ys) / len(ys)
 
     def told(name, X):
-        story = shift.tale(name)
-        P = calibration(model.predict_proba(story.undo(X) / scale))
-        return P if story.shares is None else adjust_probabilities(P, own, story.shares)
+        explanation = shift.explanation(name)
+        P = calibration(model.predict_proba(explanation.undo(X) / scale))
+        return P if explanation.shares is None else adjust_probabilities(P, own, explanation.shares)
 
-    explanations = {name: told(name, Xt) for name in stories_to_judge(shift)}
+    explanations = {name: told(name, Xt) for name in explanations_to_judge(shift)}
     source_only = calibration(model.predict_proba(Xt / scale))
-    weighted = list(zip(shift.weights, shift.stories, strict=True))
+    weighted = list(zip(shift.weights, shift.fitting, strict=True))
     P = sum(w * told(name, Xt) for w, name in weighted) if weighted else source_only
     found = expect(
         P, (ys, calibration(left_out)), source_only, shift=shift, explanations=explanations,
@@ -333,7 +337,7 @@ def test_generated_shifts_with_a_known_answer(case):
     Xs, ys = data["source"].part()
     Xt, yt = data["target"].part("train")
     shift, found, truth = judged(Xs, ys, Xt, yt)
-    assert shift.stories
+    assert shift.fitting
     assert found.interval[0] <= truth <= found.interval[1]
     assert abs(found.accuracy - truth) < 0.08
 
@@ -389,7 +393,7 @@ def test_support_of_rows_that_repeat():
 def told(accuracy, half):
     """What was expected without labels."""
     interval = max(0.0, accuracy - half), min(1.0, accuracy + half)
-    return Expectation(accuracy, interval, True, {"confidence": accuracy}, "a story fits")
+    return Expectation(accuracy, interval, True, {"confidence": accuracy}, "an explanation fits")
 
 
 @pytest.mark.parametrize("n", [5, 20, 100])

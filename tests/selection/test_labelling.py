@@ -126,7 +126,7 @@ def test_rows_between_explanations_come_first():
     task = named_task("generated", "shares .5>.1", 0)
     X, y, domain = pack(task.X_source, task.y_source, task.X_target)
     model = MDAClassifierCV().fit(X, y, sample_domain=domain)
-    assert model.shift_.stories == ("class shares",)
+    assert model.shift_.fitting == ("class shares",)
     reasons = choose_rows(model, task.X_target, 10).reasons
     told = "explanations of the shift disagree: 0 by 'class shares', 1 by 'moved columns'"
     n = reasons.count(told)

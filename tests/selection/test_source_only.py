@@ -11,7 +11,7 @@ from marda.datasets import named_task
 from marda.estimators.forest import Forest
 from marda.moments.features import HeldRows
 from marda.selection import source_only
-from marda.selection.source_only import VOICES, fit_all_rows, fit_source_only
+from marda.selection.source_only import SOURCE_KINDS, fit_all_rows, fit_source_only
 
 
 def gaussians(n, seed, d=6, share=0.5, separation=2.5):
@@ -34,8 +34,8 @@ def fit(X, codes, n_classes=2, **options):
     return fit_source_only(X, codes, n_classes, **{"seed": 0, **options})
 
 
-def by_kind(voices):
-    return {voice.model.kind: voice for voice in (voices.chosen, *voices.others)}
+def by_kind(fits):
+    return {one.model.kind: one for one in (fits.chosen, *fits.others)}
 
 
 def right(model, X, codes):
@@ -46,41 +46,41 @@ def right(model, X, codes):
 
 
 def test_lines_where_lines_are_right():
-    voices = fit(*gaussians(300, 0))
-    assert sorted(by_kind(voices)) == sorted(VOICES)
+    fits = fit(*gaussians(300, 0))
+    assert sorted(by_kind(fits)) == sorted(SOURCE_KINDS)
     new = gaussians(4000, 1)
-    assert right(voices.chosen.model, *new) > 0.885  # 0.894 is the best there is
+    assert right(fits.chosen.model, *new) > 0.885  # 0.894 is the best there is
 
 
 def test_trees_where_they_are_right():
-    voices = fit(*checkers(600, 0, noise=10))
-    assert voices.chosen.model.kind in ("forest", "pool")
+    fits = fit(*checkers(600, 0, noise=10))
+    assert fits.chosen.model.kind in ("forest", "pool")
     new = checkers(4000, 1, noise=10)
-    assert right(voices.chosen.model, *new) > right(by_kind(voices)["linear"].model, *new) + 0.25
+    assert right(fits.chosen.model, *new) > right(by_kind(fits)["linear"].model, *new) + 0.25
 
 
 def test_the_kernel_where_classes_are_curved():
     task = named_task("generated", "same moons", 0)
-    voices = fit(task.X_source, task.y_source)
-    assert voices.chosen.model.kind in ("kernel", "pool")
-    kinds = by_kind(voices)
+    fits = fit(task.X_source, task.y_source)
+    assert fits.chosen.model.kind in ("kernel", "pool")
+    kinds = by_kind(fits)
     best = right(kinds["kernel"].model, task.X_test, task.y_test)
     assert best > right(kinds["linear"].model, task.X_test, task.y_test) + 0.05
 
 
 def test_the_chosen_one_is_about_the_best_on_new_rows():
     for make in (gaussians, checkers):
-        voices = fit(*make(300, 2))
+        fits = fit(*make(300, 2))
         new = make(3000, 3)
-        best = max(right(voice.model, *new) for voice in by_kind(voices).values())
-        assert right(voices.chosen.model, *new) > best - 0.02
+        best = max(right(one.model, *new) for one in by_kind(fits).values())
+        assert right(fits.chosen.model, *new) > best - 0.02
 
 
 def test_the_pool_is_chosen_and_no_worse_on_left_out_rows_than_any_kind():
-    voices = fit(*gaussians(200, 0))
-    assert voices.chosen.model.kind == "pool"
-    assert [voice.model.kind for voice in voices.others] == ["linear", "kernel", "forest"]
-    assert all(voices.chosen.losses.mean() < voice.losses.mean() + 1e-6 for voice in voices.others)
+    fits = fit(*gaussians(200, 0))
+    assert fits.chosen.model.kind == "pool"
+    assert [one.model.kind for one in fits.others] == ["linear", "kernel", "forest"]
+    assert all(fits.chosen.losses.mean() < one.losses.mean() + 1e-6 for one in fits.others)
 
 
 def test_rotated_columns_of_very_different_spread_cost_nothing():
@@ -98,12 +98,12 @@ def test_units_make_no_difference():
     X, codes = checkers(300, 0)
     new, _ = checkers(500, 1)
     units = 2.0 ** np.array([30, -30, 3, 0, 10])
-    voices, scaled = fit(X, codes), fit(X * units, codes)
-    assert voices.chosen.model.kind == scaled.chosen.model.kind
-    for kind, voice in by_kind(voices).items():
+    fits, scaled = fit(X, codes), fit(X * units, codes)
+    assert fits.chosen.model.kind == scaled.chosen.model.kind
+    for kind, one in by_kind(fits).items():
         other = by_kind(scaled)[kind]
         np.testing.assert_allclose(
-            other.model.scores(new * units), voice.model.scores(new), atol=1e-5
+            other.model.scores(new * units), one.model.scores(new), atol=1e-5
         )
 
 
@@ -114,43 +114,43 @@ def test_probabilities_are_calibrated_on_new_rows():
     rng = np.random.default_rng(5)
     X, codes = gaussians(800, 5, separation=1.5)
     codes = np.where(rng.random(800) < 0.1, 1 - codes, codes)
-    voices = by_kind(fit(X, codes))
-    assert sorted(voices) == sorted(VOICES)
+    fits = by_kind(fit(X, codes))
+    assert sorted(fits) == sorted(SOURCE_KINDS)
     new, truth = gaussians(4000, 6, separation=1.5)
     truth = np.where(rng.random(4000) < 0.1, 1 - truth, truth)
-    for kind, voice in voices.items():
-        log_p = voice.model.scores(new)
+    for kind, one in fits.items():
+        log_p = one.model.scores(new)
         np.testing.assert_allclose(np.exp(log_p).sum(1), 1, err_msg=kind)
-        assert abs(np.exp(log_p.max(1)).mean() - right(voice.model, new, truth)) < 0.03, kind
+        assert abs(np.exp(log_p.max(1)).mean() - right(one.model, new, truth)) < 0.03, kind
         # Left-out rows tell what new rows will show.
-        assert abs(voice.losses.mean() + log_p[np.arange(4000), truth].mean()) < 0.04, kind
+        assert abs(one.losses.mean() + log_p[np.arange(4000), truth].mean()) < 0.04, kind
 
 
 def test_left_out_rows_were_left_out():
     """Labels that mean nothing are learnt by heart, and left-out rows show that."""
     rng = np.random.default_rng(0)
     X, codes = rng.normal(size=(200, 5)), rng.integers(2, size=200)
-    voices = fit(X, codes)
-    for voice in by_kind(voices).values():
-        assert 0.35 < (voice.left_out.argmax(1) == codes).mean() < 0.65
-        np.testing.assert_allclose(voice.losses, -voice.left_out[np.arange(200), codes])
-    np.testing.assert_array_equal(voices.codes, codes)
+    fits = fit(X, codes)
+    for one in by_kind(fits).values():
+        assert 0.35 < (one.left_out.argmax(1) == codes).mean() < 0.65
+        np.testing.assert_allclose(one.losses, -one.left_out[np.arange(200), codes])
+    np.testing.assert_array_equal(fits.codes, codes)
 
 
 def test_other_class_shares():
-    voices = by_kind(fit(*gaussians(600, 0)))
-    assert sorted(voices) == sorted(VOICES)
+    fits = by_kind(fit(*gaussians(600, 0)))
+    assert sorted(fits) == sorted(SOURCE_KINDS)
     rare, truth = gaussians(4000, 1, share=0.1)
-    for kind, voice in voices.items():
-        model = voice.model.with_prior([0.9, 0.1])
-        np.testing.assert_array_equal(voice.model.bias, 0, err_msg=kind)
-        assert right(model, rare, truth) > right(voice.model, rare, truth) + 0.02, kind
+    for kind, one in fits.items():
+        model = one.model.with_prior([0.9, 0.1])
+        np.testing.assert_array_equal(one.model.bias, 0, err_msg=kind)
+        assert right(model, rare, truth) > right(one.model, rare, truth) + 0.02, kind
         assert abs(np.exp(model.scores(rare)[:, 1]).mean() - 0.1) < 0.04, kind
-        by_hand = log_softmax(voice.model.scores(rare) + model.bias, axis=1)
+        by_hand = log_softmax(one.model.scores(rare) + model.bias, axis=1)
         np.testing.assert_allclose(model.scores(rare), by_hand, atol=1e-12, err_msg=kind)
         # Back to its own shares, and one class only.
-        own = model.with_prior(voice.model.shares).scores(rare)
-        np.testing.assert_allclose(own, voice.model.scores(rare), atol=1e-12, err_msg=kind)
+        own = model.with_prior(one.model.shares).scores(rare)
+        np.testing.assert_allclose(own, one.model.scores(rare), atol=1e-12, err_msg=kind)
         none = model.with_prior([1.0, 0.0]).scores(rare)
         assert np.isfinite(none).all(), kind
         assert none[:, 0].mean() > model.scores(rare)[:, 0].mean(), kind
@@ -171,12 +171,12 @@ def test_balanced_classes_find_the_rare_one():
     new, truth = gaussians(6000, 1, share=0.06, separation=1.5)
     recalls = {}
     for name, weight in (("none", None), ("balanced", "balanced"), ("given", {0: 1.0, 1: 15.0})):
-        for kind, voice in by_kind(fit(X, codes, class_weight=weight)).items():
-            found = voice.model.scores(new).argmax(1)
+        for kind, one in by_kind(fit(X, codes, class_weight=weight)).items():
+            found = one.model.scores(new).argmax(1)
             recalls[name, kind] = np.mean([(found == truth)[truth == c].mean() for c in (0, 1)])
             shares = [0.94, 0.06] if weight is None else [0.5, 0.5]
-            np.testing.assert_allclose(voice.model.shares, shares, atol=0.1, err_msg=kind)
-    for kind in VOICES:
+            np.testing.assert_allclose(one.model.shares, shares, atol=0.1, err_msg=kind)
+    for kind in SOURCE_KINDS:
         assert recalls["balanced", kind] > recalls["none", kind] + 0.05, kind
         assert abs(recalls["balanced", kind] - recalls["given", kind]) < 0.03, kind
 
@@ -193,8 +193,8 @@ def test_weights_by_the_names_of_classes():
 
 def test_a_class_of_weight_0_is_never_named():
     X, codes = gaussians(200, 0)
-    for voice in by_kind(fit(X, codes, class_weight={1: 0.0})).values():
-        assert (voice.model.scores(X).argmax(1) == 0).all(), voice.model.kind
+    for one in by_kind(fit(X, codes, class_weight={1: 0.0})).values():
+        assert (one.model.scores(X).argmax(1) == 0).all(), one.model.kind
 
 
 # Odd rows -----------------------------------------------------------------------------------------
@@ -215,8 +215,8 @@ def test_odd_columns_cost_little():
     for name, odd in COLUMNS.items():
         found = fit(odd(X), codes)
         assert right(found.chosen.model, odd(new), truth) > plain - 0.02, name
-        for voice in by_kind(found).values():
-            assert np.isfinite(voice.model.scores(odd(new))).all(), name
+        for one in by_kind(found).values():
+            assert np.isfinite(one.model.scores(odd(new))).all(), name
 
 
 @pytest.mark.parametrize("share", [0.01, 0.04])
@@ -226,13 +226,13 @@ def test_outliers_in_the_source_cost_little(share):
     rows = np.random.default_rng(0).choice(300, int(share * 300), replace=False)
     wild = X.copy()
     wild[rows] *= 1e6
-    for kind, voice in by_kind(fit(wild, codes)).items():
-        assert right(voice.model, new, truth) > 0.86, kind
+    for kind, one in by_kind(fit(wild, codes)).items():
+        assert right(one.model, new, truth) > 0.86, kind
 
 
 def test_outliers_among_new_rows_have_finite_scores():
-    for voice in by_kind(fit(*gaussians(200, 0))).values():
-        scores = voice.model.scores(gaussians(20, 1)[0] * 1e200)
+    for one in by_kind(fit(*gaussians(200, 0))).values():
+        scores = one.model.scores(gaussians(20, 1)[0] * 1e200)
         assert np.isfinite(scores).all()
 
 
@@ -243,27 +243,27 @@ def test_columns_that_number_the_rows_are_left_out():
     number = np.arange(300.0)[:, None]
     found = fit(np.hstack([X[order], 1000 + number]), codes[order])
     new, truth = gaussians(3000, 1)
-    for voice in by_kind(found).values():
+    for one in by_kind(found).values():
         rows = np.hstack([new, np.full((3000, 1), 5000.0)])
-        assert right(voice.model, rows, truth) > 0.86
+        assert right(one.model, rows, truth) > 0.86
 
 
 @pytest.mark.parametrize("counts", [(1, 1), (1, 5), (1, 1, 1), (2, 30), (3, 0, 3)])
 def test_few_rows(counts):
     codes = np.repeat(np.arange(len(counts)), counts)
     X = np.random.default_rng(0).normal(size=(len(codes), 3)) + codes[:, None]
-    voices = fit(X, codes, n_classes=len(counts), class_weight="balanced")
-    for voice in by_kind(voices).values():
-        log_p = voice.model.scores(X)
-        assert log_p.shape == voice.left_out.shape == (len(codes), len(counts))
+    fits = fit(X, codes, n_classes=len(counts), class_weight="balanced")
+    for one in by_kind(fits).values():
+        log_p = one.model.scores(X)
+        assert log_p.shape == one.left_out.shape == (len(codes), len(counts))
         assert np.isfinite(log_p).all()
-        assert np.isfinite(voice.left_out).all()
+        assert np.isfinite(one.left_out).all()
 
 
 def test_all_columns_constant():
-    voices = fit(np.ones((20, 3)), np.arange(20) % 2)
-    for voice in by_kind(voices).values():
-        np.testing.assert_allclose(np.exp(voice.model.scores(np.ones((2, 3)))), 0.5, atol=0.2)
+    fits = fit(np.ones((20, 3)), np.arange(20) % 2)
+    for one in by_kind(fits).values():
+        np.testing.assert_allclose(np.exp(one.model.scores(np.ones((2, 3)))), 0.5, atol=0.2)
 
 
 # Sparse and wide rows -----------------------------------------------------------------------------
@@ -273,9 +273,9 @@ def test_sparse_rows_are_dense_rows():
     task = named_task("generated", "same words", 0)
     sparse = sp.csr_array(task.X_source)
     a, b = fit(sparse, task.y_source), fit(sparse.toarray(), task.y_source)
-    for kind, voice in by_kind(a).items():
+    for kind, one in by_kind(a).items():
         left_out = by_kind(b)[kind].left_out
-        np.testing.assert_allclose(voice.left_out, left_out, atol=1e-4 if kind == "pool" else 1e-6)
+        np.testing.assert_allclose(one.left_out, left_out, atol=1e-4 if kind == "pool" else 1e-6)
 
 
 @pytest.mark.parametrize("n", [60, 800])
@@ -285,20 +285,20 @@ def test_wide_rows_have_a_linear_model_only(n, sparse):
     rates = rng.gamma(0.3, size=(3, 600))
     codes, truth = rng.integers(3, size=n), rng.integers(3, size=500)
     X, new = (rng.poisson(rates[c]).astype(float) for c in (codes, truth))
-    voices = fit(sp.csr_array(X) if sparse else X, codes, n_classes=3)
-    assert voices.others == ()
-    assert voices.chosen.model.kind == "linear"
-    assert voices.chosen.model.inputs.kind == "unit"
+    fits = fit(sp.csr_array(X) if sparse else X, codes, n_classes=3)
+    assert fits.others == ()
+    assert fits.chosen.model.kind == "linear"
+    assert fits.chosen.model.inputs.kind == "unit"
     rows = sp.csr_array(new) if sparse else new
-    assert right(voices.chosen.model, rows, truth) > 0.95
-    assert (voices.chosen.left_out.argmax(1) == codes).mean() > 0.9
+    assert right(fits.chosen.model, rows, truth) > 0.95
+    assert (fits.chosen.left_out.argmax(1) == codes).mean() > 0.9
 
 
 def test_many_rows_are_compared_by_a_sample(monkeypatch):
     monkeypatch.setattr(source_only, "COMPARED_ROWS", 100)
-    voices = fit(*gaussians(400, 0), kinds=("linear",))
-    assert voices.chosen.left_out.shape == (400, 2)
-    assert right(voices.chosen.model, *gaussians(3000, 1)) > 0.88
+    fits = fit(*gaussians(400, 0), kinds=("linear",))
+    assert fits.chosen.left_out.shape == (400, 2)
+    assert right(fits.chosen.model, *gaussians(3000, 1)) > 0.88
 
 
 def test_the_seed_draws_and_the_record_tells_the_kind():
@@ -324,20 +324,20 @@ def test_left_out_rows_decide():
     """Rows that tell better are taken; rows whose labels are noise are not."""
     X, y = curved(300, 3)
     more, true = curved(6000, 4)
-    voices = fit_source_only(X, y, 2, seed=0)
+    fits = fit_source_only(X, y, 2, seed=0)
     places = np.arange(6000)
-    good = fit_all_rows(voices, X, HeldRows(more, true, places, 2))
+    good = fit_all_rows(fits, X, HeldRows(more, true, places, 2))
     assert good.kinds
     assert good.n_rows == 6300
-    assert good.voices.chosen.losses.mean() < voices.chosen.losses.mean()
+    assert good.fits.chosen.losses.mean() < fits.chosen.losses.mean()
     new, truth = curved(4000, 5)
-    before, after = (v.chosen.model.scores(new).argmax(1) == truth for v in (voices, good.voices))
+    before, after = (v.chosen.model.scores(new).argmax(1) == truth for v in (fits, good.fits))
     assert after.mean() > before.mean() + 0.01
     noise = np.random.default_rng(0).integers(2, size=6000)
-    bad = fit_all_rows(voices, X, HeldRows(more, noise, places, 2))
+    bad = fit_all_rows(fits, X, HeldRows(more, noise, places, 2))
     assert (bad.kinds, bad.n_rows) == ((), 0)
     np.testing.assert_allclose(
-        bad.voices.chosen.model.scores(new), voices.chosen.model.scores(new), atol=1e-6
+        bad.fits.chosen.model.scores(new), fits.chosen.model.scores(new), atol=1e-6
     )
-    none = fit_all_rows(voices, X, HeldRows(more, true, places[:0], 2))
-    assert none.voices is voices
+    none = fit_all_rows(fits, X, HeldRows(more, true, places[:0], 2))
+    assert none.fits is fits

@@ -1,4 +1,4 @@
-"""Two normal classes along the first column, and the target of each story."""
+"""Two normal classes along the first column, and the target of each explanation."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def told(rows, **settings):
 def test_nothing():
     shift = told(pair(0, n=150))
     assert shift.kind == "none"
-    assert shift.stories == ("none",)
+    assert shift.fitting == ("none",)
     assert shift.left == 0
     assert shift.sentence() == "The target looks like the source."
     np.testing.assert_array_equal(shift.shares, shift.prior.source)
@@ -30,7 +30,7 @@ def test_nothing():
 
 def test_other_shares():
     shift = told(pair(1, n=300, after=0.1, d=3))
-    assert "class shares" in shift.stories
+    assert "class shares" in shift.fitting
     assert shift.prior.agree
     assert abs(shift.prior.target[1] - 0.1) < 3 * shift.prior.standard_error[1]
     assert shift.prior.standard_error[1] < 0.06
@@ -46,18 +46,18 @@ def test_moved_columns_are_named_and_undone():
     assert [move.name for move in shift.moved] == ["income"]
     assert shift.moved[0].factor == pytest.approx(1 / 5, rel=0.2)
     assert shift.sentence() == "The target looks like the source with income moved or stretched."
-    undone = shift.tale("moved columns").undo(T)
+    undone = shift.explanation("moved columns").undo(T)
     assert abs(undone[:, 2].mean() - X[:, 2].mean()) < 0.05
     assert told((X, y, undone)).kind == "none"
 
 
-def test_what_no_story_explains():
+def test_what_no_explanation_explains():
     rng = np.random.default_rng(0)
     X, y, _ = pair(0, n=200, d=2)
     T = np.column_stack([rng.exponential(size=200), rng.uniform(-9, 9, 200) ** 3])
     shift = told((X, y, T))
     assert shift.kind == "unexplained"
-    assert shift.stories == ()
+    assert shift.fitting == ()
     assert shift.shares is None
     assert 0 < shift.left <= 1
     assert "nothing explains it" in shift.sentence()
@@ -67,28 +67,28 @@ def test_words_that_were_replaced_are_features():
     data = make_shift("words", shift=0.5, n_features=80, separation=12.0)
     source, target = data.domains["source"], data.domains["target"]
     shift = told((source.X, source.y, target.X))
-    assert shift.stories == ()
+    assert shift.fitting == ()
     assert shift.kind in ("features", "unexplained")
 
 
-def test_several_stories_that_fit_are_all_named():
-    shift = replace(told(pair(1, n=300, after=0.1, d=3)), stories=("class shares", "moved columns"))
+def test_several_explanations_that_fit_are_all_named():
+    shift = replace(told(pair(1, n=300, after=0.1, d=3)), fitting=("class shares", "moved columns"))
     assert shift.sentence().endswith("both fit, and only labels can tell.")
     assert shift.weights.sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize(("seed", "stories"), [(0, 2), (1, 1)])
-def test_columns_are_out_by_two_tests_where_a_class_all_but_vanished(seed, stories):
+@pytest.mark.parametrize(("seed", "fitting"), [(0, 2), (1, 1)])
+def test_columns_are_out_by_two_tests_where_a_class_all_but_vanished(seed, fitting):
     rng = np.random.default_rng(seed)
     before, after = ((rng.random(300) < share).astype(int) for share in (0.5, 0.06))
     S, T = (y[:, None] * [2.2, 0.6] + rng.normal(size=(300, 2)) for y in (before, after))
     shift = told((S, before, T))
     assert shift.prior.target[1] < 0.2 * shift.prior.source[1]
-    columns = shift.tale("moved columns")
+    columns = shift.explanation("moved columns")
     assert columns.p_value < 0.05
-    assert shift.stories == ("class shares", "moved columns")[:stories]
+    assert shift.fitting == ("class shares", "moved columns")[:fitting]
     # In doubt both are believed; the other way round, the one is not mentioned.
-    assert (columns.rival_p is not None) == (stories == 2)
+    assert (columns.rival_p is not None) == (fitting == 2)
     assert (shift.weights > 0.3).all()
 
 
@@ -96,7 +96,7 @@ def test_columns_are_out_by_two_tests_where_a_class_all_but_vanished(seed, stori
 def test_few_rows_are_too_few(n_target):
     shift = told(pair(0, n=100, n_target=n_target))
     assert shift.kind == "too few rows"
-    assert shift.stories == ()
+    assert shift.fitting == ()
     assert shift.sentence().startswith("Too few rows to tell what differs: the target has ")
 
 
@@ -119,12 +119,12 @@ def test_a_source_of_one_class_has_no_shares():
     shift = told((X, 0 * y, T))
     assert shift.kind == "none"
     assert shift.prior is None
-    assert shift.tale("class shares") is None
+    assert shift.explanation("class shares") is None
 
 
 def test_a_target_of_one_class():
     shift = told(pair(3, n=200, after=0.0))
-    assert "class shares" in shift.stories
+    assert "class shares" in shift.fitting
     assert shift.prior.target[1] < 0.06
 
 
@@ -145,8 +145,8 @@ def test_a_class_with_a_single_row_is_left_out():
 
 def same(a, b):
     assert a.kind == b.kind
-    assert a.stories == b.stories
-    for one, other in zip(a.tales, b.tales, strict=True):
+    assert a.fitting == b.fitting
+    for one, other in zip(a.explanations, b.explanations, strict=True):
         assert one.p_value == pytest.approx(other.p_value, abs=0.026)  # one draw of 39
         assert one.z == pytest.approx(other.z, rel=1e-2, abs=1e-2)
     np.testing.assert_allclose(a.prior.target, b.prior.target, atol=1e-3)
@@ -201,13 +201,13 @@ def test_sparse_rows_with_many_columns_are_told_as_dense_ones():
     y = np.arange(60) % 2
     dense = told((X.toarray(), y, T.toarray()))
     same(told((X, y, T)), dense)
-    assert dense.tale("moved columns") is None  # more columns than rows
+    assert dense.explanation("moved columns") is None  # more columns than rows
 
 
 def test_two_calls_agree_and_inputs_stay(rows, plain):
     X, y, T = (np.array(part) for part in rows)
     again = told((X, y, T))
-    assert [t.p_value for t in again.tales] == [t.p_value for t in plain.tales]
+    assert [t.p_value for t in again.explanations] == [t.p_value for t in plain.explanations]
     np.testing.assert_array_equal(T, rows[2])
 
 

@@ -1,8 +1,8 @@
 """Generated data of which it is known what differs, and mostly how good one can be.
 
 `make_shift` has one knob: how far the target moved. `make_case` draws one of `CASES`, each a whole
-situation: other class shares, five target rows, an index saved as a column. Its ``story`` is the
-true account of what differs, for an explanation of the shift to be scored by. `changed_digits` are
+situation: other class shares, five target rows, an index saved as a column. Its ``difference`` is
+what differs in truth, for an explanation of the shift to be scored by. `changed_digits` are
 scikit-learn's digits, half of them as they are, the other half blurred, dimmed, turned, ….
 """
 
@@ -23,7 +23,7 @@ from scipy import sparse
 from marda.datasets.base import DataError, Dataset, Domain, LazyDomains
 
 Array = NDArray[Any]
-Story = Literal["none", "class shares", "moved columns", "linear map", "features", "outliers"]
+Difference = Literal["none", "class shares", "moved columns", "linear map", "features", "outliers"]
 ShiftKind = Literal["mean", "rotation", "words"]
 
 
@@ -258,7 +258,7 @@ SEPARATION = 2.7
 class Case:
     """A situation: what differs between source and target, and how rows are drawn."""
 
-    story: Story
+    difference: Difference
     kind: Literal["gaussian", "moons", "words", "rotation"] = "gaussian"
     shares: tuple[float, float] = (0.5, 0.5)
     """Of class 1 in the source and in the target."""
@@ -315,7 +315,7 @@ class ExplainedDataset(Dataset):
 
     Attributes
     ----------
-    story : str
+    difference : str
         What truly differs: nothing (``"none"``), ``"class shares"``, ``"moved columns"`` (moved
         or stretched), ``"linear map"``, ``"features"`` (words that only the target uses), or
         ``"outliers"`` among the target rows.
@@ -326,7 +326,7 @@ class ExplainedDataset(Dataset):
         What the data were generated with.
     """
 
-    story: Story = "none"
+    difference: Difference = "none"
     best_accuracy: float | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
@@ -354,13 +354,13 @@ def make_case(name: str, seed: int = 0) -> ExplainedDataset:
     Returns
     -------
     ExplainedDataset
-        With ``story`` and, where it is known, ``best_accuracy``.
+        With ``difference`` and, where it is known, ``best_accuracy``.
 
     Examples
     --------
     >>> from marda.datasets import make_case
     >>> data = make_case("shares .5>.1")
-    >>> data.story, round(data.best_accuracy, 3)
+    >>> data.difference, round(data.best_accuracy, 3)
     ('class shares', 0.957)
     """
     if name not in CASES:
@@ -375,10 +375,10 @@ def make_case(name: str, seed: int = 0) -> ExplainedDataset:
         names=("class 0", "class 1"),
         licence="none needed: generated",
         citation="none needed: generated",
-        notes=f"Generated; what differs: {case.story}.",
+        notes=f"Generated; what differs: {case.difference}.",
         kind="generated",
         identity=json.dumps(parameters),
-        story=case.story,
+        difference=case.difference,
         best_accuracy=_best(case),
         parameters=parameters,
     )

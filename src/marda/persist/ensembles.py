@@ -29,9 +29,9 @@ from marda.selection import MDAClassifierCV
 from marda.selection.ensemble import BATCH, Compact, Ensemble, Member, is_compact
 from marda.selection.inputs import ALL_KINDS, Inputs
 from marda.selection.regressions import Linear
-from marda.selection.source_only import VOICES, Pool, SourceOnly
+from marda.selection.source_only import SOURCE_KINDS, Pool, SourceOnly
 from marda.shift import KINDS as SHIFT_KINDS
-from marda.shift import ClassPrior, Move, Shift, Tale
+from marda.shift import ClassPrior, Explanation, Move, Shift
 
 __all__ = ["decode_search", "encode_search"]
 
@@ -52,8 +52,8 @@ FOREST_ARRAYS = {
     "unit": "f",
 }
 #: Fields of an explanation of the shift.
-TALE = ("name", "p_value", "z", "left", "fits", "rival_p", "weight")
-TALE_ARRAYS = ("shares", "factor", "offset")
+EXPLANATION = ("name", "p_value", "z", "left", "fits", "rival_p", "weight")
+EXPLANATION_ARRAYS = ("shares", "factor", "offset")
 MOVE = ("column", "name", "factor", "offset", "by")
 PRIOR_ARRAYS = ("source", "target", "standard_error", "by_confusion")
 #: The kind of a member's model that knows the source alone.
@@ -141,13 +141,13 @@ def _encode_shift(shift: Shift | None, out: Writer) -> dict[str, Any] | None:
         return None
     state: dict[str, Any] = {
         "kind": shift.kind,
-        "stories": list(shift.stories),
+        "stories": list(shift.fitting),  # keys of the files stay: old ones are read
         "tales": [
             {
-                **{name: out.value(name, getattr(tale, name)) for name in TALE},
-                **_arrays(tale, TALE_ARRAYS, out.within(f"tale{k}")),
+                **{name: out.value(name, getattr(one, name)) for name in EXPLANATION},
+                **_arrays(one, EXPLANATION_ARRAYS, out.within(f"tale{k}")),
             }
-            for k, tale in enumerate(shift.tales)
+            for k, one in enumerate(shift.explanations)
         ],
         "moved": [
             {name: out.value(name, getattr(move, name)) for name in MOVE} for move in shift.moved
@@ -173,8 +173,8 @@ def _decode_shift(
     if state is None:
         return None
     d, C = estimator.n_features_in_, len(estimator.classes_)
-    tales = tuple(_decode_tale(one, reader, d, C) for one in state["tales"])
-    known = tuple(tale.name for tale in tales)
+    explanations = tuple(_decode_explanation(one, reader, d, C) for one in state["tales"])
+    known = tuple(one.name for one in explanations)
     prior = None
     if "prior" in state:
         source, target, error, other = (reader.get(state["prior"][n], C) for n in PRIOR_ARRAYS)
@@ -182,7 +182,7 @@ def _decode_shift(
     return Shift(
         one_of(state["kind"], SHIFT_KINDS),
         tuple(one_of(name, known) for name in state["stories"]),
-        tales,
+        explanations,
         estimator.classes_,
         prior,
         tuple(_decode_move(one, d) for one in state["moved"]),
@@ -193,13 +193,13 @@ def _decode_shift(
     )
 
 
-def _decode_tale(state: dict[str, Any], reader: Reader, d: int, C: int) -> Tale:
+def _decode_explanation(state: dict[str, Any], reader: Reader, d: int, C: int) -> Explanation:
     factor = offset = None
     if "factor" in state:
         matrix = len(reader.shape(state["factor"])) == 2
         factor = reader.get(state["factor"], *((d, d) if matrix else (d,)))
         offset = reader.get(state["offset"], d)
-    return Tale(
+    return Explanation(
         one_of(state["name"], SHIFT_KINDS),
         number(state["p_value"], 0, 1),
         number(reader.value(state["z"])),
@@ -387,20 +387,20 @@ def _encode_source_only(found: SourceOnly, out: Writer) -> dict[str, Any]:
 def _decode_source_only(
     state: dict[str, Any], reader: Reader, classes: NDArray[Any], d: int
 ) -> SourceOnly:
-    voice, n = one_of(state["voice"], VOICES), len(classes)
+    kind, n = one_of(state["voice"], SOURCE_KINDS), len(classes)
     inputs = _decode_inputs(state["inputs"], reader, d)
     width = inputs.width(d)
     model: Linear | GaussianRidge | Forest | Pool
-    if voice == "pool":
+    if kind == "pool":
         parts = tuple(_decode_source_only(part, reader, classes, width) for part in state["parts"])
         if not parts:
             raise ValueError("a pool has no models")
         model = Pool(parts, reader.get(state["weights"], len(parts)))
-    elif voice == "forest":
+    elif kind == "forest":
         model = _decode_forest(state["forest"], reader, width)
         if model.values.shape[1] != n:
             raise ValueError("a forest does not fit the classes")
-    elif voice == "kernel":
+    elif kind == "kernel":
         model = decode_kernel(state["kernel"], reader, np.arange(n), width)
     else:
         model = Linear(reader.get(state["coef"], width, n), reader.get(state["intercept"], n))

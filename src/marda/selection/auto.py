@@ -45,16 +45,16 @@ from marda.selection.expectation import (
     LEAST,
     Expectation,
     TargetEvidence,
+    explanations_to_judge,
     outside_support,
-    stories_to_judge,
 )
 from marda.selection.inputs import Inputs, align, draw_rows, drop_copies
 from marda.selection.source_only import (
     WIDE,
     AllRows,
+    SourceFit,
+    SourceFits,
     SourceOnly,
-    Voice,
-    Voices,
     fit_alike,
     fit_all_rows,
     fit_source_only,
@@ -67,7 +67,7 @@ from marda.selection.stacking import (
     learned_models,
     stack,
 )
-from marda.shift import Shift, Tale, explain_shift
+from marda.shift import Explanation, Shift, explain_shift
 
 __all__ = [
     "AutoFit",
@@ -94,12 +94,12 @@ CLEARLY, NOTABLY = 2.0, 0.005
 MAX_WEIGHT = 10.0
 #: The same where columns would be adapted: models agree nine tenths as well as on the source.
 AGREED = 81.0
-#: Stories that fit so much that they may take classes for each other: they are told, not acted on.
+#: Explanations that fit so much that they may take classes for each other: told, not acted on.
 FLEXIBLE = {"class shares and moved columns", "linear map"}
-#: How far the adapted ensemble is believed in before labels where no story fits and it was not
-#: asked for.
+#: How far the adapted ensemble is believed in before labels where no explanation fits and it was
+#: not asked for.
 UNASKED = 0.05
-#: Stories that change class shares for sure have classes with fewer rows than this left out.
+#: Explanations that change class shares for sure have classes with fewer rows than this left out.
 RARE = 3
 
 
@@ -189,7 +189,7 @@ def fit_auto(
     action = _Action.of(fits, columns)
     say(action.shift.sentence())
     labelled = bool((known & target).any())
-    if rest is not None and (labelled or action.tellings() or action.leaves_help()):
+    if rest is not None and (labelled or action.explained_models() or action.leaves_help()):
         say("learning from all rows")
         action = action.learned(rest)
     found = action.weighed(say) if labelled else action.act(say)
@@ -258,7 +258,7 @@ def fit_plain(
     action = _Action.of(MemberFits.of(X[order], labels, domain[order], None, seed), columns)
     fit = action.source_only()
     ensemble = Ensemble(tuple(member.frozen for member in fit.members))
-    right = action.voices.chosen.left_out.argmax(1) == action.voices.codes
+    right = action.models.chosen.left_out.argmax(1) == action.models.codes
     known = None if fit.evidence is None else fit.evidence.expectation(fit.members, 1.0)
     return PlainModel(classes, ensemble, action.shift, float(right.mean()), known)
 
@@ -286,8 +286,8 @@ class _Action:
     shift: Shift
     #: Models of these rows, and the same where all rows made better ones: the first are compared
     #: with each other, the second predict.
-    sampled: Voices
-    voices: Voices
+    sampled: SourceFits
+    models: SourceFits
     #: Samples of the labelled source rows and of target rows, with their places among these.
     source: _Sample
     target: _Target
@@ -314,11 +314,11 @@ class _Action:
                 columns=columns,
                 random_state=seed,
             )
-            simple = shift.kind in ("none", "too few rows") or set(shift.stories) - FLEXIBLE
+            simple = shift.kind in ("none", "too few rows") or set(shift.fitting) - FLEXIBLE
             weigh_step(costs.explain if simple else costs.refuted)
         rest = weigh if simple else costs.total - costs.explain - costs.source + weigh
         with step(costs.source, rest, "learning the source"):
-            voices = fit_source_only(
+            models = fit_source_only(
                 fits.X[ours],
                 labels.codes[ours],
                 len(labels.classes),
@@ -331,7 +331,7 @@ class _Action:
         target = _Target(fits.X[theirs[among]], among)
         places = _some(np.arange(len(ours)), EXPECTED_ROWS, seed)
         source = _Sample(fits.X[ours[places]], labels.codes[ours[places]], places)
-        return cls(fits, shift, voices, voices, source, target, costs)
+        return cls(fits, shift, models, models, source, target, costs)
 
     def learned(self, rest: RestOfRows) -> _Action:
         """The same, with source-only models of the rows outside of this sample, too."""
@@ -345,47 +345,48 @@ class _Action:
                 class_weight=fits.class_weight,
                 classes=fits.labels.classes,
             )
-        return replace(self, voices=found.voices, all_rows=found)
+        return replace(self, models=found.fits, all_rows=found)
 
     # What is done ---------------------------------------------------------------------------------
 
     def source_only(self) -> AutoFit:
         """The model of the source, as it is."""
-        return self._plain([ExplainedModel.of(self.voices.chosen.model)])
+        return self._plain([ExplainedModel.of(self.models.chosen.model)])
 
-    def tellings(self) -> list[ExplainedModel]:
-        """The model of the source, brought to the target as each fitting story says.
+    def explained_models(self) -> list[ExplainedModel]:
+        """The model of the source, brought to the target as each fitting explanation says.
 
-        None where only adapted models could do: no story fits, or one that fits too much.
+        None where only adapted models could do: no explanation fits, or one that fits too much.
         """
-        model = self.voices.chosen.model
+        model = self.models.chosen.model
         if self.shift.kind in ("none", "too few rows"):
             return [ExplainedModel.of(model)]
-        if not set(self.shift.stories) - FLEXIBLE:
+        if not set(self.shift.fitting) - FLEXIBLE:
             return []
-        # A story that lost to its rival is not refuted: it is believed as far as its weight says.
-        tales = [
-            tale
-            for tale in self.shift.tales
-            if tale.name in self.shift.stories or tale.rival_p is not None
+        # An explanation that lost to its rival is not refuted: it is believed as far as its weight
+        # says.
+        explanations = [
+            explanation
+            for explanation in self.shift.explanations
+            if explanation.name in self.shift.fitting or explanation.rival_p is not None
         ]
-        total = sum(tale.weight for tale in tales)
+        total = sum(explanation.weight for explanation in explanations)
         return [
             ExplainedModel(
-                f"source only, {model.kind}, {tale.name}",
-                _undone(tale),
-                self._told(tale, model),
-                tale.weight / total,
-                tale,
+                f"source only, {model.kind}, {explanation.name}",
+                _undone(explanation),
+                self._told(explanation, model),
+                explanation.weight / total,
+                explanation,
             )
-            for tale in tales
+            for explanation in explanations
         ]
 
     def act(self, say: Any) -> AutoFit:
         """What the explanation asks for, without a target label."""
-        tellings = self.tellings()
-        if tellings:
-            return self._plain(tellings)
+        explained = self.explained_models()
+        if explained:
+            return self._plain(explained)
         adapt = self.adaptation()
         if adapt is None:
             return self.source_only()
@@ -406,14 +407,14 @@ class _Action:
 
     def leaves_help(self) -> bool:
         """Whether the rows are a table: no other model predicts the source clearly better."""
-        by_kind = {voice.model.kind: voice for voice in self._single}
+        by_kind = {one.model.kind: one for one in self._single}
         forest = by_kind.pop("forest", None)
         if forest is None:
             return False
-        codes, w = self.voices.codes, self.voices.weights / self.voices.weights.sum()
+        codes, w = self.models.codes, self.models.weights / self.models.weights.sum()
         mine = forest.left_out.argmax(1) == codes
-        for voice in by_kind.values():
-            gain = (voice.left_out.argmax(1) == codes).astype(float) - mine
+        for one in by_kind.values():
+            gain = (one.left_out.argmax(1) == codes).astype(float) - mine
             mean = float(w @ gain)
             if mean > max(NOTABLY, CLEARLY * float(np.sqrt(w**2 @ (gain - mean) ** 2))):
                 return False
@@ -421,26 +422,26 @@ class _Action:
 
     def _leaves(self, weight: float, fits: MemberFits, say: Any) -> AdaptedFit:
         """The model of the source, beside one of leaves."""
-        return fit_leaves(fits, self.voices.chosen.model, weight, self._row_weights, say)
+        return fit_leaves(fits, self.models.chosen.model, weight, self._row_weights, say)
 
     def weighed(self, say: Any) -> AutoFit:
         """What the explanation asks for, weighed by target labels against what they teach."""
         fits = self.fits
         labelled = np.flatnonzero((fits.labels.codes != UNLABELED) & (fits.domain < 0))
         rows, codes = fits.X[labelled], fits.labels.codes[labelled]
-        tellings = self.tellings()
-        explained = bool(tellings)
-        tellings = tellings or [ExplainedModel.of(self.voices.chosen.model)]
-        plain = self._plain(tellings)
+        explained = self.explained_models()
+        fits_any = bool(explained)
+        explained = explained or [ExplainedModel.of(self.models.chosen.model)]
+        plain = self._plain(explained)
         skills, found = (plain.source_skill, plain.target_skill), plain.calibration
         explanations = []
-        adapt = None if explained else self.adaptation()
-        with step(0.0 if explained else self.costs.adapt + self.costs.weigh, 0.0, "weighing"):
+        adapt = None if fits_any else self.adaptation()
+        with step(0.0 if fits_any else self.costs.adapt + self.costs.weigh, 0.0, "weighing"):
             # What was not asked for may be right all the same.
-            asked = 1.0 if explained or adapt is _by_features else 1 - UNASKED
-            if not explained:
+            asked = 1.0 if fits_any or adapt is _by_features else 1 - UNASKED
+            if not fits_any:
                 belief = asked if adapt is None else 0.0
-                tellings = [replace(one, weight=belief) for one in tellings]
+                explained = [replace(one, weight=belief) for one in explained]
             if adapt is not None:
                 fit = adapt(fits, say)
                 explanation, found = adapted_models(fits, labelled, adapt, fit, asked)
@@ -450,11 +451,11 @@ class _Action:
                 fit = _by_features(fits, say)
                 explanations.append(adapted_models(fits, labelled, _by_features, fit, UNASKED)[0])
         say("weighing explanations by labels")
-        told = [(one, one.scores(rows), one.weight) for one in tellings]
+        told = [(one, one.scores(rows), one.weight) for one in explained]
         learned = learned_models(
             fits,
             labelled,
-            tellings,
+            explained,
             row_weights=self._row_weights,
             with_prior=self._told,
             target=self.target.X,
@@ -463,7 +464,7 @@ class _Action:
         for one, scores, belief in told:
             explanations.append(BaseModels((one.member(fits.target),), scores, belief))
         members, left_out, weights = stack(explanations, codes)
-        believed = {one.explanation.name: 0.0 for one in tellings if one.explanation is not None}
+        believed = {one.explanation.name: 0.0 for one in explained if one.explanation is not None}
         for (one, _, _), weight in zip(told, weights[-len(told) :], strict=True):
             if one.explanation is not None:
                 believed[one.explanation.name] += weight
@@ -480,22 +481,22 @@ class _Action:
     # Parts of it ----------------------------------------------------------------------------------
 
     @property
-    def _single(self) -> tuple[Voice, ...]:
+    def _single(self) -> tuple[SourceFit, ...]:
         """Models of one kind each, of these rows."""
-        voices = (self.sampled.chosen, *self.sampled.others)
-        return tuple(voice for voice in voices if voice.model.kind != "pool")
+        models = (self.sampled.chosen, *self.sampled.others)
+        return tuple(one for one in models if one.model.kind != "pool")
 
     @property
     def _shares(self) -> Vector:
         """Class shares of the source."""
         n = len(self.fits.labels.classes)
-        return np.bincount(self.voices.codes, minlength=n) / len(self.voices.codes)
+        return np.bincount(self.models.codes, minlength=n) / len(self.models.codes)
 
     def _row_weights(self, codes: Index, domain: Index) -> Vector:
         """Weights of labelled rows: those of target rows as in pseudo_labels.py."""
         n, target = len(self.fits.labels.classes), domain < 0
-        sizes = np.bincount(self.voices.codes, minlength=n)
-        per_class = np.bincount(self.voices.codes, self.voices.weights, n) / np.maximum(sizes, 1)
+        sizes = np.bincount(self.models.codes, minlength=n)
+        per_class = np.bincount(self.models.codes, self.models.weights, n) / np.maximum(sizes, 1)
         weights = np.asarray(per_class[codes], dtype=np.float64)
         if target.any():
             if isinstance(self.fits.class_weight, str):
@@ -503,14 +504,14 @@ class _Action:
             weights[target] *= min(TARGET_WEIGHT, max(1.0, (~target).sum() / target.sum()))
         return weights
 
-    def _told(self, tale: Tale | None, model: SourceOnly) -> SourceOnly:
-        """A model, with the class prior that a story tells of; rare classes keep their share."""
-        if tale is None or tale.shares is None:
+    def _told(self, explanation: Explanation | None, model: SourceOnly) -> SourceOnly:
+        """A model, with the class prior of an explanation; rare classes keep their share."""
+        if explanation is None or explanation.shares is None:
             return model
-        told, prior = tale.shares, self.shift.prior
-        if tale.factor is None and prior is not None:
+        told, prior = explanation.shares, self.shift.prior
+        if explanation.factor is None and prior is not None:
             told = prior.target  # EM is nearer than the shares of least distance
-        rare = np.bincount(self.voices.codes, minlength=len(told)) < RARE
+        rare = np.bincount(self.models.codes, minlength=len(told)) < RARE
         rest = 1 - self._shares[rare].sum()
         return model.with_prior(np.where(rare, self._shares, rest * told))
 
@@ -522,19 +523,19 @@ class _Action:
         if len(self._single) < 2:
             return 0.0
         here, there = [], []
-        on_target = [voice.model.scores(self.target.X).argmax(1) for voice in self._single]
-        on_source = [voice.left_out.argmax(1) for voice in self._single]
+        on_target = [one.model.scores(self.target.X).argmax(1) for one in self._single]
+        on_source = [one.left_out.argmax(1) for one in self._single]
         for i, j in combinations(range(len(on_target)), 2):
             here.append(agreement(on_source[i], on_source[j]))
             there.append(agreement(on_target[i], on_target[j]))
         ratio = float(np.clip(np.mean(there) / max(float(np.mean(here)), 1e-3), 0, 1))
         return (ratio / max(1 - ratio, 1e-3)) ** 2
 
-    def _plain(self, tellings: list[ExplainedModel]) -> AutoFit:
+    def _plain(self, explained: list[ExplainedModel]) -> AutoFit:
         """Source-only models: their scores are logarithms of probabilities, summed as they are."""
-        members = [Member(one.name, one.inputs, one.model, one.weight, 1.0) for one in tellings]
-        chosen, codes = self.voices.chosen, self.voices.codes
-        found = calibrate(chosen.left_out, codes, self.voices.weights)
+        members = [Member(one.name, one.inputs, one.model, one.weight, 1.0) for one in explained]
+        chosen, codes = self.models.chosen, self.models.codes
+        found = calibrate(chosen.left_out, codes, self.models.weights)
         skill = recall_above_chance(codes, chosen.left_out.argmax(1))
         return AutoFit(members, [], skill, skill, self.shift, self._evidence(), found)
 
@@ -543,24 +544,24 @@ class _Action:
 
         Nothing where a class has no weight: they know nothing of it.
         """
-        shares, chosen = self._shares, self.voices.chosen
+        shares, chosen = self._shares, self.models.chosen
         if (chosen.model.shares[shares > 0] == 0).any():
             return None
         model = chosen.model.with_prior(shares)
-        known = self.voices.codes, softmax(chosen.left_out + model.bias, axis=1)
+        known = self.models.codes, softmax(chosen.left_out + model.bias, axis=1)
         told = {}
-        for name in stories_to_judge(self.shift):
-            tale = self.shift.tale(name)
-            assert tale is not None
-            rows = _undone(tale).apply(self.target.X)
-            one = model if tale.shares is None else self._told(tale, chosen.model)
+        for name in explanations_to_judge(self.shift):
+            explanation = self.shift.explanation(name)
+            assert explanation is not None
+            rows = _undone(explanation).apply(self.target.X)
+            one = model if explanation.shares is None else self._told(explanation, chosen.model)
             told[name] = np.exp(one.scores(rows))
         target, places = self.target
         alone = np.exp(model.scores(target))
-        if self.shift.stories:  # nothing else is read
+        if self.shift.fitting:  # nothing else is read
             return TargetEvidence(places, target, known, alone, self.shift, told)
         others = tuple(
-            np.exp(voice.model.with_prior(shares).scores(target)) for voice in self.voices.others
+            np.exp(one.model.with_prior(shares).scores(target)) for one in self.models.others
         )
         agreed = accuracy_by_agreement(
             self._fit_part,
@@ -577,10 +578,10 @@ class _Action:
 
     def _fit_part(self, X: Any, codes: Index) -> Any:
         """A model of some source rows, as the one that was chosen; a pool counts as linear."""
-        kind, classes = self.voices.chosen.model.kind, self.fits.labels.classes
+        kind, classes = self.models.chosen.model.kind, self.fits.labels.classes
         wanted = "linear" if kind == "pool" else kind
         return fit_alike(
-            next(voice for voice in self._single if voice.model.kind == wanted),
+            next(one for one in self._single if one.model.kind == wanted),
             X,
             codes,
             len(classes),
@@ -600,11 +601,11 @@ def _by_features(fits: MemberFits, say: Any) -> AdaptedFit:
     return fit_adapted(fits, say, shares=False)
 
 
-def _undone(tale: Tale) -> Inputs:
+def _undone(explanation: Explanation) -> Inputs:
     """Inputs that move target rows back to the source."""
-    if tale.factor is None or tale.offset is None:
+    if explanation.factor is None or explanation.offset is None:
         return Inputs("raw")
-    return align(tale.factor, tale.offset)
+    return align(explanation.factor, explanation.offset)
 
 
 def _some(rows: Index, n: int, seed: int) -> Index:

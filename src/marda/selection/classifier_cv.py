@@ -115,8 +115,8 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         "kernel") that predicts and was learned from more labelled rows, how many these are.
     shift_ : Shift or None
         With "auto": what differs between source and target, told without a target label; labels
-        only weigh stories that fit equally well. None where there is no target, or a class that
-        only target rows have.
+        only weigh explanations that fit equally well. None where there is no target, or a class
+        that only target rows have.
     residual_ : float
         The largest of the adapted members; above 1e-6 (and below 1e-4) only where rows of more
         than a million values are solved in float32.

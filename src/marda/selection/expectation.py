@@ -38,8 +38,8 @@ __all__ = [
     "TargetEvidence",
     "expect",
     "expect_by_labels",
+    "explanations_to_judge",
     "outside_support",
-    "stories_to_judge",
 ]
 
 Array = NDArray[np.float64]
@@ -47,16 +47,19 @@ Index = NDArray[np.int64]
 
 #: Half a 90 % interval, in standard errors.
 NORMAL = 1.645
-#: Half-width that no number of rows takes away: a story that is not rejected is not quite true.
+#: Half-width that no number of rows takes away: an explanation that is not rejected is not quite
+#: true.
 FLOOR = 0.03
-#: Stories so flexible that they may fit and take classes for each other: half-width BASE at least.
+#: Explanations so flexible that they may fit and take classes for each other: half-width BASE at
+#: least.
 FLEXIBLE = ("class shares and moved columns", "linear map")
-#: Stories that may still be true though they are rejected: these, by fewer deviations than that.
+#: Explanations that may still be true though they are rejected: these, by fewer deviations than
+#: that.
 RIVALS, RIVAL_Z = ("none", "class shares", "moved columns"), 5.0
 #: Above this width of the interval only labels can tell.
 TELLING = 0.4
-#: Half-width where no story fits: BASE + SPREAD · range of the kinds of evidence + AWAY · share of
-#: the target outside the source's support, and the error of as many rows.
+#: Half-width where no explanation fits: BASE + SPREAD · range of the kinds of evidence + AWAY ·
+#: share of the target outside the source's support, and the error of as many rows.
 BASE, SPREAD, AWAY = 0.11, 0.1, 0.25
 #: What self-training makes of the odds that models know a row: it carries majorities.
 CARRIED = 1.5
@@ -120,7 +123,7 @@ def expect(
     *,
     shift: Shift | None = None,
     explanations: Mapping[str, Any] | None = None,
-    voices: Sequence[Any] = (),
+    other_models: Sequence[Any] = (),
     agreement: float | None = None,
     outside: Any = None,
     self_trained: bool = False,
@@ -129,39 +132,40 @@ def expect(
 
     No argument needs a target label. Columns of all probabilities are the same classes in the same
     order; target rows are those of the fit, or a sample of them, in the same order everywhere.
-    `left_out`, `source_only` and `voices` hold under the source's own class shares: probabilities
-    of a model with balanced classes are adjusted first (`adjust_probabilities`).
+    `left_out`, `source_only` and `other_models` hold under the source's own class shares:
+    probabilities of a model with balanced classes are adjusted first (`adjust_probabilities`).
 
     Parameters
     ----------
     probabilities : array of shape (n_target, n_classes)
         Of the final predictions. The most likely classes are what is judged; how sure they are is
-        one kind of evidence where no story fits.
+        one kind of evidence where no explanation fits.
     left_out : tuple of arrays of shape (n_source,) and (n_source, n_classes)
         Classes of source rows (codes 0 … n_classes − 1), and their calibrated probabilities by
         the source-only model, each by a fold that had not seen the row.
     source_only : array of shape (n_target, n_classes)
         Probabilities of the target rows as they are, by that model with that calibration.
     shift : Shift, optional
-        `explain_shift` of the rows; None: no story fits.
+        `explain_shift` of the rows; None: no explanation fits.
     explanations : mapping of str to array of shape (n_target, n_classes)
-        For each of `stories_to_judge`, probabilities of the target rows if it is true: of that
-        model for ``shift.tale(name).undo(rows)``; if it changes class shares, adjusted to those
-        of the story (``shift.prior.target`` for "class shares", else ``tale.shares``). Those of
-        ``shift.stories`` must be there; each costs one prediction. Not read where no story fits.
-    voices : sequence of arrays of shape (n_target, n_classes)
+        For each of `explanations_to_judge`, probabilities of the target rows if it is true: of that
+        model for ``shift.explanation(name).undo(rows)``; if it changes class shares, adjusted to
+        those of the explanation (``shift.prior.target`` for "class shares", else
+        ``explanation.shares``). Those of ``shift.fitting`` must be there; each costs one
+        prediction. Not read where no explanation fits.
+    other_models : sequence of arrays of shape (n_target, n_classes)
         As `source_only`, by other models that were compared with it (linear, kernel, forest).
-        Read where no story fits.
+        Read where no explanation fits.
     agreement : float, optional
         Accuracy by the agreement of models of thirds of the source
         (`marda.estimators.accuracy_estimation`): `accuracy_by_agreement` of that model, three small
         fits; or `expected_accuracy` of a ``target_skill_``, which costs nothing and is a little
-        worse. Read where no story fits.
+        worse. Read where no explanation fits.
     outside : array of bool of shape (n_target,), or float, optional
-        `outside_support` of the rows as they are, or its mean. Read where no story fits.
+        `outside_support` of the rows as they are, or its mean. Read where no explanation fits.
     self_trained : bool, default=False
         Whether the predictions are of models that labelled the target themselves. The evidence is
-        about models that did not. Read where no story fits.
+        about models that did not. Read where no explanation fits.
 
     Returns
     -------
@@ -169,19 +173,19 @@ def expect(
     """
     P, source_only = check_probabilities(probabilities), check_probabilities(source_only)
     codes, known = np.asarray(left_out[0]), check_probabilities(left_out[1])
-    voices = [check_probabilities(V) for V in voices]
+    other_models = [check_probabilities(V) for V in other_models]
     told = {name: check_probabilities(Q) for name, Q in (explanations or {}).items()}
-    _check_shapes(P, source_only, codes, known, voices, told)
+    _check_shapes(P, source_only, codes, known, other_models, told)
     made = _Made(P.argmax(1), P, codes, known, source_only)
-    if shift is not None and shift.stories:
-        return _by_stories(made, shift, told)
+    if shift is not None and shift.fitting:
+        return _by_explanations(made, shift, told)
     share = None if outside is None else float(np.mean(outside))
     kind = "" if shift is None else shift.kind
-    return _by_kinds(made, voices, agreement, share, kind, self_trained)
+    return _by_kinds(made, other_models, agreement, share, kind, self_trained)
 
 
-def stories_to_judge(shift: Shift) -> tuple[str, ...]:
-    """Stories of which `expect` reads probabilities: those that fit, and those not clearly refuted.
+def explanations_to_judge(shift: Shift) -> tuple[str, ...]:
+    """Those of which `expect` reads probabilities: all that fit or are not clearly refuted.
 
     Parameters
     ----------
@@ -191,14 +195,14 @@ def stories_to_judge(shift: Shift) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        Names of tales; empty where no story fits.
+        Names of explanations; empty where no explanation fits.
     """
-    if not shift.stories:
+    if not shift.fitting:
         return ()
     return tuple(
-        tale.name
-        for tale in shift.tales
-        if tale.name in shift.stories or (tale.name in RIVALS and tale.z <= RIVAL_Z)
+        one.name
+        for one in shift.explanations
+        if one.name in shift.fitting or (one.name in RIVALS and one.z <= RIVAL_Z)
     )
 
 
@@ -281,21 +285,22 @@ class _Made:
         return float(np.sqrt(of_target / len(self.labels) + of_source / len(self.codes)))
 
 
-def _by_stories(made: _Made, shift: Shift, told: Mapping[str, Array]) -> Expectation:
-    """Each story's mean at the predicted classes; the interval holds those of all."""
-    lacking = [name for name in shift.stories if name not in told]
+def _by_explanations(made: _Made, shift: Shift, told: Mapping[str, Array]) -> Expectation:
+    """Each explanation's mean at the predicted classes; the interval holds those of all."""
+    lacking = [name for name in shift.fitting if name not in told]
     if lacking:
         raise ValueError(
-            f"explanations lacks {lacking[0]!r}, which shift names as a story that fits: give "
-            f"probabilities for each of {list(shift.stories)}."
+            f"explanations lacks {lacking[0]!r}, which shift names as one that fits: give "
+            f"probabilities for each of {list(shift.fitting)}."
         )
-    judged = [name for name in stories_to_judge(shift) if name in told]
+    judged = [name for name in explanations_to_judge(shift) if name in told]
     parts = {name: made.right(told[name]) for name in judged}
-    # Likelihoods do not jump where a test rejects: a story that lost to its rival still counts.
+    # Likelihoods do not jump where a test rejects: an explanation that lost to its rival still
+    # counts.
     weights = {
-        tale.name: tale.weight
-        for tale in shift.tales
-        if tale.name in judged and (tale.name in shift.stories or tale.rival_p is not None)
+        one.name: one.weight
+        for one in shift.explanations
+        if one.name in judged and (one.name in shift.fitting or one.rival_p is not None)
     }
     accuracy = sum(w * parts[name] for name, w in weights.items()) / sum(weights.values())
     ends = []
@@ -306,18 +311,18 @@ def _by_stories(made: _Made, shift: Shift, told: Mapping[str, Array]) -> Expecta
         half = np.hypot(BASE if name in FLEXIBLE else FLOOR, NORMAL * error)
         ends += [parts[name] - half, parts[name] + half]
     interval = _within(min(ends), max(ends))
-    rivals = [name for name in judged if name not in shift.stories]
+    rivals = [name for name in judged if name not in shift.fitting]
     wide = interval[1] - interval[0] > TELLING
     if len(judged) > 1 and wide:
         reason = f"{_listed(judged)} may each be what differs, and they disagree"
-    elif len(shift.stories) == 1:
-        reason = _REASONS.get(shift.stories[0], "a story of the shift fits")
+    elif len(shift.fitting) == 1:
+        reason = _REASONS.get(shift.fitting[0], "an explanation of the shift fits")
         if rivals and max(parts.values()) - min(parts.values()) > NORMAL * made.error(accuracy):
             reason += f", though {_listed(rivals)} cannot be ruled out"
         if wide:
             reason += ", but there are too few rows to say more"
     else:
-        reason = f"{_listed(list(shift.stories))} fit equally well"
+        reason = f"{_listed(list(shift.fitting))} fit equally well"
     return Expectation(accuracy, interval, not wide, parts, reason)
 
 
@@ -356,7 +361,7 @@ def _error_of_shares(made: _Made, P: Array, shift: Shift) -> float:
 
 def _by_kinds(
     made: _Made,
-    voices: Sequence[Array],
+    other_models: Sequence[Array],
     agreement: float | None,
     outside: float | None,
     kind: str,
@@ -364,12 +369,12 @@ def _by_kinds(
 ) -> Expectation:
     """The median of the kinds of evidence; the interval grows with their disagreement."""
     n, n_classes = made.P.shape
-    opinions = [made.right(made.source_only), *(made.right(V) for V in voices)]
+    opinions = [made.right(made.source_only), *(made.right(V) for V in other_models)]
     parts = {"confidence": float(made.P.max(1).mean()), "source-only": opinions[0]}
     if agreement is not None:
         parts["agreement"] = float(agreement)
     accuracy = float(np.median(list(parts.values())))
-    parts["voices"] = float(np.median(opinions))
+    parts["other_models"] = float(np.median(opinions))
     spread = max(parts.values()) - min(parts.values())
     away = 0.0
     if outside is not None:
@@ -407,7 +412,9 @@ def _by_kinds(
             "perhaps of a class that the source lacks"
         )
     else:
-        reason = "no story of the shift fits, and models of the source agree about the predictions"
+        reason = (
+            "no explanation of the shift fits, and models of the source agree about the predictions"
+        )
     if lost or few or min(1.0, high) - max(0.0, low) > TELLING:
         # Whatever it is worth on the source, adaptation may have saved.
         high = max(high, made.source_accuracy)
@@ -434,14 +441,14 @@ def _check_shapes(
     source_only: Array,
     codes: Index,
     known: Array,
-    voices: Sequence[Array],
+    other_models: Sequence[Array],
     told: Mapping[str, Array],
 ) -> None:
     wrong = {
         name: Q.shape
         for name, Q in [
             ("source_only", source_only),
-            *((f"voices[{k}]", V) for k, V in enumerate(voices)),
+            *((f"other_models[{k}]", V) for k, V in enumerate(other_models)),
             *((f"explanations[{name!r}]", Q) for name, Q in told.items()),
         ]
         if Q.shape != P.shape
@@ -523,7 +530,7 @@ class TargetEvidence:
     source_only: Array
     shift: Shift
     explanations: dict[str, Array]
-    voices: tuple[Array, ...] = ()
+    other_models: tuple[Array, ...] = ()
     agreement: float | None = None
     outside: NDArray[np.bool_] | None = None
     #: Whether it is about models that label the target themselves.
@@ -540,7 +547,7 @@ class TargetEvidence:
             self.source_only,
             shift=self.shift,
             explanations=self.explanations,
-            voices=self.voices,
+            other_models=self.other_models,
             agreement=self.agreement,
             outside=self.outside,
             self_trained=self.self_trained,

@@ -27,7 +27,7 @@ from sklearn.utils import _safe_indexing, check_array
 
 from marda._order import row_order, seed_of
 from marda.selection.ensemble import Compact, Ensemble
-from marda.selection.expectation import stories_to_judge
+from marda.selection.expectation import explanations_to_judge
 from marda.selection.inputs import RARE, share_of_zeros
 from marda.selection.source_only import SourceOnly
 
@@ -44,7 +44,7 @@ MAX_DIRECTIONS = 50
 FLOOR = 1.0
 #: Weight of the row about which models differ most, and of that about which explanations of the
 #: shift do: these decide about all rows at once.
-MODELS, STORIES = 1.0, 4.0
+MODELS, EXPLANATIONS = 1.0, 4.0
 #: Opinions that differ by less than this about every row (in nats) do not tell rows apart.
 DIVERGENCE = 0.01
 #: Below this margin between the first two classes a row is called uncertain.
@@ -101,7 +101,7 @@ def choose_rows(model: Any, X: Any, budget: int, random_state: Any = None) -> Ro
     apart = opinions.divergence()
     weight = FLOOR + 1 - _margin(P)
     if apart.max(initial=0.0) > DIVERGENCE:
-        weight = weight + (STORIES if opinions.stories else MODELS) * apart / apart.max()
+        weight = weight + (EXPLANATIONS if opinions.explanations else MODELS) * apart / apart.max()
     F = _features(model, rows, numbers)
     first, group = _different(F)
     total = np.asarray(np.bincount(group, weight), dtype=np.float64)
@@ -131,7 +131,7 @@ class _Opinions:
     P: tuple[Matrix, ...]
     weights: Vector
     #: Whether these are explanations of the shift; else models of an ensemble.
-    stories: bool = False
+    explanations: bool = False
 
     def divergence(self) -> Vector:
         """Jensen–Shannon divergence per row."""
@@ -149,10 +149,10 @@ def _opinions(model: Any, X: Any) -> _Opinions:
         return _Opinions((), (np.zeros((X.shape[0], 1)),), np.ones(1))
     shift = getattr(model, "shift_", None)
     first = ensemble.members[0].model
-    names = () if shift is None else stories_to_judge(shift)
+    names = () if shift is None else explanations_to_judge(shift)
     if len(names) > 1 and isinstance(first, SourceOnly):
         told = tuple(_as_told(first, shift, name, X) for name in names)
-        return _Opinions(names, told, np.full(len(names), 1 / len(names)), stories=True)
+        return _Opinions(names, told, np.full(len(names), 1 / len(names)), explanations=True)
     members = [member for member in ensemble.members if member.weight > 0]
     weights = np.array([member.weight for member in members])
     sharpness = ensemble.sharpness * weights.sum()  # as sure alone as they are together
@@ -166,16 +166,16 @@ def _predicting(model: Any) -> Ensemble | None:
 
 
 def _as_told(model: SourceOnly, shift: Any, name: str, X: Any) -> Matrix:
-    """Probabilities of target rows by a source-only model, if a story is true."""
-    tale = shift.tale(name)
-    shares = tale.shares
+    """Probabilities of target rows by a source-only model, if an explanation is true."""
+    explanation = shift.explanation(name)
+    shares = explanation.shares
     if shift.prior is not None:
         if shares is None:
             shares = shift.prior.source
-        elif tale.factor is None:
+        elif explanation.factor is None:
             shares = shift.prior.target  # EM is nearer than the shares of least distance
     told = model if shares is None else model.with_prior(shares)
-    return np.exp(told.scores(tale.undo(X)))
+    return np.exp(told.scores(explanation.undo(X)))
 
 
 # Rows that stand for others -----------------------------------------------------------------------
@@ -264,8 +264,8 @@ def _reason(i: int, P: Matrix, opinions: _Opinions, apart: Vector, classes: NDAr
     said = [int(Q[i].argmax()) for Q in opinions.P] if opinions.names else []
     if len(set(said)) > 1 and apart[i] > DIVERGENCE:
         other = next(k for k, code in enumerate(said) if code != said[0])
-        what = "explanations of the shift" if opinions.stories else "models"
-        names = [_story(opinions.names[k]) if opinions.stories else opinions.names[k]
+        what = "explanations of the shift" if opinions.explanations else "models"
+        names = [_shown(opinions.names[k]) if opinions.explanations else opinions.names[k]
                  for k in (0, other)]  # fmt: skip
         return (
             f"{what} disagree: {classes[said[0]]} by '{names[0]}', "
@@ -276,5 +276,5 @@ def _reason(i: int, P: Matrix, opinions: _Opinions, apart: Vector, classes: NDAr
     return "typical of its predicted class"
 
 
-def _story(name: str) -> str:
+def _shown(name: str) -> str:
     return {"none": "no shift"}.get(name, name)

@@ -62,12 +62,12 @@ from marda.selection.regressions import (
 )
 
 __all__ = [
-    "VOICES",
+    "SOURCE_KINDS",
     "AllRows",
     "Pool",
+    "SourceFit",
+    "SourceFits",
     "SourceOnly",
-    "Voice",
-    "Voices",
     "fit_alike",
     "fit_all_rows",
     "fit_source_only",
@@ -78,7 +78,7 @@ Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 #: The kinds of source-only models, the simplest first.
-VOICES = ("linear", "kernel", "forest", "pool")
+SOURCE_KINDS = ("linear", "kernel", "forest", "pool")
 #: How long each takes, about, in units of the first, for who waits.
 PARTS = {"linear": 1.0, "kernel": 1.5, "forest": 4.0}
 #: Rows of more columns have unit length, and a linear model only.
@@ -144,9 +144,9 @@ class SourceOnly:
 
     @property
     def kind(self) -> str:
-        """One of `VOICES`."""
+        """One of `SOURCE_KINDS`."""
         kinds = (Linear, GaussianRidge, Forest, Pool)
-        return VOICES[kinds.index(type(self.model))]
+        return SOURCE_KINDS[kinds.index(type(self.model))]
 
     def scores(self, X: Any) -> Matrix:
         """Log-probabilities of rows, one column per class."""
@@ -184,7 +184,7 @@ def _floored(shares: Vector) -> Vector:
 
 
 @dataclass(frozen=True)
-class Voice:
+class SourceFit:
     """A fitted source-only model, and what it says of source rows that it has not seen.
 
     Attributes
@@ -206,14 +206,14 @@ class Voice:
 
 
 @dataclass(frozen=True)
-class Voices:
+class SourceFits:
     """Source-only models of the same rows.
 
     Attributes
     ----------
-    chosen : Voice
+    chosen : SourceFit
         The pool; where there is one kind only, that one.
-    others : tuple of Voice
+    others : tuple of SourceFit
         All others, the simplest first.
     codes : array of shape (n_rows,)
         Classes of the rows.
@@ -221,35 +221,35 @@ class Voices:
         Their weights, by class.
     """
 
-    chosen: Voice
-    others: tuple[Voice, ...]
+    chosen: SourceFit
+    others: tuple[SourceFit, ...]
     codes: Index
     weights: Vector
 
 
-def _calibrated(rows: LabelledRows, inputs: Inputs, model: Any, left_out: Matrix) -> Voice:
+def _calibrated(rows: LabelledRows, inputs: Inputs, model: Any, left_out: Matrix) -> SourceFit:
     """The calibrated model, given scores of left-out rows."""
     unit = spread_of(left_out)
     tau = calibrate(left_out / unit, rows.codes, rows.weights)["sharpness"] / unit
     shares = np.bincount(rows.codes, rows.weights, minlength=rows.n_classes)
     log_p = log_softmax(tau * left_out, axis=1)
     found = SourceOnly(inputs, model, tau, shares / shares.sum(), np.zeros(rows.n_classes))
-    return Voice(found, log_p, -log_p[np.arange(len(log_p)), rows.codes])
+    return SourceFit(found, log_p, -log_p[np.arange(len(log_p)), rows.codes])
 
 
-def _loss(rows: LabelledRows, voice: Voice) -> float:
+def _loss(rows: LabelledRows, fit: SourceFit) -> float:
     """Mean log-loss of left-out rows."""
-    return float(np.average(voice.losses, weights=rows.weights))
+    return float(np.average(fit.losses, weights=rows.weights))
 
 
-def _simplest(rows: LabelledRows, voices: Sequence[Voice]) -> Voice:
+def _simplest(rows: LabelledRows, fits: Sequence[SourceFit]) -> SourceFit:
     """The first, until another predicts left-out rows better by a standard error."""
-    chosen, w = voices[0], rows.weights / rows.weights.sum()
-    for voice in voices[1:]:
-        gain = chosen.losses - voice.losses
+    chosen, w = fits[0], rows.weights / rows.weights.sum()
+    for fit in fits[1:]:
+        gain = chosen.losses - fit.losses
         mean = float(w @ gain)
         if mean > float(np.sqrt(w**2 @ (gain - mean) ** 2)):
-            chosen = voice
+            chosen = fit
     return chosen
 
 
@@ -261,9 +261,9 @@ def fit_source_only(
     class_weight: Any = None,
     classes: Any = None,
     seed: int,
-    kinds: tuple[str, ...] = VOICES,
+    kinds: tuple[str, ...] = SOURCE_KINDS,
     sample_weight: Any = None,
-) -> Voices:
+) -> SourceFits:
     """Fit source-only models of every kind that suits the rows, and choose one.
 
     Parameters
@@ -280,55 +280,55 @@ def fit_source_only(
         Label values; None: the codes.
     seed : int
         Draws landmarks, folds and trees.
-    kinds : tuple of str, default=VOICES
+    kinds : tuple of str, default=SOURCE_KINDS
         Which ones to fit.
     sample_weight : array of shape (n_rows,), default=None
         Weights of rows, in place of those of classes.
 
     Returns
     -------
-    Voices
+    SourceFits
     """
     rows = _labelled_rows(X, codes, n_classes, class_weight, classes, seed, sample_weight)
-    fits = _fits(rows)
-    chosen_kinds = [kind for kind in VOICES if kind in kinds and kind in fits]
-    voices = []
+    ways = _ways(rows)
+    chosen_kinds = [kind for kind in SOURCE_KINDS if kind in kinds and kind in ways]
+    fits = []
     done, total = 0.0, sum(PARTS[kind] for kind in chosen_kinds)
     for kind in chosen_kinds:
         tell(done / total)
-        voices.append(fits[kind](rows))
+        fits.append(ways[kind](rows))
         done += PARTS[kind]
-    if "pool" in kinds and len(voices) > 1:
-        voices.append(_fit_pool(rows, voices))
-    *others, chosen = voices
-    return Voices(chosen, tuple(others), codes, rows.weights)
+    if "pool" in kinds and len(fits) > 1:
+        fits.append(_fit_pool(rows, fits))
+    *others, chosen = fits
+    return SourceFits(chosen, tuple(others), codes, rows.weights)
 
 
-def _with_models(voices: Voices, found: Sequence[tuple[Inputs, Any, Matrix]]) -> Voices:
+def _with_models(fits: SourceFits, found: Sequence[tuple[Inputs, Any, Matrix]]) -> SourceFits:
     """The same choice, among these models and others of the same kinds.
 
     Parameters
     ----------
-    voices : Voices
+    fits : SourceFits
         Source-only models.
     found : sequence of tuples
-        Inputs, a model, and scores of the rows of `voices` by one that has not seen them. Each
+        Inputs, a model, and scores of the rows of `fits` by one that has not seen them. Each
         stands in for the model of its kind if left-out rows have a lower log-loss with it.
     """
-    n_classes = voices.chosen.left_out.shape[1]
-    rows = LabelledRows(None, voices.codes, n_classes, voices.weights, 0)
-    by_kind = {voice.model.kind: voice for voice in (voices.chosen, *voices.others)}
+    n_classes = fits.chosen.left_out.shape[1]
+    rows = LabelledRows(None, fits.codes, n_classes, fits.weights, 0)
+    by_kind = {fit.model.kind: fit for fit in (fits.chosen, *fits.others)}
     pooled = by_kind.pop("pool", None) is not None
     for inputs, model, left_out in found:
-        voice = _calibrated(rows, inputs, model, left_out)
-        old = by_kind.get(voice.model.kind)
-        if old is None or _loss(rows, voice) < _loss(rows, old):
-            by_kind[voice.model.kind] = replace(voice, setting=None if old is None else old.setting)
-    models = [by_kind[kind] for kind in VOICES if kind in by_kind]
+        fit = _calibrated(rows, inputs, model, left_out)
+        old = by_kind.get(fit.model.kind)
+        if old is None or _loss(rows, fit) < _loss(rows, old):
+            by_kind[fit.model.kind] = replace(fit, setting=None if old is None else old.setting)
+    models = [by_kind[kind] for kind in SOURCE_KINDS if kind in by_kind]
     if pooled and len(models) > 1:
         models.append(_fit_pool(rows, models))
     *others, chosen = models
-    return Voices(chosen, tuple(others), voices.codes, voices.weights)
+    return SourceFits(chosen, tuple(others), fits.codes, fits.weights)
 
 
 @dataclass(frozen=True)
@@ -337,7 +337,7 @@ class AllRows:
 
     Attributes
     ----------
-    voices : Voices
+    fits : SourceFits
         The models; left-out rows are those of the sample.
     kinds : tuple of str
         Those that all rows made, of the models that predict.
@@ -345,19 +345,19 @@ class AllRows:
         Labelled rows that these have seen, the sample included.
     """
 
-    voices: Voices
+    fits: SourceFits
     kinds: tuple[str, ...]
     n_rows: int
 
 
 def fit_all_rows(
-    voices: Voices, X: Any, rest: RestOfRows, *, class_weight: Any = None, classes: Any = None
+    fits: SourceFits, X: Any, rest: RestOfRows, *, class_weight: Any = None, classes: Any = None
 ) -> AllRows:
     """Learn from the rows outside of a sample what sums tell.
 
     Parameters
     ----------
-    voices : Voices
+    fits : SourceFits
         Of the sample.
     X : array or sparse matrix of shape (n_rows, n_features)
         Its rows.
@@ -366,15 +366,15 @@ def fit_all_rows(
     class_weight, classes
         As in `fit_source_only`.
     """
-    codes, n_classes = voices.codes, len(rest.counts)
+    codes, n_classes = fits.codes, len(rest.counts)
     counts = rest.counts + np.bincount(codes, minlength=n_classes)
     weights = _class_weights(class_weight, counts, classes)
     if not rest.counts.any() or (weights * counts == 0).all():
-        return AllRows(voices, (), 0)
-    features = _fixed_features(voices, weights * counts.sum() / (weights @ counts))
+        return AllRows(fits, (), 0)
+    features = _fixed_features(fits, weights * counts.sum() / (weights @ counts))
     if not features.any:
-        return AllRows(voices, (), 0)
-    penalty = _penalty(voices, n_classes)
+        return AllRows(fits, (), 0)
+    penalty = _penalty(fits, n_classes)
     others = rest.sums(features)
     everything = features.added(features.nothing(), X, codes) + others
     found = []
@@ -384,27 +384,27 @@ def fit_all_rows(
         strict=True,
     ):
         found.append((inputs, model, judged.scores(inputs.apply(X))))
-    chosen = _with_models(voices, found)
+    chosen = _with_models(fits, found)
     made = [id(model) for _, model, _ in found]
     speaking = getattr(chosen.chosen.model.model, "parts", (chosen.chosen.model,))
     kinds = tuple(part.kind for part in speaking if id(part.model) in made)
     return AllRows(chosen, kinds, everything.n_rows if kinds else 0)
 
 
-def _penalty(voices: Voices, n_classes: int) -> float:
+def _penalty(fits: SourceFits, n_classes: int) -> float:
     """Of the sample's logistic regression; that of two classes has one vector for both."""
-    voice: Voice
-    for voice in (voices.chosen, *voices.others):
-        if voice.setting is not None:
-            return (2.0 if n_classes == 2 else 1.0) / voice.setting[1]
+    fit: SourceFit
+    for fit in (fits.chosen, *fits.others):
+        if fit.setting is not None:
+            return (2.0 if n_classes == 2 else 1.0) / fit.setting[1]
     return 1.0
 
 
-def _fixed_features(voices: Voices, weights: Vector) -> FixedFeatures:
+def _fixed_features(fits: SourceFits, weights: Vector) -> FixedFeatures:
     """Those of the models of a sample; rows of too many columns have none."""
     linear = kernel = None
-    for voice in (voices.chosen, *voices.others):
-        found = voice.model
+    for fit in (fits.chosen, *fits.others):
+        found = fit.model
         if isinstance(found.model, Linear):
             start = np.vstack([found.model.coef, found.model.intercept]) * found.sharpness
             if start.size <= MAX_COEFFICIENTS:
@@ -428,7 +428,7 @@ def _models(features: FixedFeatures, sums: RowSums, penalty: float) -> Iterator[
 
 
 def fit_alike(
-    voice: Voice,
+    fit: SourceFit,
     X: Any,
     codes: Index,
     n_classes: int,
@@ -437,11 +437,11 @@ def fit_alike(
     classes: Any = None,
     seed: int,
 ) -> Callable[[Any], Index]:
-    """A model of other rows, of the kind of a voice, with its choices.
+    """A model of other rows, of the kind of a given one, with its choices.
 
     Parameters
     ----------
-    voice : Voice
+    fit : SourceFit
         Whose choices are kept.
     X, codes, n_classes, class_weight, classes, seed
         As in `fit_source_only`.
@@ -452,17 +452,17 @@ def fit_alike(
         From rows to codes of their classes.
     """
     rows = _labelled_rows(X, codes, n_classes, class_weight, classes, seed)
-    if voice.setting is not None:
-        which, penalty = voice.setting
+    if fit.setting is not None:
+        which, penalty = fit.setting
         views = unit_views(rows) if X.shape[1] > WIDE else column_views(rows)
         view = views[which if which < len(views) else 0]  # few rows have no principal directions
         found = view.linear(logistic(rows, view.F, np.ones(len(codes), dtype=bool), penalty))
         return lambda some: found.scores(view.inputs.apply(some)).argmax(1)
-    model = _fits(rows)[voice.model.kind](rows).model
+    model = _ways(rows)[fit.model.kind](rows).model
     return lambda some: model.scores(some).argmax(1)
 
 
-def _fits(rows: LabelledRows) -> dict[str, Callable[[LabelledRows], Voice]]:
+def _ways(rows: LabelledRows) -> dict[str, Callable[[LabelledRows], SourceFit]]:
     """How models of every kind that suits the rows are fitted."""
     if rows.X.shape[1] > WIDE:
         return {"linear": _fit_wide}
@@ -506,7 +506,7 @@ def _class_weights(weight: Any, sizes: Index, classes: Any = None) -> Vector:
 # One kind each ------------------------------------------------------------------------------------
 
 
-def _fit_kernel(rows: LabelledRows) -> Voice:
+def _fit_kernel(rows: LabelledRows) -> SourceFit:
     """A Gaussian ridge on similarities to landmarks."""
     inputs = robust_inputs(rows.X, KERNEL_KNEE, rows.columns)
     F = inputs.apply(rows.X)
@@ -528,7 +528,7 @@ def _fit_kernel(rows: LabelledRows) -> Voice:
     return min(found, key=partial(_loss, rows))
 
 
-def _fit_forest(rows: LabelledRows) -> Voice:
+def _fit_forest(rows: LabelledRows) -> SourceFit:
     """A forest; rows are left out of the trees that were not grown on them."""
     inputs = Inputs("raw", rows.columns)
     X = inputs.apply(rows.X)
@@ -536,9 +536,9 @@ def _fit_forest(rows: LabelledRows) -> Voice:
     return _calibrated(rows, inputs, grown.forest, log_shares(grown.out_of_bag))
 
 
-def _fit_pool(rows: LabelledRows, voices: Sequence[Voice]) -> Voice:
+def _fit_pool(rows: LabelledRows, fits: Sequence[SourceFit]) -> SourceFit:
     """The sum of log-probabilities with the least log-loss, which is convex in the weights."""
-    S = np.stack([voice.left_out for voice in voices])
+    S = np.stack([fit.left_out for fit in fits])
     own = S[:, np.arange(len(rows.codes)), rows.codes]
     w = rows.weights / rows.weights.sum()
 
@@ -548,18 +548,18 @@ def _fit_pool(rows: LabelledRows, voices: Sequence[Voice]) -> Voice:
         mine = log_p[np.arange(len(rows.codes)), rows.codes]
         return float(-(w @ mine)), np.asarray((expected - own) @ w)
 
-    start = np.full(len(voices), 1 / len(voices))
-    found = minimize(loss, start, jac=True, bounds=[(0, MAX_WEIGHT)] * len(voices))
+    start = np.full(len(fits), 1 / len(fits))
+    found = minimize(loss, start, jac=True, bounds=[(0, MAX_WEIGHT)] * len(fits))
     used = np.flatnonzero(found.x > 0)
     if not len(used):
-        used, weights = np.arange(len(voices)), start
+        used, weights = np.arange(len(fits)), start
     else:
         weights = found.x[used]
-    parts = tuple(voices[int(k)].model for k in used)
+    parts = tuple(fits[int(k)].model for k in used)
     return _calibrated(rows, Inputs("raw"), Pool(parts, weights), np.tensordot(weights, S[used], 1))
 
 
-def _fit_wide(rows: LabelledRows) -> Voice:
+def _fit_wide(rows: LabelledRows) -> SourceFit:
     """A linear model of unit rows."""
     (view,) = views = unit_views(rows)
     if sp.issparse(view.F) or min(view.F.shape) > INVERTED:
@@ -568,12 +568,12 @@ def _fit_wide(rows: LabelledRows) -> Voice:
     return min(found, key=partial(_loss, rows))
 
 
-def _fit_linear(rows: LabelledRows) -> Voice:
+def _fit_linear(rows: LabelledRows) -> SourceFit:
     """Logistic regression on columns, on their principal directions, or with tails drawn in."""
     return _fit_logistic(rows, column_views(rows), PENALTIES)
 
 
-def _fit_logistic(rows: LabelledRows, views: list[View], penalties: tuple[float, ...]) -> Voice:
+def _fit_logistic(rows: LabelledRows, views: list[View], penalties: tuple[float, ...]) -> SourceFit:
     """The simplest view of those that are about as good as the best on left-out folds.
 
     Each has its best penalty.
@@ -584,15 +584,15 @@ def _fit_logistic(rows: LabelledRows, views: list[View], penalties: tuple[float,
         drawn = np.random.default_rng(rows.seed).choice(n, COMPARED_ROWS, replace=False)
         some = np.sort(drawn)
     few = replace(rows, X=None, codes=rows.codes[some], weights=rows.weights[some])
-    tried: list[tuple[Voice, int, float, Matrix]] = []
+    tried: list[tuple[SourceFit, int, float, Matrix]] = []
     for which, view in enumerate(views):
         F = view.F if len(some) == n else view.F[some]
         found = []
         for penalty in penalties:
             left_out = cross_validated(few, F, penalty)
             no_model = Linear(left_out[:0], left_out[0])
-            voice = _calibrated(few, view.inputs, no_model, left_out)
-            found.append((voice, which, penalty, left_out))
+            fit = _calibrated(few, view.inputs, no_model, left_out)
+            found.append((fit, which, penalty, left_out))
         tried.append(min(found, key=lambda one: _loss(few, one[0])))
     chosen = _simplest(few, [one[0] for one in tried])
     _, which, penalty, left_out = next(one for one in tried if one[0] is chosen)
@@ -600,5 +600,5 @@ def _fit_logistic(rows: LabelledRows, views: list[View], penalties: tuple[float,
     model = logistic(rows, view.F, np.ones(n, dtype=bool), penalty)
     if len(some) < n:
         left_out = cross_validated(rows, view.F, penalty)
-    voice = _calibrated(rows, view.inputs, view.linear(model), left_out)
-    return replace(voice, setting=(which, penalty))
+    fit = _calibrated(rows, view.inputs, view.linear(model), left_out)
+    return replace(fit, setting=(which, penalty))

@@ -36,7 +36,7 @@ from marda.selection.adapted_ensemble import AdaptedFit, MemberFits
 from marda.selection.ensemble import Ensemble, Member, calibrate_ensemble
 from marda.selection.inputs import Inputs, sample, stratified_folds
 from marda.selection.source_only import SourceOnly, fit_source_only
-from marda.shift import Tale
+from marda.shift import Explanation
 
 __all__ = [
     "LEARNED",
@@ -198,7 +198,7 @@ class ExplainedModel:
     inputs: Inputs
     model: SourceOnly
     weight: float = 1.0
-    explanation: Tale | None = None
+    explanation: Explanation | None = None
 
     @classmethod
     def of(cls, model: SourceOnly) -> ExplainedModel:
@@ -221,7 +221,7 @@ def learned_models(
     models: Sequence[ExplainedModel],
     *,
     row_weights: Callable[[Index, Index], Vector],
-    with_prior: Callable[[Tale | None, SourceOnly], SourceOnly],
+    with_prior: Callable[[Explanation | None, SourceOnly], SourceOnly],
     target: Any,
 ) -> Iterator[tuple[ExplainedModel, Matrix]]:
     """Models that learn from labelled target rows, with what they say of those left out.
@@ -251,25 +251,25 @@ def learned_models(
         fit_source_only, n_classes=n_classes, classes=fits.labels.classes, seed=fits.seed
     )
     for one in models:
-        voice = fitted(
+        fitted_one = fitted(
             stack_rows(source, one.inputs.apply(rows)), together, sample_weight=weights
         ).chosen
         pooled = replace(
             one,
             name=one.name.replace("source only", LEARNED[0], 1),
-            model=with_prior(one.explanation, voice.model),
+            model=with_prior(one.explanation, fitted_one.model),
             weight=1.0,
         )
-        yield pooled, voice.left_out[n:] + pooled.model.bias
+        yield pooled, fitted_one.left_out[n:] + pooled.model.bias
     found = np.concatenate([one.scores(target).argmax(1) for one in models])
     predicted = np.bincount(found, minlength=n_classes) > RARELY * len(found)
     enough = np.bincount(codes, minlength=n_classes) >= LEAST_LABELS
     if enough.sum() < 2 or (predicted & ~enough).any():
         return
-    voice = fitted(rows, codes, class_weight=fits.class_weight).chosen
-    model = with_prior(models[0].explanation, voice.model)
+    fitted_one = fitted(rows, codes, class_weight=fits.class_weight).chosen
+    model = with_prior(models[0].explanation, fitted_one.model)
     alone = ExplainedModel(f"{LEARNED[1]}, {model.kind}", Inputs("raw"), model)
-    yield alone, voice.left_out + model.bias
+    yield alone, fitted_one.left_out + model.bias
 
 
 def adapted_models(

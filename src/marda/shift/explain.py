@@ -14,15 +14,23 @@ from scipy.stats import norm
 from marda._order import row_order, seed_of
 from marda._progress import tell
 from marda.shift.class_prior import ClassPrior, SourceModel, estimate_class_prior, fit_source_model
-from marda.shift.stories import STORIES, Alignment, Fit, Story, fit_story, judge_rivals, judge_story
+from marda.shift.hypotheses import (
+    HYPOTHESES,
+    Alignment,
+    Fit,
+    Hypothesis,
+    fit_hypothesis,
+    judge_hypothesis,
+    judge_rivals,
+)
 from marda.shift.two_sample import Comparison, Sample, draw_sample
 
-__all__ = ["KINDS", "Move", "Shift", "Tale", "explain_shift"]
+__all__ = ["KINDS", "Explanation", "Move", "Shift", "explain_shift"]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-#: Verdicts. "several": more than one story fits, none simpler than the other.
+#: Verdicts. "several": more than one explanation fits, none simpler than the other.
 KINDS = (
     "none", "class shares", "moved columns", "class shares and moved columns", "linear map",
     "features", "unexplained", "several", "too few rows",
@@ -30,23 +38,23 @@ KINDS = (
 
 #: Different rows that either domain must have.
 MIN_ROWS = 20
-#: Rows per column, in either domain, that stories about columns need.
+#: Rows per column, in either domain, that explanations about columns need.
 ROWS_PER_COLUMN = {"": 0, "each": 1, "together": 5}
 #: Classes with fewer source rows are left out of shares.
 MIN_CLASS = 3
 #: Draws for a planted shift.
 N_PLANTED = 99
-#: Draws under each of two stories that are held against each other.
+#: Draws under each of two explanations that are held against each other.
 N_RIVALS = 79
 #: A column has moved where its location or spread differ by more standard errors than this.
 MOVED = 4.0
-#: What a further moved column takes of the belief in a story, and the share of its former share at
-#: which a class begins to be believed in less, by the square, down to a twentieth.
+#: What a further moved column takes of the belief in an explanation, and the share of its former
+#: share at which a class begins to be believed in less, by the square, down to a twentieth.
 PER_COLUMN, VANISHED, LEAST_BELIEF = 0.25, 0.2, 0.05
 #: Moved columns that are rejected by fewer deviations than this are held against class shares by
 #: which a class all but vanished.
 NEARLY = 8.0
-#: A story that labels leave less weight is refuted by them.
+#: An explanation that labels leave less weight is refuted by them.
 REFUTED = 0.1
 #: Columns predict one another in the target as in the source: see `_carried`.
 CARRIED = 0.25
@@ -78,29 +86,29 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Tale:
-    """One story, undone and held against chance.
+class Explanation:
+    """One explanation, undone and held against chance.
 
     Attributes
     ----------
     name : str
         Which: see `KINDS`.
     p_value : float
-        Chance of a distance as large as the one left, if the story is true.
+        Chance of a distance as large as the one left, if the explanation is true.
     z : float
-        The distance left, in standard deviations of draws in which the story is true.
+        The distance left, in standard deviations of draws in which the explanation is true.
     left : float
-        Share of the distance between the domains that the story leaves.
+        Share of the distance between the domains that the explanation leaves.
     fits : bool
         Whether it is not rejected, neither by `p_value` nor by `rival_p`; by `rival_p` alone where
-        the other story has a class all but vanish.
+        the other explanation has a class all but vanish.
     rival_p : float or None
         Where class shares and moved columns both fit, or nearly: chance that the other explains
         this much more, if this one is true. Rejected at half the level if it is believed less.
     weight : float
         How much it is to be believed, against its rival (math.md §16); 1 where it has none.
     shares : array of shape (n_classes,) or None
-        Class shares of the target in this story, if it changes them.
+        Class shares of the target in this explanation, if it changes them.
     factor, offset : arrays or None
         Map of target rows to the source: rows · factor + offset, or rows @ factor + offset where
         factor is a matrix; None where columns stay.
@@ -133,19 +141,19 @@ class Shift:
     ----------
     kind : str
         One of `KINDS`.
-    stories : tuple of str
-        The simplest stories that are not rejected: one, several, or none.
-    tales : tuple of Tale
-        Every story that could be tested.
+    fitting : tuple of str
+        The simplest explanations that are not rejected: one, several, or none.
+    explanations : tuple of Explanation
+        Every explanation that could be tested.
     classes : array of shape (n_classes,)
         Values of the classes.
     prior : ClassPrior or None
         Class shares of the source and the target; None where they cannot be estimated. They mean
-        what they say only where a story with shares, or none, fits.
+        what they say only where an explanation with shares, or none, fits.
     moved : tuple of Move
-        Columns that moved or stretched, in the first story that says so; largest first.
+        Columns that moved or stretched, in the first explanation that says so; largest first.
     left : float
-        Share of the distance between the domains that no fitting story explains: 0 where one
+        Share of the distance between the domains that no fitting explanation explains: 0 where one
         fits, else that of the best.
     carried : float
         How well columns predict one another in the target by what the source has taught, as a
@@ -157,8 +165,8 @@ class Shift:
     """
 
     kind: str
-    stories: tuple[str, ...]
-    tales: tuple[Tale, ...]
+    fitting: tuple[str, ...]
+    explanations: tuple[Explanation, ...]
     classes: NDArray[Any]
     prior: ClassPrior | None
     moved: tuple[Move, ...]
@@ -167,9 +175,11 @@ class Shift:
     reason: str
     level: float
 
-    def tale(self, name: str) -> Tale | None:
-        """The story of that name, if it was tested."""
-        return next((tale for tale in self.tales if tale.name == name), None)
+    def explanation(self, name: str) -> Explanation | None:
+        """The explanation of that name, if it was tested."""
+        return next(
+            (explanation for explanation in self.explanations if explanation.name == name), None
+        )
 
     def with_names(self, columns: Sequence[str]) -> Shift:
         """The same, with these names of the columns."""
@@ -178,43 +188,54 @@ class Shift:
         )
 
     def weighed(self, weights: Mapping[str, float]) -> Shift:
-        """The same where labels have told how far stories that fit are to be believed.
+        """The same where labels have told how far explanations that fit are to be believed.
 
         Parameters
         ----------
         weights : mapping of str to float
-            Of stories, of sum 1; one with less than a tenth is refuted, if another has more.
+            Of explanations, of sum 1; one with less than a tenth is refuted, if another has more.
         """
-        tales = tuple(
-            replace(tale, weight=float(weights[tale.name])) if tale.name in weights else tale
-            for tale in self.tales
+        explanations = tuple(
+            replace(explanation, weight=float(weights[explanation.name]))
+            if explanation.name in weights
+            else explanation
+            for explanation in self.explanations
         )
-        told = tuple(name for name in self.stories if weights.get(name, 1.0) >= REFUTED)
-        if not told or told == self.stories:
-            return replace(self, tales=tales)
+        told = tuple(name for name in self.fitting if weights.get(name, 1.0) >= REFUTED)
+        if not told or told == self.fitting:
+            return replace(self, explanations=explanations)
         return replace(
-            self, tales=tales, stories=told, kind=told[0] if len(told) == 1 else self.kind
+            self,
+            explanations=explanations,
+            fitting=told,
+            kind=told[0] if len(told) == 1 else self.kind,
         )
 
     @property
     def weights(self) -> Array:
-        """How much each of `stories` is to be believed, of sum 1."""
-        weights = np.array([tale.weight for tale in self.tales if tale.name in self.stories])
+        """How much each of `fitting` is to be believed, of sum 1."""
+        weights = np.array(
+            [
+                explanation.weight
+                for explanation in self.explanations
+                if explanation.name in self.fitting
+            ]
+        )
         return weights / weights.sum() if len(weights) else weights
 
     @property
     def shares(self) -> Array | None:
-        """Class shares of the target by the first fitting story: estimated, or the source's."""
-        if self.prior is None or not self.stories:
+        """Class shares of the target by the first that fits: estimated, or the source's."""
+        if self.prior is None or not self.fitting:
             return None
-        return self.prior.target if "class shares" in self.stories[0] else self.prior.source
+        return self.prior.target if "class shares" in self.fitting[0] else self.prior.source
 
     def sentence(self) -> str:
         """The verdict in plain English."""
         if self.kind == "too few rows":
             return f"Too few rows to tell what differs: {self.reason}."
-        if not self.stories:
-            best = min(self.tales, key=lambda tale: tale.left)
+        if not self.fitting:
+            best = min(self.explanations, key=lambda explanation: explanation.left)
             words = (
                 "No simple change makes the source look like the target (other class shares, "
                 "columns moved, stretched or mixed)"
@@ -224,7 +245,7 @@ class Shift:
             if self.kind == "features":
                 return f"{words}, but columns still depend on one another as in the source."
             return f"{words}, and nothing explains it."
-        told = [self._words(name) for name in self.stories]
+        told = [self._words(name) for name in self.fitting]
         if len(told) == 1:
             return f"The target looks like the source{told[0]}."
         last = f"{', '.join(told[:-1])} or{told[-1]}"
@@ -275,9 +296,10 @@ def explain_shift(
 ) -> Shift:
     """Tell what differs between source and target, without target labels.
 
-    Each story (nothing; class shares; columns moved and stretched; both; a linear map) is undone,
-    and the distance that is left is compared with draws in which the story is true. A story that is
-    false is rejected more often the more rows there are; one that is true, with chance `level`.
+    Each explanation (nothing; class shares; columns moved and stretched; both; a linear map) is
+    undone, and the distance that is left is compared with draws in which the explanation is true.
+    An explanation that is false is rejected more often the more rows there are; one that is true,
+    with chance `level`.
 
     Parameters
     ----------
@@ -288,9 +310,9 @@ def explain_shift(
     columns : sequence of str, optional
         Names of the columns, for `moved` and `sentence`.
     level : float, default=0.05
-        Chance to reject a story that is true.
+        Chance to reject an explanation that is true.
     n_draws : int, default=199
-        Draws under each story.
+        Draws under each explanation.
     random_state : int, RandomState or None, default=0
         Draws features, folds and rows.
 
@@ -329,46 +351,46 @@ def explain_shift(
     model = fit_source_model(known.source, known.codes, seed=seed) if len(seen) > 1 else None
     prior = None if model is None else _prior(model, known, seen, len(classes), seed)
     fits, found = [], []
-    for k, story in enumerate(STORIES):
-        tell(k / (len(STORIES) + 1))
-        rows = known if story.shares else sample
-        if not _can_test(story, rows, model):
+    for k, hypothesis in enumerate(HYPOTHESES):
+        tell(k / (len(HYPOTHESES) + 1))
+        rows = known if hypothesis.shares else sample
+        if not _can_test(hypothesis, rows, model):
             continue
-        fit = fit_story(story, rows, len(seen), seed=seed)
+        fit = fit_hypothesis(hypothesis, rows, len(seen), seed=seed)
         fits.append(fit)
-        found.append(judge_story(fit, rows, model, n_draws=n_draws, seed=seed))
-    tell(len(STORIES) / (len(STORIES) + 1))
+        found.append(judge_hypothesis(fit, rows, model, n_draws=n_draws, seed=seed))
+    tell(len(HYPOTHESES) / (len(HYPOTHESES) + 1))
     whole = found[0].distance
-    tales = tuple(
-        _tale(fit, result, sample, whole, level, seen, len(classes), X_source.shape[1])
+    explanations = tuple(
+        _explanation(fit, result, sample, whole, level, seen, len(classes), X_source.shape[1])
         for fit, result in zip(fits, found, strict=True)
     )
-    stories = _simplest(tales)
-    both = len(stories) == 2 and stories[1] == "moved columns"
-    doubted = stories == ("class shares",) and _doubted(prior, tales)
+    fitting = _simplest(explanations)
+    both = len(fitting) == 2 and fitting[1] == "moved columns"
+    doubted = fitting == ("class shares",) and _doubted(prior, explanations)
     if (both or doubted) and model is not None:
         moved = len(_moves(fits, ("moved columns",), sample, names))
-        held = _rivals(tales, known, model, level, seed, prior, moved)
+        held = _rivals(explanations, known, model, level, seed, prior, moved)
         # What two tests reject is out; what one does, is not where its rival is in doubt.
         if both or any(t.name == "moved columns" and (t.rival_p or 0) > level / 2 for t in held):
-            tales, stories = held, _simplest(held)
-    if stories == ("none",) and tales[1].name == "class shares" and tales[1].fits:
-        stories = ("class shares",) if _other_shares(prior, len(known.source), level) else stories
-    shift = replace(empty, tales=tales, prior=prior, stories=stories)
-    if stories == ("none",):
+            explanations, fitting = held, _simplest(held)
+    if fitting == ("none",) and explanations[1].name == "class shares" and explanations[1].fits:
+        fitting = ("class shares",) if _other_shares(prior, len(known.source), level) else fitting
+    shift = replace(empty, explanations=explanations, prior=prior, fitting=fitting)
+    if fitting == ("none",):
         if not _would_see(sample, level, seed):
             reason = "a shift by half the distance of two classes would not be seen"
-            return replace(shift, reason=reason, stories=())
+            return replace(shift, reason=reason, fitting=())
         return replace(shift, kind="none", left=0.0, carried=1.0)
-    if stories:
-        moves = _moves(fits, stories, sample, names)
-        kind = stories[0] if len(stories) == 1 else "several"
+    if fitting:
+        moves = _moves(fits, fitting, sample, names)
+        kind = fitting[0] if len(fitting) == 1 else "several"
         return replace(shift, kind=kind, moved=moves, left=0.0, carried=1.0)
     carried = _carried(sample)
     return replace(
         shift,
         kind="features" if carried >= CARRIED else "unexplained",
-        left=min(tale.left for tale in tales),
+        left=min(explanation.left for explanation in explanations),
         carried=carried,
     )
 
@@ -427,28 +449,28 @@ def _prior(model: SourceModel, sample: Sample, seen: Index, C: int, seed: int) -
     )  # fmt: skip
 
 
-def _can_test(story: Story, sample: Sample, model: SourceModel | None) -> bool:
-    if story.shares and model is None:
+def _can_test(hypothesis: Hypothesis, sample: Sample, model: SourceModel | None) -> bool:
+    if hypothesis.shares and model is None:
         return False
     n, d = min(len(sample.source), len(sample.target)), sample.source.shape[1]
-    return bool(n >= ROWS_PER_COLUMN[story.columns] * d)
+    return bool(n >= ROWS_PER_COLUMN[hypothesis.columns] * d)
 
 
-def _tale(
+def _explanation(
     fit: Fit, found: Comparison, sample: Sample, whole: float, level: float, seen: Index,
     n_classes: int, n_columns: int,
-) -> Tale:  # fmt: skip
+) -> Explanation:  # fmt: skip
     left = min(1.0, found.distance / whole) if whole > 0 else 0.0
     shares = None
-    if fit.story.shares:
+    if fit.hypothesis.shares:
         shares = np.zeros(n_classes)
         shares[seen] = fit.shares
     factor = offset = None
     if fit.alignment is not None:
         factor, offset = _in_units(fit.alignment, sample, n_columns)
     fits = found.p_value > level
-    return Tale(
-        fit.story.name, found.p_value, found.z, left, fits, None, 1.0, shares, factor, offset
+    return Explanation(
+        fit.hypothesis.name, found.p_value, found.z, left, fits, None, 1.0, shares, factor, offset
     )
 
 
@@ -468,27 +490,32 @@ def _in_units(alignment: Alignment, sample: Sample, n_columns: int) -> tuple[Arr
     return matrix, offset
 
 
-def _simplest(tales: tuple[Tale, ...]) -> tuple[str, ...]:
-    """Fitting stories that hold no simpler fitting one."""
+def _simplest(explanations: tuple[Explanation, ...]) -> tuple[str, ...]:
+    """Fitting explanations that hold no simpler fitting one."""
     for group in (
         ("none",),
         ("class shares", "moved columns"),
         ("class shares and moved columns", "linear map"),
     ):
-        fitting = tuple(tale.name for tale in tales if tale.name in group and tale.fits)
+        fitting = tuple(
+            explanation.name
+            for explanation in explanations
+            if explanation.name in group and explanation.fits
+        )
         if fitting:
             return fitting
     return ()
 
 
 def _rivals(
-    tales: tuple[Tale, ...], sample: Sample, model: SourceModel, level: float, seed: int,
-    prior: ClassPrior | None, n_moved: int,
-) -> tuple[Tale, ...]:  # fmt: skip
-    """The stories, with class shares and moved columns held against each other.
+    explanations: tuple[Explanation, ...], sample: Sample, model: SourceModel, level: float,
+    seed: int, prior: ClassPrior | None, n_moved: int,
+) -> tuple[Explanation, ...]:  # fmt: skip
+    """The explanations, with class shares and moved columns held against each other.
 
-    Before the rows are seen, every further column that must have moved makes a story less likely,
-    and so does a class that all but vanished: rows of any kind that lie within one class look so.
+    Before the rows are seen, every further column that must have moved makes an explanation less
+    likely, and so does a class that all but vanished: rows of any kind that lie within one class
+    look so.
     """
     n_draws = max(N_RIVALS, int(np.ceil(2 / level)) - 1)
     found = judge_rivals(sample, model, n_draws=n_draws, seed=seed)
@@ -501,14 +528,14 @@ def _rivals(
         "moved columns": (found.columns, 1 - shares),
     }
 
-    def with_rival(tale: Tale) -> Tale:
-        if tale.name not in against:
-            return tale
-        p, weight = against[tale.name]
+    def with_rival(one: Explanation) -> Explanation:
+        if one.name not in against:
+            return one
+        p, weight = against[one.name]
         fits = p > level / 2 or weight > 0.5  # what is believed more than its rival is not out
-        return replace(tale, rival_p=p, weight=weight, fits=fits)
+        return replace(one, rival_p=p, weight=weight, fits=fits)
 
-    return tuple(with_rival(tale) for tale in tales)
+    return tuple(with_rival(one) for one in explanations)
 
 
 def _least_kept(prior: ClassPrior) -> float:
@@ -517,18 +544,21 @@ def _least_kept(prior: ClassPrior) -> float:
     return float((prior.target[there] / prior.source[there]).min())
 
 
-def _doubted(prior: ClassPrior | None, tales: tuple[Tale, ...]) -> bool:
+def _doubted(prior: ClassPrior | None, explanations: tuple[Explanation, ...]) -> bool:
     """Whether class shares fit only with a class gone, and moved columns are not far behind."""
     if prior is None or _least_kept(prior) >= VANISHED:
         return False
-    return any(tale.name == "moved columns" and tale.z <= NEARLY for tale in tales)
+    return any(
+        explanation.name == "moved columns" and explanation.z <= NEARLY
+        for explanation in explanations
+    )
 
 
 def _other_shares(prior: ClassPrior | None, n_source: int, level: float) -> bool:
     """Whether the estimated shares are not the source's by more than chance.
 
-    A test against this one story sees smaller changes than one against all. Standard errors are
-    themselves estimates: three of them at least, and 1.3 times the quantile for all classes.
+    A test against this one explanation sees smaller changes than one against all. Standard errors
+    are themselves estimates: three of them at least, and 1.3 times the quantile for all classes.
     """
     if prior is None or not prior.agree:
         return False
@@ -556,16 +586,19 @@ def _would_see(sample: Sample, level: float, seed: int) -> bool:
     # The spread of the target: rows that had no say in the direction.
     by = max(distance / 2, float((sample.target @ along).std()))
     planted = replace(sample, target=sample.target + by * along)
-    fit = fit_story(STORIES[0], planted, 1, seed=seed)
-    found = judge_story(fit, planted, None, n_draws=max(N_PLANTED, int(1 / level)), seed=seed)
+    fit = fit_hypothesis(HYPOTHESES[0], planted, 1, seed=seed)
+    found = judge_hypothesis(fit, planted, None, n_draws=max(N_PLANTED, int(1 / level)), seed=seed)
     return found.p_value <= level
 
 
 def _moves(
-    fits: list[Fit], stories: tuple[str, ...], sample: Sample, names: list[str]
+    fits: list[Fit], fitting: tuple[str, ...], sample: Sample, names: list[str]
 ) -> tuple[Move, ...]:  # fmt: skip
-    """Columns whose mean or spread differ by more than chance, in the first story that moves."""
-    fit = next((f for f in fits if f.story.name in stories and f.story.columns == "each"), None)
+    """Columns whose mean or spread differ by more than chance, in the first fitting map."""
+    fit = next(
+        (f for f in fits if f.hypothesis.name in fitting and f.hypothesis.columns == "each"),
+        None,
+    )
     if fit is None or fit.alignment is None:
         return ()
     S, T = sample.source, sample.target

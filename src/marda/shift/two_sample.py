@@ -66,7 +66,7 @@ class Sample:
         Classes of source rows.
     columns : array of int
         Which columns of the given rows these are. Constant ones are left out, and all but the
-        1,000 most used: a story that is true is true of any columns.
+        1,000 most used: a hypothesis that is true is true of any columns.
     centre, unit : arrays of shape (n_columns,)
         Of the standardisation.
     """

@@ -127,6 +127,16 @@ def test_the_default_on_all_rows_beside_its_sample():
     assert figures["ratio"] == figures["fit_s"] / figures["sample_s"]
 
 
+def test_files_of_the_default_and_their_predictions():
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    figures = cases.serving("dense", n=100, d=30)
+    assert figures["same_predictions"] == 1
+    assert 0 < figures["file_mb"] < 1
+    own, graph = figures["rows_per_second"], figures["onnx_rows_per_second"]
+    assert figures["ratio"] == pytest.approx(own / graph)
+
+
 def test_the_default_in_factorisations():
     figures = cases.default(n=300, d=600)
     assert figures["ratio"] == pytest.approx(figures["fit_s"] / figures["cholesky_s"])

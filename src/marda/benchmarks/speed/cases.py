@@ -9,11 +9,13 @@ from __future__ import annotations
 import cProfile
 import inspect
 import os
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import CodeType
 from typing import Any
 
@@ -25,7 +27,15 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from sklearn import config_context
 from sklearn.model_selection import ParameterGrid
 
-from marda import MDA, MDAClassifier, MDAClassifierCV, datasets, noise_path, paper_settings
+from marda import (
+    MDA,
+    MDAClassifier,
+    MDAClassifierCV,
+    datasets,
+    load,
+    noise_path,
+    paper_settings,
+)
 from marda._linalg import add_gram, lower_product
 from marda._machine import blas_threads, machine_facts, peak_mb
 from marda.benchmarks.execute import fit_unit
@@ -55,6 +65,7 @@ __all__ = [
     "peers",
     "prediction",
     "search",
+    "serving",
 ]
 
 Figures = dict[str, Any]
@@ -489,9 +500,9 @@ def text_problem(n: int, d: int, per_row: int = 80) -> tuple[Any, NDArray[Any], 
     return X, y, domain
 
 
-def default(n: int = 4000, d: int = 5000) -> Figures:
-    """The default on words, in Cholesky factorisations of as many rows (ratio), and its memory."""
-    X, y, domain = text_problem(n, d)
+def default(kind: str = "words", n: int = 4000, d: int = 5000) -> Figures:
+    """The default's fit, in Cholesky factorisations of as many rows (ratio), and its memory."""
+    X, y, domain = text_problem(n, d) if kind == "words" else dense_problem(n, d)
     model = MDAClassifierCV(random_state=0)
     fit, _ = _seconds(lambda: model.fit(X, y, sample_domain=domain))
     peak = peak_mb()
@@ -568,6 +579,41 @@ def prediction(kind: str = "dense", n: int = 2000, d: int = 4608) -> Figures:
         "same_predictions": float((scores.argmax(1) == whole.argmax(1)).mean()),
         "times_as_quick_as_full": slow / quick,
         "ratio": quick / product,
+    }
+
+
+def serving(kind: str = "words", n: int = 4000, d: int = 5000) -> Figures:
+    """Files of the default, and their predictions (ratio: the ONNX graph's time over its own)."""
+    try:
+        from onnxruntime import InferenceSession, SessionOptions
+    except ImportError:
+        raise RuntimeError("onnxruntime is not installed: it runs the graph.") from None
+    X: Any
+    X, y, domain = text_problem(n, d) if kind == "words" else dense_problem(n, d)
+    model = MDAClassifierCV(random_state=0).fit(X, y, sample_domain=domain)
+    rows = X[domain < 0]
+    dense = rows.toarray() if sp.issparse(rows) else rows
+    with tempfile.TemporaryDirectory() as folder:
+        file, graph = Path(folder, "model.marda"), Path(folder, "model.onnx")
+        model.save(file)
+        model.to_onnx(graph)
+        sizes = {"file_mb": file.stat().st_size / 1e6, "onnx_mb": graph.stat().st_size / 1e6}
+        loaded = load(file)
+        options = SessionOptions()
+        options.intra_op_num_threads = blas_threads() or 1
+        session = InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    ours, labels = _seconds(lambda: loaded.predict(rows), 3)
+    one, _ = _seconds(lambda: loaded.predict(rows[:1]), 3)
+    theirs, (found,) = _seconds(lambda: session.run(["label"], {"X": dense}), 3)
+    return {
+        "rows": rows.shape[0],
+        "features": d,
+        **sizes,
+        "rows_per_second": rows.shape[0] / ours,
+        "one_row_ms": 1e3 * one,
+        "onnx_rows_per_second": rows.shape[0] / theirs,
+        "same_predictions": float(np.mean(labels == np.asarray(found).ravel())),
+        "ratio": theirs / ours,
     }
 
 

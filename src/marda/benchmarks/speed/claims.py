@@ -51,6 +51,7 @@ class Claim:
 BARTELS = "scipy's Bartels–Stewart (solve_sylvester) in every alternation"
 PRIMAL = "the d×d route"
 ONE_FIT = "one separate fit"
+OWN_PREDICTIONS = "predictions of its model file"
 FIRST_PRODUCT = "the product of the rows with the member's matrix"
 PLAN = [
     Claim("J12, 3 alternations, d=1,000", cases.alternation, {"d": 1000}, BARTELS, at_least=10),
@@ -94,6 +95,20 @@ PLAN = [
         {},
         "one Cholesky factorisation of 4,000 rows",
         at_most=45,
+    ),
+    Claim(
+        "the default's fit, 2,081 × 4,608",
+        cases.default,
+        {"kind": "dense", "n": 2081, "d": 4608},
+        "one Cholesky factorisation of 2,081 rows",
+    ),
+    Claim("ONNX graph of the default, 4,000 × 5,000 words", cases.serving, {}, OWN_PREDICTIONS),
+    Claim(
+        "ONNX graph of the default, 2,081 × 4,608",
+        cases.serving,
+        {"kind": "dense", "n": 2081, "d": 4608},
+        OWN_PREDICTIONS,
+        at_most=1.5,
     ),
     Claim(
         "the default's fit, 200,000 + 200,000 × 50",

@@ -1,4 +1,4 @@
-"""Stories keep their level where they are true and are rejected where they are not."""
+"""Hypotheses keep their level where they are true and are rejected where they are not."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from marda.shift.stories import STORIES, fit_story, judge_rivals, judge_story
+from marda.shift.hypotheses import HYPOTHESES, fit_hypothesis, judge_hypothesis, judge_rivals
 from marda.shift.two_sample import draw_sample
 from shift.drawn import pair
 from shift.test_class_prior import bayes
 
-STORY = {story.name: story for story in STORIES}
+HYPOTHESIS = {hypothesis.name: hypothesis for hypothesis in HYPOTHESES}
 LEVEL = 0.1  # two of 19 draws: few draws make a quick test
 
 
@@ -27,10 +27,10 @@ def known(X, y, T):
     return sample, posterior
 
 
-def p_value(story, rows, seed=0, n_draws=19):
+def p_value(hypothesis, rows, seed=0, n_draws=19):
     sample, posterior = known(*rows)
-    fit = fit_story(STORY[story], sample, 2, seed=seed)
-    return judge_story(fit, sample, posterior, n_draws=n_draws, seed=seed).p_value
+    fit = fit_hypothesis(HYPOTHESIS[hypothesis], sample, 2, seed=seed)
+    return judge_hypothesis(fit, sample, posterior, n_draws=n_draws, seed=seed).p_value
 
 
 TRUE = {
@@ -42,23 +42,24 @@ TRUE = {
 }
 
 
-def rejected(story, shift, n_seeds, n, n_draws=19):
+def rejected(hypothesis, shift, n_seeds, n, n_draws=19):
     return sum(
-        p_value(story, pair(seed, n=n, **shift), seed, n_draws) <= LEVEL for seed in range(n_seeds)
+        p_value(hypothesis, pair(seed, n=n, **shift), seed, n_draws) <= LEVEL
+        for seed in range(n_seeds)
     )
 
 
-@pytest.mark.parametrize("story", ["none", "class shares", "moved columns"])
-def test_a_true_story_is_rejected_as_often_as_the_level_says(story):
+@pytest.mark.parametrize("hypothesis", ["none", "class shares", "moved columns"])
+def test_a_true_hypothesis_is_rejected_as_often_as_the_level_says(hypothesis):
     # 1.5 times the level, and what chance allows for 100 draws.
-    assert rejected(story, TRUE[story], 100, 60) <= binom.ppf(0.99, 100, LEVEL)
+    assert rejected(hypothesis, TRUE[hypothesis], 100, 60) <= binom.ppf(0.99, 100, LEVEL)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [60, 200])
-@pytest.mark.parametrize("story", list(TRUE))
-def test_the_level_holds_over_many_draws(story, n):
-    assert rejected(story, TRUE[story], 300, n) <= 1.5 * LEVEL * 300
+@pytest.mark.parametrize("hypothesis", list(TRUE))
+def test_the_level_holds_over_many_draws(hypothesis, n):
+    assert rejected(hypothesis, TRUE[hypothesis], 300, n) <= 1.5 * LEVEL * 300
 
 
 @pytest.mark.slow
@@ -67,7 +68,7 @@ def test_the_level_holds_where_a_class_is_rare_in_the_source():
 
 
 @pytest.mark.parametrize(
-    ("story", "shift"),
+    ("hypothesis", "shift"),
     [
         ("none", {"after": 0.1}),
         ("none", {"by": 0.7}),
@@ -77,23 +78,25 @@ def test_the_level_holds_where_a_class_is_rare_in_the_source():
         ("class shares", {"after": 0.1, "by": 0.7}),
     ],
 )
-def test_a_false_story_is_rejected(story, shift):
-    assert rejected(story, shift, 10, 100) >= 9
+def test_a_false_hypothesis_is_rejected(hypothesis, shift):
+    assert rejected(hypothesis, shift, 10, 100) >= 9
 
 
 def test_turned_rows_are_seen():
     turn = np.linalg.qr(np.random.default_rng(0).standard_normal((4, 4)))[0]
     for seed in range(3):
         X, y, T = pair(seed, n=400)
-        for story in ("none", "class shares", "moved columns"):
-            assert p_value(story, (X * [3, 1, 1, 1], y, T * [3, 1, 1, 1] @ turn), seed) <= LEVEL
+        for hypothesis in ("none", "class shares", "moved columns"):
+            assert (
+                p_value(hypothesis, (X * [3, 1, 1, 1], y, T * [3, 1, 1, 1] @ turn), seed) <= LEVEL
+            )
 
 
 def test_a_map_of_columns_is_found():
     X, y, T = pair(0, n=2000, factor=4.0, by=7.0)
     T[:5] *= 1e9  # outliers move neither means nor spreads
     sample = draw_sample(X, y, T)
-    fit = fit_story(STORY["moved columns"], sample, 2, seed=0)
+    fit = fit_hypothesis(HYPOTHESIS["moved columns"], sample, 2, seed=0)
     back = fit.alignment((T[5:] - sample.centre[np.argsort(sample.columns)]
                           )[:, sample.columns] / sample.unit)  # fmt: skip
     expected = sample.source

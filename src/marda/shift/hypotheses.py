@@ -1,8 +1,8 @@
-"""Stories of how a target came from a source, each undone and held against chance.
+"""Hypotheses of how a target came from a source, each undone and held against chance.
 
-A story has parameters: class shares π, and a map that takes target rows back to the source. Both
-are estimated, and their error is of the order of what the test could see, whether or not other rows
-are set aside for it. So every draw under the null estimates them again, as it was done for the
+A hypothesis has parameters: class shares π, and a map that takes target rows back to the source.
+Both are estimated, and their error is of the order of what the test could see, whether or not other
+rows are set aside for it. So every draw under the null estimates them again, as it was done for the
 rows themselves (math.md §16).
 """
 
@@ -27,14 +27,14 @@ from marda.shift.two_sample import (
 )
 
 __all__ = [
-    "STORIES",
+    "HYPOTHESES",
     "Alignment",
     "Fit",
+    "Hypothesis",
     "Rivals",
-    "Story",
-    "fit_story",
+    "fit_hypothesis",
+    "judge_hypothesis",
     "judge_rivals",
-    "judge_story",
 ]
 
 Array = NDArray[np.float64]
@@ -42,7 +42,7 @@ Index = NDArray[np.int64]
 
 #: Alternations between shares and map.
 N_STEPS = 3
-#: Draws after which a story that is this many deviations off is given up.
+#: Draws after which a hypothesis that is this many deviations off is given up.
 FIRST_DRAWS, HOPELESS = 39, 8.0
 #: Variance below this, in units of the column, is none.
 FLAT = 1e-8
@@ -51,7 +51,7 @@ CHANCE = 4.0
 
 
 @dataclass(frozen=True)
-class Story:
+class Hypothesis:
     """What may have changed: class shares, and what became of the columns.
 
     Attributes
@@ -69,12 +69,12 @@ class Story:
     columns: str
 
 
-STORIES = (
-    Story("none", False, ""),
-    Story("class shares", True, ""),
-    Story("moved columns", False, "each"),
-    Story("class shares and moved columns", True, "each"),
-    Story("linear map", False, "together"),
+HYPOTHESES = (
+    Hypothesis("none", False, ""),
+    Hypothesis("class shares", True, ""),
+    Hypothesis("moved columns", False, "each"),
+    Hypothesis("class shares and moved columns", True, "each"),
+    Hypothesis("linear map", False, "together"),
 )
 
 
@@ -92,19 +92,19 @@ class Alignment:
 
 @dataclass(frozen=True)
 class Fit:
-    """A story with its parameters, in the units of the sample."""
+    """A hypothesis with its parameters, in the units of the sample."""
 
-    story: Story
+    hypothesis: Hypothesis
     shares: Array
     alignment: Alignment | None
 
 
-def fit_story(story: Story, sample: Sample, n_classes: int, *, seed: int) -> Fit:
+def fit_hypothesis(hypothesis: Hypothesis, sample: Sample, n_classes: int, *, seed: int) -> Fit:
     """Shares and map by which the target comes nearest to the source.
 
     Parameters
     ----------
-    story : Story
+    hypothesis : Hypothesis
         What may have changed.
     sample : Sample
         Rows.
@@ -119,23 +119,23 @@ def fit_story(story: Story, sample: Sample, n_classes: int, *, seed: int) -> Fit
     """
     rng = np.random.default_rng(seed)
     S, T = sample.source, sample.target
-    codes = sample.codes if story.shares else np.zeros(len(S), dtype=np.int64)
-    C = n_classes if story.shares else 1
+    codes = sample.codes if hypothesis.shares else np.zeros(len(S), dtype=np.int64)
+    C = n_classes if hypothesis.shares else 1
     own = np.bincount(codes, minlength=C) / len(codes)
-    if not story.shares and not story.columns:
-        return Fit(story, own, None)
-    moved = _align(S, T, story.columns) if story.columns else None
+    if not hypothesis.shares and not hypothesis.columns:
+        return Fit(hypothesis, own, None)
+    moved = _align(S, T, hypothesis.columns) if hypothesis.columns else None
     pool = np.concatenate([S, moved(T) if moved else T])
-    closeness = _Closeness(story, pool, C, rng)
+    closeness = _Closeness(hypothesis, pool, C, rng)
     rows = np.arange(len(pool))
     # The pool holds T as mapped for the source's own shares; the map found is on top of that one.
     found = closeness(rows[: len(S)], codes, rows[len(S) :], _starts(own, closeness, codes, len(S)))
     if moved is None or found.alignment is None:
-        return Fit(story, found.shares, moved)
-    return Fit(story, found.shares, _chain(moved, found.alignment))
+        return Fit(hypothesis, found.shares, moved)
+    return Fit(hypothesis, found.shares, _chain(moved, found.alignment))
 
 
-def judge_story(
+def judge_hypothesis(
     fit: Fit,
     sample: Sample,
     posterior: Callable[[Array], Array] | None,
@@ -143,7 +143,7 @@ def judge_story(
     n_draws: int,
     seed: int,
 ) -> Comparison:
-    """The distance that is left when the story is undone, against draws in which it is true.
+    """The distance that is left when the hypothesis is undone, against draws in which it is true.
 
     Rows of both domains, target rows undone, are dealt out again to two domains of the same sizes:
     any to any where shares are the same, else within classes, those of target rows drawn from
@@ -152,11 +152,11 @@ def judge_story(
     Parameters
     ----------
     fit : Fit
-        The story.
+        The hypothesis.
     sample : Sample
         Rows.
     posterior : callable or None
-        Probabilities of rows under the class prior of the source; for stories with shares.
+        Probabilities of rows under the class prior of the source; for hypotheses with shares.
     n_draws : int
         Draws under the null.
     seed : int
@@ -170,11 +170,11 @@ def judge_story(
     S, T = sample.source, sample.target
     undone = fit.alignment(T) if fit.alignment else T
     pool = np.concatenate([S, undone])
-    shares = fit.story.shares
+    shares = fit.hypothesis.shares
     C = len(fit.shares)
     codes = sample.codes if shares else np.zeros(len(S), dtype=np.int64)
     own = np.bincount(codes, minlength=C) / len(codes)
-    closeness = _Closeness(fit.story, pool, C, rng)
+    closeness = _Closeness(fit.hypothesis, pool, C, rng)
     starts = [fit.shares, own] if shares else [own]
     ns, rows = len(S), np.arange(len(pool))
     observed = closeness(rows[:ns], codes, rows[ns:], starts).delta
@@ -224,7 +224,7 @@ class Rivals:
 def judge_rivals(
     sample: Sample, posterior: Callable[[Array], Array], *, n_draws: int, seed: int
 ) -> Rivals:
-    """Which of two stories explains the target better than it could if the other were true?
+    """Which of two hypotheses explains the target better than it could if the other were true?
 
     The difference of the distances that they leave, against draws in which either is true (Cox,
     1962: tests of separate families). It is sharper than a test against everything else, by which
@@ -237,7 +237,7 @@ def judge_rivals(
     posterior : callable
         Probabilities of rows under the class prior of the source.
     n_draws : int
-        Draws under each story.
+        Draws under each hypothesis.
     seed : int
         Draws features and rows.
 
@@ -302,32 +302,34 @@ class _Found:
 
 
 class _Closeness:
-    """Rows of a pool dealt to two domains: how near can the story bring them?"""
+    """Rows of a pool dealt to two domains: how near can the hypothesis bring them?"""
 
-    def __init__(self, story: Story, pool: Array, C: int, rng: np.random.Generator) -> None:
-        self.story, self.pool, self.C = story, pool, C
+    def __init__(
+        self, hypothesis: Hypothesis, pool: Array, C: int, rng: np.random.Generator
+    ) -> None:
+        self.hypothesis, self.pool, self.C = hypothesis, pool, C
         self.directions = leading_directions(pool, rng)
         projected = pool if self.directions is None else pool @ self.directions
         self.features = Features.draw(projected, rng)
         self.phi = self.features(projected)
-        self.bulk = winsorised(pool) if story.columns else pool
+        self.bulk = winsorised(pool) if hypothesis.columns else pool
 
     def __call__(self, source: Index, codes: Index, target: Index, starts: list[Array]) -> _Found:
         belongs = np.zeros((self.C, len(self.pool)), dtype=np.float32)
         belongs[codes, source] = 1
         belongs /= np.maximum(belongs.sum(1, keepdims=True), 1)
         per_class = belongs @ self.phi
-        if not self.story.columns:
+        if not self.hypothesis.columns:
             mean = self.phi[target].mean(0)
-            pi = fit_simplex(per_class, mean) if self.story.shares else starts[0]
+            pi = fit_simplex(per_class, mean) if self.hypothesis.shares else starts[0]
             return _Found(mean - pi @ per_class, pi, None)
-        moments = _Moments.of_classes(self.bulk, belongs, source, codes, self.story.columns)
+        moments = _Moments.of_classes(self.bulk, belongs, source, codes, self.hypothesis.columns)
         rows = self.pool[target]
-        here = _Moments.of_rows(self.bulk[target], self.story.columns)
+        here = _Moments.of_rows(self.bulk[target], self.hypothesis.columns)
         best: tuple[float, _Found] | None = None
         for start in starts:
             pi = start
-            for step in range(N_STEPS if self.story.shares else 1):
+            for step in range(N_STEPS if self.hypothesis.shares else 1):
                 alignment = here.map_to(moments, pi)
                 mapped = alignment(rows)
                 if self.directions is not None:
@@ -337,7 +339,7 @@ class _Closeness:
                 left = float(delta @ delta)
                 if best is None or left < best[0]:
                     best = left, _Found(delta, pi, alignment)
-                if self.story.shares and step + 1 < N_STEPS:
+                if self.hypothesis.shares and step + 1 < N_STEPS:
                     pi = fit_simplex(per_class, mean)
         assert best is not None
         return best[1]
@@ -425,7 +427,7 @@ def _chain(first: Alignment, then: Alignment) -> Alignment:
 
 def _starts(own: Array, closeness: _Closeness, codes: Index, ns: int) -> list[Array]:
     """Shares from which a fit starts: several, for it may end in a wrong place."""
-    if len(own) == 1 or not closeness.story.columns:
+    if len(own) == 1 or not closeness.hypothesis.columns:
         return [own]
     if len(own) == 2:
         return [own, *(np.array([1 - p, p]) for p in (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95))]
