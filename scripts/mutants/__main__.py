@@ -33,6 +33,9 @@ TESTS = (
     "tests/estimators/test_right_or_refused.py",
     "tests/moments/test_accumulate_batches.py",
     "tests/moments/test_files.py",
+    "tests/estimators/test_fitting.py",
+    "tests/test_arrays.py",
+    "tests/test_errata.py",
 )
 #: Seconds each, and what they see others see too.
 SLOW = (

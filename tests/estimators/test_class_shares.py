@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from marda import MDAClassifier, pack
-from marda.estimators import self_training
+from marda.estimators import fitting, heads, self_training
 from marda.estimators.class_shares import CentredGram, Centring
+from marda.estimators.model import FittedModel
 
 OPTIONS = {
     "classifier": "kernel",
@@ -71,6 +73,31 @@ def test_many_rows_are_centred_by_what_some_of_them_say(monkeypatch, of_target, 
     assert tried[-1] == 1700  # what is expected of the target, all rows say
     assert abs(model.target_shares_[1] - of_target) < 0.15
     assert model.score(*target) > whole.score(*target) - 0.03
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_sparse_rows_on_demand_say_what_kept_rows_say(monkeypatch, center):
+    rng = np.random.default_rng(0)
+    dense = rng.random((600, 60)) * (rng.random((600, 60)) < 0.06)
+    dense[[5, 6]] = 0  # rows without a word
+    X = sp.csr_array(dense)
+    y = (X[:, :30].sum(1) > X[:, 30:].sum(1)).astype(int)
+    for module in (heads, self_training, fitting):
+        monkeypatch.setattr(module, "MAX_EXACT", 100)
+    monkeypatch.setattr(heads, "LANDMARKS", 150)
+    source, target = (X[:400], y[:400]), (X[400:], y[400:])
+    asked = []
+    products = self_training._Placed.products
+    monkeypatch.setattr(
+        self_training._Placed, "products", lambda self, B: (asked.append(B), products(self, B))[1]
+    )
+    found = fit(source, target, solver="primal", center=center)
+    assert asked
+    monkeypatch.setattr(FittedModel, "denoises_quickly", lambda self, X: False)
+    kept = fit(source, target, solver="primal", center=center)
+    np.testing.assert_allclose(
+        found.decision_function(target[0]), kept.decision_function(target[0]), atol=1e-8
+    )
 
 
 def test_what_equal_shares_would_cost():

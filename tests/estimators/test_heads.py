@@ -98,6 +98,19 @@ def test_landmarks_come_close_to_the_exact_kernel(monkeypatch):
     assert np.mean(exact.argmax(1) == near.argmax(1)) > 0.97
 
 
+def test_landmarks_that_others_explain_are_left_out(monkeypatch):
+    rng = np.random.default_rng(0)
+    F = np.repeat(rng.normal(size=(40, 5)), 5, axis=0)
+    codes = (F[:, 0] > 0).astype(int)
+    given = np.arange(200), signs(codes, 2), np.ones(200), 0.3
+    exact = RidgeOnRows(F, gaussian=True).fit(*given)[1]
+    monkeypatch.setattr(heads, "MAX_EXACT", 100)
+    monkeypatch.setattr(heads, "LANDMARKS", 180)
+    near = RidgeOnRows(F, gaussian=True)
+    assert len(near.basis) == 40
+    np.testing.assert_allclose(near.fit(*given)[1], exact, atol=1e-6)
+
+
 def test_a_frozen_classifier_scores_as_the_fit_did(rows):
     F, codes, chosen, weights = rows
     on_rows = RidgeOnRows(F, gaussian=True)

@@ -434,6 +434,9 @@ def test_a_class_that_only_target_labels_know():
     model = fitted(Xs, ys, Xt, np.where(np.arange(100) % 2 == 0, yt, -1))
     assert model.shift_ is None
     assert np.mean(model.predict(Xt[:40]) == 2) > 0.9
+    assert not model.calibration_["can_tell"]
+    assert model.calibration_["expected_interval"] == [0.0, 1.0]
+    assert "no row of some class" in model.calibration_["reason"]
 
 
 @pytest.mark.parametrize("name", ["too few rows", "one target row", "constant target", "mixed"])

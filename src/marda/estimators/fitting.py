@@ -22,6 +22,7 @@ from marda._machine import format_bytes
 from marda._order import row_order
 from marda._validation import UNLABELED
 from marda.estimators.dscm import denoised_means
+from marda.estimators.heads import MAX_EXACT
 from marda.estimators.model import (
     ACTIVATIONS,
     FittedModel,
@@ -409,8 +410,9 @@ def _kept_rows(
     solution: Solution,
     shared: Shared,
 ) -> Matrix | None:
-    """All rows, denoised once for all models of this W."""
-    if shared.denoised is None or settings.n_layers > 1:
+    """All rows, denoised once for all models of this W; None: they cost more to keep."""
+    many = rows.X.shape[0] > MAX_EXACT and model.denoises_quickly(rows.X)
+    if shared.denoised is None or settings.n_layers > 1 or many:
         return None
     found = (settings.terms, settings.solver, settings.max_iter, settings.tol, *_key(settings))
     if found not in shared.denoised:

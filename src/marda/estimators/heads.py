@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,16 +32,17 @@ from marda.estimators.dscm import DSCM, class_means
 from marda.moments import accumulate
 
 __all__ = [
+    "MAX_EXACT",
     "EstimatorHead",
     "GaussianRidge",
     "Head",
     "MeansHead",
     "NearestHead",
     "NearestRow",
-    "Products",
     "RidgeHead",
     "RidgeOnRows",
     "RidgeSolution",
+    "RowsOnDemand",
     "class_scores",
     "signs",
     "syrk",
@@ -50,7 +51,29 @@ __all__ = [
 Matrix = NDArray[Any]
 Vector = NDArray[Any]
 Index = NDArray[np.int64]
-Products = Callable[[Matrix], Callable[[slice], Matrix]]
+
+
+class RowsOnDemand(Protocol):
+    """Rows that are made whenever they are asked for, and products that need not make them."""
+
+    shape: tuple[int, int]
+    dtype: Any
+    variance: float
+    longest: float
+    squares: Vector
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        ...
+
+    def __getitem__(self, some: Any) -> Matrix:
+        """Some of the rows."""
+        ...
+
+    def products(self, B: Matrix) -> Callable[[slice], Matrix]:
+        """Some rows → their products with those of B."""
+        ...
+
 
 #: Up to this many rows the Gaussian kernel is exact; beyond, it is projected on landmarks. Fewer
 #: of them are faster, but which rows were drawn then moves the accuracy by a point.
@@ -118,9 +141,9 @@ class RidgeOnRows:
 
     Parameters
     ----------
-    F : array of shape (n_rows, n_features), or a function that makes it
+    F : array of shape (n_rows, n_features), rows on demand, or a function that makes either
         All rows that may ever be fitted or scored. A Gaussian kernel with `inner` asks for them
-        only once it is frozen.
+        only once it is frozen. Rows on demand are for Gaussian kernels of more than MAX_EXACT rows.
     gaussian : bool
         Gaussian kernel, of width σ² = total variance of the rows, so that two rows are as alike
         as exp(−1) on average; or linear.
@@ -129,18 +152,15 @@ class RidgeOnRows:
     inner : array of shape (n_rows, n_rows), default=None
         F Fᵀ, where it is known; up to MAX_EXACT rows it saves a Gaussian kernel its products.
         Overwritten.
-    products : callable, default=None
-        B → (some rows → F Bᵀ of these), where that is quicker than F is; of more rows than that.
     """
 
     def __init__(
         self,
-        F: Matrix | Callable[[], Matrix],
+        F: Matrix | RowsOnDemand | Callable[[], Matrix | RowsOnDemand],
         *,
         gaussian: bool,
         seed: int = 0,
         inner: Matrix | None = None,
-        products: Products | None = None,
     ):
         self._given, self.gaussian = F, gaussian
         self._gram: Matrix | None = None
@@ -157,70 +177,73 @@ class RidgeOnRows:
             ):
                 self._gram = _similarity(inner, squares, squares, self.variance)
                 return
-        F = self.F
-        n, d = F.shape
-        self.variance = _total_variance(F)
+        rows: Any = self.F
+        (n, d), made = rows.shape, isinstance(rows, np.ndarray)
+        self.variance = _total_variance(rows) if made else rows.variance
         if not np.isfinite(self.variance):
             raise ValueError(
-                f"features reach {float(np.abs(F).max()):.1e}: their squares are too large for "
+                f"features reach {float(np.abs(rows).max()):.1e}: their squares are too large for "
                 "float64. Divide X by its largest entry."
             )
-        self._longest = float(_squares(F).max(initial=0))
+        self._longest = float(_squares(rows).max(initial=0)) if made else rows.longest
         if not gaussian:
             if n < d:
-                self._gram = syrk(F, transposed=False)
+                self._gram = syrk(rows, transposed=False)
             else:
-                self._explicit = _Explicit(F, np.zeros(n, dtype=F.dtype))
+                self._explicit = _Explicit(rows, np.zeros(n, dtype=rows.dtype))
         elif n <= MAX_EXACT:
-            self._gram = _gaussian(F, F, self.variance)
+            self._gram = _gaussian(rows, rows, self.variance)
         else:
             chosen = np.random.default_rng(seed).choice(n, LANDMARKS, replace=False)
-            self.basis = F[np.sort(chosen)]
+            self.basis = rows[np.sort(chosen)]
             own = _gaussian(self.basis, self.basis, self.variance)
             pivots, back = _independent(own)
             self.basis = self.basis[pivots]
-            rounding = float(np.finfo(F.dtype).eps) * self._longest
-            lost = self.variance < LOST_DIGITS * rounding
-            P, back = self._landmark_features(back, None if lost else products)
+            P, back = self._landmark_features(back)
             # What landmarks do not explain of a row's own similarity acts as noise of that row.
             self._explicit = _Explicit(P, np.maximum(1 - _squares(P), 0), back)
 
-    def _landmark_features(
-        self, back: Matrix, products: Products | None
-    ) -> tuple[Matrix, Matrix]:
+    def _landmark_features(self, back: Matrix) -> tuple[Matrix, Matrix]:
         """Similarities to landmarks, times `back`, and `back`: many of them in float32.
 
         That is what UNEXPLAINED is made for. Rows are brought to their middle and a few units
         before they lose digits.
         """
-        n = len(self.F)
-        dtype = np.float32 if n * len(self.basis) > SINGLE_PRECISION else self.F.dtype
+        F, n = self.F, len(self.F)
+        dtype = np.float32 if n * len(self.basis) > SINGLE_PRECISION else F.dtype
         back = back.astype(dtype)
         middle, unit = self.basis.mean(0), float(np.sqrt(self.variance))
         basis = ((self.basis - middle) / unit).astype(dtype)
         P = np.empty((n, back.shape[1]), dtype=dtype)
         step = max(1, BLOCK_BYTES // (4 * max(len(basis), basis.shape[1])))
         product = strmm if dtype == np.float32 else dtrmm
-        along = None if products is None else products(basis / unit)
-        own, level = _squares(basis), basis @ (middle / unit)
-        for start in range(0, len(P), step):
+        along = None
+        if not isinstance(F, np.ndarray):
+            # Rows of one length: what differs is the products.
+            along = F.products(np.vstack([basis / unit, middle[None].astype(dtype)]))
+            own, level = _squares(basis), (basis / unit) @ middle
+        for start in range(0, n, step):
             some = slice(start, start + step)
-            rows = self.F[some] - middle
-            rows /= unit
-            rows = rows.astype(dtype, copy=False)
             if along is None:
-                K = _gaussian(rows, basis, 1.0)
+                rows = F[some] - middle
+                rows /= unit
+                K = _gaussian(rows.astype(dtype, copy=False), basis, 1.0)
             else:
-                K = along(some)
+                products = along(some)
+                K, of_middle = products[:, :-1], products[:, -1]
                 K -= level
-                K = _similarity(K, _squares(rows), own, 1.0)
+                squares = (F.squares[some] - 2 * of_middle + middle @ middle) / unit**2
+                K = _similarity(K, squares.astype(dtype), own, 1.0)
             P[some] = product(1.0, back, K.T, trans_a=1, overwrite_b=1).T
         return P, back
 
     @cached_property
-    def F(self) -> Matrix:
-        """All rows; in float64 where float32 would not do."""
+    def F(self) -> Any:
+        """All rows, or rows on demand; in float64 where float32 would not do."""
         F = self._given() if callable(self._given) else self._given
+        if not isinstance(F, np.ndarray):
+            rounding = float(np.finfo(F.dtype).eps) * F.longest
+            return F if F.variance >= LOST_DIGITS * rounding else F[:]
         if F.dtype == np.float32:
             largest = max(float(F.max(initial=0)), -float(F.min(initial=0)))
             odd = not SMALLEST < largest < 1 / SMALLEST
@@ -231,7 +254,7 @@ class RidgeOnRows:
     @cached_property
     def basis(self) -> Matrix:
         """Rows that others are compared with: all of them, up to MAX_EXACT."""
-        return self.F
+        return np.asarray(self.F)
 
     @property
     def dtype(self) -> Any:
@@ -291,9 +314,10 @@ class RidgeOnRows:
     def _sums(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> _Sums:
         """Of some rows, which may start with those that are held."""
         assert self._explicit is not None
-        known = isinstance(self._held, _HeldSums) and self._held.starts(rows, Y, weights, ridge)
-        found = self._held if known else self._explicit
-        return found.sums(rows, Y, weights, ridge)
+        held, given = self._held, (rows, Y, weights, ridge)
+        if isinstance(held, _HeldSums) and held.starts(*given):
+            return held.sums(*given)
+        return self._explicit.sums(*given)
 
     def scores(self, solution: RidgeSolution, rows: Index) -> Matrix:
         """Of some rows by a solution, which may be a sum of several."""
@@ -675,21 +699,20 @@ class RidgeHead(Head):
 
     def __init__(
         self,
-        F: Matrix | Callable[[], Matrix],
+        F: Matrix | RowsOnDemand | Callable[[], Matrix | RowsOnDemand],
         classes: Vector,
         *,
         gaussian: bool,
         ridge: float = 1.0,
         seed: int = 0,
         inner: Matrix | None = None,
-        products: Products | None = None,
     ):
         self.classes, self.ridge = classes, ridge
-        self.on_rows = RidgeOnRows(F, gaussian=gaussian, seed=seed, inner=inner, products=products)
+        self.on_rows = RidgeOnRows(F, gaussian=gaussian, seed=seed, inner=inner)
         self.solution: RidgeSolution
 
     @property
-    def F(self) -> Matrix:
+    def F(self) -> Any:
         """Features of all rows; those of a kernel are made when they are asked for."""
         return self.on_rows.F
 

@@ -21,7 +21,7 @@ from marda._validation import UNLABELED, Labels, check_flags, check_number
 from marda.estimators.heads import class_scores
 from marda.estimators.pseudo_labels import Round
 from marda.noise import Dropout, as_noise
-from marda.operators.maps import DenoisingMap
+from marda.operators.maps import DenoisingMap, DenseMap
 from marda.operators.rows import Rows
 from marda.problem import Settings
 from marda.terms import Model, parse_method
@@ -59,6 +59,8 @@ ROUNDINGS = 32
 #: ... or below this share of its length: denoised rows are sums over many terms.
 ROUNDING = 1e-12
 CACHE_BYTES = 2**20
+#: An entry of a sparse row takes as long as so many of a dense one.
+SPARSE_COST = 10
 
 ACTIVATIONS: dict[str, Callable[[Matrix], Matrix]] = {
     "tanh": np.tanh,
@@ -385,6 +387,12 @@ class FittedModel:
             source = X if len(blocks) == 1 else blocks[-1]
             blocks.append(ACTIVATIONS[self.activation](layer.map.apply(source)))
         return np.hstack(blocks) if self.concatenate else blocks[-1]
+
+    def denoises_quickly(self, X: Any) -> bool:
+        """Whether rows are so sparse that to denoise them again costs less than to keep them."""
+        found = self.layers[0].map
+        few = sp.issparse(X) and SPARSE_COST * X.nnz < X.shape[0] * X.shape[1]
+        return few and len(self.layers) == 1 and isinstance(found.base, DenseMap)
 
     def place(self, H: Matrix, domain: Index | None = None) -> Matrix:
         """Denoised rows, centred and normalised in place."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
@@ -30,9 +29,9 @@ from marda.estimators.heads import (
     Head,
     MeansHead,
     NearestHead,
-    Products,
     RidgeHead,
     RidgeSolution,
+    RowsOnDemand,
 )
 from marda.estimators.model import (
     FittedModel,
@@ -51,7 +50,6 @@ from marda.estimators.pseudo_labels import (
     class_separation,
     refine,
 )
-from marda.operators.maps import DenseMap
 
 __all__ = ["Trained", "train_on_features"]
 
@@ -70,8 +68,7 @@ NEIGHBOURS = 10
 COMPARED_ROWS = 5000
 #: Where the kernel is not exact, guesses at class shares are tried on so many rows of either side.
 TRIED_ROWS = 2000
-#: An entry of a sparse row takes as long as so many of a dense one.
-SPARSE_COST = 10
+BLOCK_BYTES = 2**24
 
 
 @dataclass(frozen=True)
@@ -103,6 +100,13 @@ class _Task:
             return self.model.denoised(self.rows.X[some])
         return np.asarray(self.kept[some])
 
+    @property
+    def on_demand(self) -> bool:
+        """Whether features are made when they are asked for."""
+        settings, n = self.settings, len(self.rows.domain)
+        kernel = settings.classifier == "kernel" and bool(settings.normalize)
+        return kernel and n > MAX_EXACT and self.model.denoises_quickly(self.rows.X)
+
     def head(self, F: Matrix, domain: Index) -> Head:
         """The classifier on features of rows of these domains."""
         settings, classes = self.settings, self.rows.labels.classes
@@ -117,9 +121,8 @@ class _Task:
 
     def ridge_head(
         self,
-        F: Matrix | Callable[[], Matrix],
+        F: Matrix | RowsOnDemand | Callable[[], Matrix | RowsOnDemand],
         inner: Matrix | None = None,
-        products: Products | None = None,
     ) -> RidgeHead:
         """The ridge on features, given them or, if they are dear, how to make them."""
         settings = self.settings
@@ -131,7 +134,6 @@ class _Task:
             ridge=RIDGE_BOUNDS[1] if chosen else float(settings.ridge_class),
             seed=settings.seed,
             inner=inner,
-            products=products,
         )
 
 
@@ -283,7 +285,9 @@ def _start(task: _Task, used: Index, pool: Pool, known: Index) -> _Start:
     side = task.rows.domain[used]
     source = task.rows.domain[known] >= 0
     if isinstance(task.settings.refine, str):  # all rows are used, and none is changed
-        H = task.denoised(used) if task.kept is None else task.kept
+        H: Any = task.kept
+        if H is None:
+            H = _Denoised(task) if task.on_demand else task.denoised(used)
         return _centred(task, H, side, pool, known, source)
     head = task.head(task.model.place(task.denoised(used), side), side)
     training = SelfTraining([])
@@ -313,7 +317,7 @@ def _judged(
 
 
 def _centred(
-    task: _Task, H: Matrix, side: Index, pool: Pool, known: Index, source: NDArray[np.bool_]
+    task: _Task, H: Any, side: Index, pool: Pool, known: Index, source: NDArray[np.bool_]
 ) -> _Start:
     """The head of the best guess at the target's class shares."""
     settings, model = task.settings, task.model
@@ -348,7 +352,7 @@ def _centred(
 
 
 def _centring(
-    task: _Task, H: Matrix, side: Index, means: GroupMeans, *, shared: bool
+    task: _Task, H: Any, side: Index, means: GroupMeans, *, shared: bool
 ) -> Callable[[NDArray[np.float64] | None], RidgeHead]:
     """Shares → a head on rows that are centred for them (None: that are not centred).
 
@@ -363,47 +367,76 @@ def _centring(
         if shares is None:
             centers = {d: np.zeros_like(c) for d, c in centers.items()}
         inner = None if products is None else products.about(centers)
-        lengths = np.ones(len(H))
 
-        def rows() -> Matrix:
-            out = np.empty_like(H)
-            return place(H, side, centers, task.model.normalize, out=out, lengths=lengths)
+        def rows() -> Matrix | RowsOnDemand:
+            if isinstance(H, _Denoised):
+                return _Placed(H, side, centers)
+            return place(H, side, centers, task.model.normalize, out=np.empty_like(H))
 
-        quick = None if shared else _through_inputs(task, len(H), side, centers, lengths)
-        return task.ridge_head(rows, inner, quick)
+        return task.ridge_head(rows, inner)
 
     return centred
 
 
-def _through_inputs(
-    task: _Task, n: int, side: Index, centers: Mapping[int, Matrix], lengths: Matrix
-) -> Products | None:
-    """B → products of features with its rows, as X(WBᵀ): sparse inputs have few entries.
+class _Denoised:
+    """Denoised rows of a task, made when they are asked for."""
 
-    None: this would not be quicker. `lengths` are those of centred rows, once these are made.
+    def __init__(self, task: _Task):
+        self.task = task
+
+    def __len__(self) -> int:
+        return int(self.task.rows.X.shape[0])
+
+    def __getitem__(self, some: Any) -> Matrix:
+        return self.task.denoised(some)
+
+
+class _Placed:
+    """Features of sparse rows by one matrix W: centred and of unit length, made when asked for.
+
+    F = diag(1/l)(XW + 1oᵀ − C), and F Bᵀ through W Bᵀ: rows with few entries take part in few
+    products.
     """
-    X, layers = task.rows.X, task.model.layers
-    found = layers[-1].map
-    dense = len(layers) == 1 and isinstance(found.base, DenseMap) and not found.delta.shape[1]
-    if not (sp.issparse(X) and dense and n > X.shape[1] + SPARSE_COST * X.nnz / X.shape[1]):
-        return None
 
-    def products(B: Matrix) -> Callable[[slice], Matrix]:
-        image = np.asarray(found.base.W @ B.T)
-        levels = {d: ((found.offset - c) @ B.T).astype(B.dtype) for d, c in centers.items()}
-        where = np.maximum(side, -1)
+    def __init__(self, rows: _Denoised, side: Index, centers: Mapping[int, Matrix]):
+        model, self._X = rows.task.model, rows.task.rows.X
+        self._rows, self._side, self._centers = rows, side, centers
+        self._map = model.layers[0].map
+        self.shape, self.dtype = (len(rows), self._map.shape[1]), self._X.dtype
+        self._lengths, self.squares = np.empty(len(rows)), np.empty(len(rows))
+        total = np.zeros(self.shape[1])
+        step = max(64, BLOCK_BYTES // (self.dtype.itemsize * self.shape[1]))
+        for start in range(0, len(rows), step):
+            some = slice(start, start + step)
+            F = place(rows[some], side[some], centers, True, lengths=self._lengths[some])
+            self.squares[some] = np.einsum("ij,ij->i", F, F)
+            total += F.sum(0, dtype=np.float64)
+        mean = total / len(rows)
+        self.variance = float(self.squares.mean() - mean @ mean) or 1.0
+        self.longest = float(self.squares.max(initial=0))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, some: Any) -> Matrix:
+        return place(self._rows[some], self._side[some], self._centers, True)
+
+    def products(self, B: Matrix) -> Callable[[slice], Matrix]:
+        """Some rows → their products with those of B."""
+        image, offset = self._map.matmul(B.T), self._map.offset
+        domain = np.maximum(self._side, -1)
+        levels = {d: (offset - c).astype(B.dtype) @ B.T for d, c in self._centers.items()}
+        everywhere = 0 if levels else offset.astype(B.dtype) @ B.T
 
         def of(some: slice) -> Matrix:
-            out = np.asarray(X[some] @ image)
-            for d, level in (levels or {0: found.offset @ B.T}).items():
-                mine = where[some] == d if levels else slice(None)
-                out[mine] += level
-            out /= lengths[some, None].astype(out.dtype)
+            out = np.asarray(self._X[some] @ image)
+            out += everywhere
+            for d, level in levels.items():
+                out[domain[some] == d] += level
+            out /= self._lengths[some, None].astype(out.dtype)
             return out
 
         return of
-
-    return products
 
 
 # Rounds that learn W again ----------------------------------------------------------------------

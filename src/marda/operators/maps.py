@@ -217,7 +217,8 @@ class DenoisingMap:
 
     def matmul(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         """W V."""
-        return self.base.matmul(V) + self.delta @ (self.basis.T @ V)
+        mapped = self.base.matmul(V)
+        return mapped + self.delta @ (self.basis.T @ V) if self.delta.shape[1] else mapped
 
     def dense(self) -> Matrix:
         """W as a matrix, if there is memory for it."""

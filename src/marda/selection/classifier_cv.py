@@ -35,6 +35,7 @@ from marda.selection.ensemble import (
     compress_ensemble,
     is_compact,
 )
+from marda.selection.expectation import UNKNOWN
 from marda.selection.inputs import draw_rows, drop_copies
 from marda.selection.scorers import get_criterion
 from marda.selection.search import TARGET_CRITERIA, Candidate, expand, search
@@ -300,10 +301,12 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
             self.compact_, self.compression_ = _compressed(
                 self.ensemble_, found.members, X, domain, seed
             )
-        if self.calibrate and found.evidence is not None:
+        if self.calibrate and (domain < 0).any():
             # Of what predicts: the compact members, if there are any.
             members = found.members if self.compact_ is None else list(self.compact_.members)
-            expectation = found.evidence.expectation(members, self.ensemble_.sharpness)
+            expectation = UNKNOWN
+            if found.evidence is not None:
+                expectation = found.evidence.expectation(members, self.ensemble_.sharpness)
             if found.calibration is not None:
                 self.target_skill_ = max(0.0, (expectation.accuracy - 1 / n) / (1 - 1 / n))
             self.calibration_ |= {

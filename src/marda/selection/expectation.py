@@ -33,6 +33,7 @@ from marda.shift import Shift, adjust_probabilities
 from marda.shift.explain import MIN_ROWS
 
 __all__ = [
+    "UNKNOWN",
     "Expectation",
     "TargetEvidence",
     "expect",
@@ -100,6 +101,16 @@ class Expectation:
         if not self.can_tell:
             return f"Cannot tell without labels; accuracy is {between}"
         return f"Expected accuracy {100 * self.accuracy:.0f} %, {between}"
+
+
+#: What is known where some class has no source row, or none that counts.
+UNKNOWN = Expectation(
+    0.5,
+    (0.0, 1.0),
+    False,
+    {},
+    "the source has no row of some class, and what to expect rests on its models",
+)
 
 
 def expect(
