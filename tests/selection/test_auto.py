@@ -572,7 +572,8 @@ def test_no_accuracy_is_promised_where_a_class_has_no_weight():
     model = MDAClassifierCV(random_state=0, class_weight={0: 0.0})
     model.fit(X, labels, sample_domain=domain)
     assert "sharpness" in model.calibration_
-    assert "expected_accuracy" not in model.calibration_
+    assert not model.calibration_["can_tell"]
+    assert model.calibration_["expected_interval"] == [0.0, 1.0]
 
 
 # The model of the source alone --------------------------------------------------------------------
