@@ -19,6 +19,9 @@ from sklearn.utils import get_tags
 
 from marda import DSCM, MDA, MDAClassifier, MDAClassifierCV, Moments, load, noise_path
 from marda.noise import Gaussian, Poisson
+from marda.operators import maps as maps_module
+from marda.operators import rows as rows_module
+from marda.operators.rows import Rows
 
 METHODS = ("BL", "MCF", "S1", "S1D", "S1M", "S1CD", "J12", "J12MD")
 SETTINGS = ({}, {"class_weight": "balanced", "scaling": "relative"}, {"fit_intercept": False})
@@ -123,6 +126,35 @@ def test_noises(arrays, noise):
         for f in (np.array, arrays.there)
     )
     assert off(arrays.here(other.transform(arrays.there(X))), plain.transform(X)) < 1e-10
+
+
+def test_centred_rows_in_parts(arrays, monkeypatch):
+    monkeypatch.setattr(rows_module, "DEVICE_BYTES", 8 * 16 * 7)  # 16 rows of seven columns
+    rng = np.random.default_rng(0)
+    X, center, weights = rng.normal(size=(40, 7)), np.linspace(-1, 2, 7), rng.random(7)
+    V, U = rng.normal(size=(7, 3)), rng.normal(size=(3, 40))
+    for m in (center, None):
+        there = Rows(arrays.there(X), None if m is None else arrays.there(m))
+        A = X - (0 if m is None else m)
+        for found, wanted in (
+            (there.dot(arrays.there(V)), A @ V),
+            (there.combine(arrays.there(U)), U @ A),
+            (there.gram(), A.T @ A),
+            (there.kernel(arrays.there(weights)), (A * weights) @ A.T),
+        ):
+            np.testing.assert_allclose(arrays.here(found), wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("ridge", [1e-3, 30.0, 1e5])
+def test_strong_ridges_and_rows_in_parts(arrays, ridge, monkeypatch):
+    """Where little is left of a diagonal it is summed, and rows are mapped in several parts."""
+    monkeypatch.setattr(maps_module, "DEVICE_BYTES", 1)
+    X, y, domain = rows(100, 5)
+    model = MDA("S1D", noise=0.2, ridge=ridge, solver="primal")
+    model.fit(arrays.there(X), y, sample_domain=domain)
+    own = MDA("S1D", noise=0.2, ridge=ridge, solver="primal").fit(X, y, sample_domain=domain)
+    assert off(arrays.here(model.W_), own.W_) < 1e-12
+    assert off(arrays.here(model.transform(arrays.there(X))), own.transform(X)) < 1e-12
 
 
 def test_dscm(arrays):

@@ -9,13 +9,14 @@ from marda.noise import Dropout, Gaussian, Poisson
 from marda.problem import Settings
 from marda.terms import (
     class_discrepancy,
+    classes_to_target,
     domain_discrepancy,
     domain_targets,
     label_products,
     parse_method,
 )
 from oracles import corrupt
-from problems import make_case, moments_of, problem_of
+from problems import Case, make_case, moments_of, problem_of
 
 DRAWS = 3000
 NOISES = [
@@ -234,3 +235,23 @@ def test_method_names(method, flags):
 def test_unknown_methods(method):
     with pytest.raises(ValueError, match=r"method must be 'BL', 'MCF', or 'S1' or 'J12'.*got"):
         parse_method(method)
+
+
+def test_classes_to_the_target_are_means_over_sources_of_labelled_rows():
+    """A source that is there twice counts as once, rows without a label count as none."""
+    rng = np.random.default_rng(0)
+    X, codes = rng.standard_normal((20, 4)), np.r_[np.arange(10) % 2, np.full(10, -1)]
+    domain = np.repeat([0, -1], 10)
+
+    def matrix(X, codes, domain):
+        found = classes_to_target(moments_of(Case(X, codes, domain, 2)), Dropout(0.3), "exact")
+        return found.rows.T @ found.rows + np.diag(found.diagonal)
+
+    once = matrix(X, codes, domain)
+    twice = matrix(np.r_[X[:10], X], np.r_[codes[:10], codes], np.r_[np.ones(10, int), domain])
+    np.testing.assert_allclose(twice, once, atol=1e-13)
+    more = np.r_[X, 5 + rng.standard_normal((3, 4))]
+    unlabelled = matrix(more, np.r_[codes, [-1] * 3], np.r_[domain, [0] * 3])
+    np.testing.assert_allclose(unlabelled, once, atol=1e-13)
+    with pytest.raises(ValueError, match="needs labelled source rows"):
+        matrix(X, np.full(20, -1), domain)

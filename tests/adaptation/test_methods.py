@@ -98,7 +98,7 @@ def test_the_default_method_is_chosen_in_one_place():
         ("J12", "learned together"),
         ("J12C", "J12 with class means"),
         ("auto", "default"),
-        ("CORAL", "covariances"),
+        ("CORAL", "vary together"),
     ],
 )
 def test_every_method_is_explained_in_a_line(method, words):

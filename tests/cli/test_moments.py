@@ -138,7 +138,7 @@ def test_sql_and_back(tmp_path, monkeypatch, capsys):
         with open("a.csv", "w", newline="") as stream:
             csv.writer(stream).writerows([[c[0] for c in found.description], *found])
     assert cli.main(["moments", "read", "a.csv", "-o", "a.m"]) == 0
-    assert "source a, label ill: 1 rows" in capsys.readouterr().out
+    assert "source a, label ill: 1 row\n" in capsys.readouterr().out
     assert Moments.load("a.m").means().tolist() == [[30, 1.5], [40, 2.5]]
 
 

@@ -136,3 +136,27 @@ def test_single_precision_rows_far_from_the_origin_are_centred_before_they_are_m
     V, U = rng.standard_normal((D, 3)), rng.standard_normal((N, 3))
     np.testing.assert_allclose(rows.dot(V), A @ V, rtol=0, atol=1e-13)
     np.testing.assert_allclose(rows.tdot(U), A.T @ U, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["dense", "dense32"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_dense_copies_and_kernels_of_either_precision(kind, center, chunks, dtype):
+    stored, explicit = data(kind)
+    rows, A = Rows(stored, center), explicit - (0 if center is None else center)
+    tol = 1e-12 if dtype == np.float64 else 1e-5
+    found = rows.dense(dtype)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, A, atol=tol)
+    v = np.random.default_rng(3).random(D)
+    kernel = rows.kernel(v, dtype)
+    assert kernel.dtype == dtype
+    np.testing.assert_allclose(kernel, (A * v) @ A.T, atol=10 * tol)
+    np.testing.assert_array_equal(rows.X, stored)  # no block of it was multiplied in place
+
+
+def test_the_longest_row_is_that_of_sparse_rows_as_they_are(kind, center):
+    stored, explicit = data(kind)
+    v = np.random.default_rng(4).random(D)
+    wanted = (explicit**2 @ v).max() if "sparse" in kind else 0.0
+    assert Rows(stored, center).longest(v) == pytest.approx(wanted)
+    assert Rows(sp.csr_array((0, D)), None).longest(v) == 0

@@ -141,7 +141,7 @@ def summary_lines(path: str | os.PathLike[str]) -> list[str]:
         f"({shown})",
         f"  labels: {', '.join(map(str, moments.classes.tolist())) or 'none'}",
         f"  second moments: {', '.join(grams) or 'none'}",
-        f"  groups of at least {header['min_group']} rows; the smallest has "
+        f"  groups of at least {counted(header['min_group'], 'row')}; the smallest has "
         f"{smallest_group(moments)[0]}",
     ]
     for i, (number, code) in enumerate(zip(moments.domains, moments.labels, strict=True)):

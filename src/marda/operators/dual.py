@@ -178,9 +178,7 @@ class DualDenoiser(Denoiser):
             if self.null is not None:
                 J -= J.mean(1, keepdims=True)
             J = (J / scale[0]).astype(dtype)
-            part = J @ X
-            if sp.issparse(X) and rows.center is not None and self.null is None:
-                part -= np.outer(J.sum(1), rows.center)
+            part = J @ X  # sparse rows as they are: without the vector of ones no centre is seen
             part += level.astype(dtype)
             out[order[block]] = part
         return out
