@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from marda._linalg import SingularError
 from marda.noise import Dropout
 from marda.operators import denoiser as denoisers
 from marda.operators import iterative
@@ -111,6 +112,27 @@ def test_float32_factors_give_the_same_map_to_four_digits(route, variant, bias, 
     if not len(double.system.extra):
         held = single.W0 if route == "primal" else single.factor.inverse
         assert held.dtype == np.float32 or single.outputs is not None
+
+
+@pytest.mark.parametrize(("noise", "dtype"), [(0.3, np.float32), (1e-5, np.float64), (0, None)])
+def test_single_precision_is_for_systems_that_keep_their_digits(noise, dtype, monkeypatch):
+    """Columns that are the same, up to the noise: condition numbers of 10, of 1e6, and none."""
+    monkeypatch.setattr(denoisers, "LEAST_SINGLE", 1)
+    case = make_case("SS", d=6, seed=1)
+    X = np.repeat(case.X[:, :3], 2, axis=1)
+    settings = Settings(Dropout(noise), ridge=1e-12)
+
+    def fitted():
+        problem = Problem(
+            moments_of(case._replace(X=X)), settings, "primal", np.ones(3), single=True
+        )
+        return problem.denoiser(parse_method("S1"))
+
+    if dtype is None:
+        with pytest.raises(SingularError):
+            fitted()
+    else:
+        assert fitted().plain.L.dtype == dtype
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
