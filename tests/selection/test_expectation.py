@@ -235,7 +235,7 @@ def test_disagreement_and_lost_support_widen(known):
     assert width[0.2, 0.05] > width[0.7, 0.05] + 0.05
     assert width[0.7, 0.8] > TELLING > width[0.7, 0.05]
     assert not found.can_tell
-    assert "80 % of the target rows lie where no source row does" in found.reason
+    assert "80% of the target rows lie where no source row does" in found.reason
 
 
 def test_nothing_explains_and_support_is_lost(known):

@@ -397,7 +397,7 @@ def _by_kinds(
     if lost:
         low = 0.0
         reason = (
-            f"{100 * parts['outside']:.0f} % of the target rows lie where no source row does, and "
+            f"{100 * parts['outside']:.0f}% of the target rows lie where no source row does, and "
             "nothing explains why"
         )
     elif few:
@@ -408,7 +408,7 @@ def _by_kinds(
         reason = "models of the source disagree about the predictions"
     elif away > LOST:
         reason = (
-            f"{100 * parts['outside']:.0f} % of the target rows lie where no source row does, "
+            f"{100 * parts['outside']:.0f}% of the target rows lie where no source row does, "
             "perhaps of a class that the source lacks"
         )
     else:
