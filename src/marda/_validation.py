@@ -35,6 +35,7 @@ __all__ = [
     "check_numpy",
     "check_rows",
     "check_same_place",
+    "check_unmasked",
     "encode_labels",
     "float_types",
     "is_class",
@@ -148,14 +149,19 @@ def check_new_rows(estimator: Any, X: Any, dtype: Any = None) -> Any:
 
 
 def _validated(estimator: Any, X: Any, dtype: Any, *, reset: bool) -> Any:
+    check_unmasked(X)
+    X = summed(validate_data(estimator, detached(X), reset=reset, accept_sparse="csr", dtype=dtype))
+    _check_magnitude(X, least=1 / MAX_ENTRY if reset else 0.0)
+    return X
+
+
+def check_unmasked(X: Any) -> None:
+    """Refuse what scikit-learn would read under its mask."""
     if np.ma.is_masked(X):
         raise ValueError(
             "X is a masked array, and what is masked would be read: fill it, for example with "
             "sklearn.impute.SimpleImputer on X.filled(numpy.nan)."
         )
-    X = summed(validate_data(estimator, detached(X), reset=reset, accept_sparse="csr", dtype=dtype))
-    _check_magnitude(X, least=1 / MAX_ENTRY if reset else 0.0)
-    return X
 
 
 def _check_magnitude(X: Any, least: float) -> None:

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 
-from marda import DSCM, MDA, MDAClassifier, MDAClassifierCV, Moments, load, pack
+from marda import DSCM, MDA, MDAClassifier, MDAClassifierCV, Moments, load, noise_path, pack
 from marda._linalg import InaccurateError, SingularError
 from problems import relative
 
@@ -209,6 +209,11 @@ def test_masked_rows_are_refused():
     for model in (MDAClassifier(), MDAClassifierCV(), DSCM()):
         with pytest.raises(ValueError, match="masked array"):
             model.fit(masked, y, sample_domain=domain)
+    for call in (MDAClassifier().partial_fit, Moments.from_arrays):
+        with pytest.raises(ValueError, match="masked array"):
+            call(masked, y, sample_domain=domain)
+    with pytest.raises(ValueError, match="masked array"):
+        noise_path(masked, [0.1, 0.5])
     model = MDAClassifier().fit(np.ma.masked_array(X), y, sample_domain=domain)
     np.testing.assert_array_equal(model.predict(X), model.predict(np.ma.masked_array(X)))
     with pytest.raises(ValueError, match="masked array"):

@@ -25,6 +25,7 @@ from marda._validation import (
     check_new_rows,
     check_rows,
     check_same_place,
+    check_unmasked,
     is_marked,
     summed,
 )
@@ -368,6 +369,7 @@ class BaseMDA(TransformerMixin, BaseEstimator, ABC):
                 "partial_fit sums numpy batches: of other libraries, give merged "
                 "Moments.from_arrays to fit_moments."
             )
+        check_unmasked(X)
         X = summed(
             validate_data(
                 self, X, reset=stream is None, accept_sparse="csr", dtype=[np.float64, np.float32]

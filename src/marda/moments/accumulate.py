@@ -31,6 +31,7 @@ from marda._validation import (
     UNLABELED,
     Labels,
     check_domains,
+    check_unmasked,
     encode_labels,
     float_types,
     is_marked,
@@ -261,6 +262,7 @@ def from_arrays(
 ) -> Moments:
     """`Moments.from_arrays`: check, then accumulate."""
     names = None if is_followed(X) else _get_feature_names(X)
+    check_unmasked(X)
     X = summed(check_array(detached(X), accept_sparse="csr", dtype=float_types(X)))
     domain = check_domains(sample_domain, X.shape[0], both=False)
     given = sample_domain is not None

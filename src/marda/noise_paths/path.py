@@ -34,7 +34,7 @@ from marda._arrays import (
     zeros,
 )
 from marda._linalg import InaccurateError, SingularError, symmetric_eigen
-from marda._validation import check_number, float_types, summed
+from marda._validation import check_number, check_unmasked, float_types, summed
 from marda.moments import Moments, accumulate
 from marda.noise import Dropout
 from marda.noise_paths.levels import offset_ratio
@@ -100,6 +100,7 @@ def noise_path(
         if moments.gram is None:
             raise ValueError("the noise path needs moments with Grams, or the rows themselves.")
     else:
+        check_unmasked(X)
         X = summed(check_array(detached(X), accept_sparse="csr", dtype=float_types(X)))
         everyone = np.full(X.shape[0], -1), np.zeros(X.shape[0], dtype=np.int64)
         thin = X.shape[0] < X.shape[1]
