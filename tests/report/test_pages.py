@@ -110,7 +110,7 @@ WANTED = {
         "Confusion matrix",
         "two dimensions",
     ],
-    "reproduce": ["Paper against ours", "Task by task: AMT, US", "findings", "2 runs failed"],
+    "reproduce": ["Paper against ours", "Task by task: AMT, US", "findings", "failed: no luck"],
     "reproduce-auto": ["AMT, US, 12 tasks", "Checks and notes", "auto"],
 }
 
