@@ -31,7 +31,7 @@ __all__ = [
 MOST_CLASSES = 30
 SETTINGS = {
     "US": "no labels in the target",
-    "SS": "{n} labelled rows in the target",
+    "SS": "{n} in the target",
     "SUP": "all rows of the target labelled",
 }
 
@@ -89,7 +89,7 @@ def _statistics_lines(result: AdaptedFromStatistics) -> list[str]:
 
 
 def _model(model: Any, n_source: int, n_target: int, n_labelled: int) -> list[str]:
-    setting = SETTINGS[model.setting_].format(n=n_labelled)
+    setting = SETTINGS[model.setting_].format(n=counted(n_labelled, "labelled row"))
     return [
         f"method     {method_of(model)} ({model.setting_}: {setting})",
         f"rows       {n_source} source, {n_target} target; "

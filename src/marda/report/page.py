@@ -165,7 +165,10 @@ def _cell(cell: str | NumberCell | Term, column: int) -> str:
         key = "" if math.isnan(cell.value) else f"{cell.value:.10g}"
         return f'<td class="number" data-sort="{key}">{text}</td>'
     inside = _breakable(cell) if isinstance(cell, str) else _term(cell)
-    return f'<th scope="row">{inside}</th>' if column == 0 else f"<td>{inside}</td>"
+    if column == 0:
+        return f'<th scope="row">{inside}</th>'
+    long = isinstance(cell, str) and len(cell) > LONG
+    return f'<td class="long">{inside}</td>' if long else f"<td>{inside}</td>"
 
 
 def _breakable(text: str) -> str:
