@@ -97,6 +97,7 @@ def test_single_class_and_proportions():
     one = np.array(["q"] * 100, dtype=object)
     assert codes(prediction_findings(classes, source, one)) == {"single-class"}
     assert codes(prediction_findings(classes, one, one)) == set()  # the source was single too
+    assert codes(prediction_findings(classes, source, one[:3])) == set()  # three may well be alike
     skewed = np.array(["q"] * 90 + ["p"] * 10, dtype=object)
     found = prediction_findings(classes, source, skewed)
     assert codes(found) == {"proportions"}

@@ -443,8 +443,7 @@ class CheckedClaim:
     def summary(self) -> str:
         """How many comparisons hold, and how many lack rows."""
         known = [e.holds for e in self.evidence if e.holds is not None]
-        ending = "" if sum(known) != 1 else "s"
-        text = f"{sum(known)} of {counted(len(known), 'comparison')} hold{ending}"
+        text = f"holds in {sum(known)} of {counted(len(known), 'comparison')}"
         lacking = len(self.evidence) - len(known)
         return text + (f", {lacking} lack{'s' if lacking == 1 else ''} rows" if lacking else "")
 

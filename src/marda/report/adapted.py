@@ -172,8 +172,11 @@ def _influence(result: Adapted) -> list[Section]:
 
 def adapted_head(result: Adapted) -> str:
     """The page's first screen, for a notebook; below it, what a reader should know of the rows."""
-    warnings = [finding.text for finding in result.diagnosis.findings]
-    return head(_lead(result), _verdict(result), _figures(result), (*warnings, *result.notes))
+    verdict = _verdict(result)
+    told = {text for _, text in verdict.reasons}
+    found = (_said(result, finding.text) for finding in result.diagnosis.findings)
+    warnings = [text for text in found if text not in told]
+    return head(_lead(result), verdict, _figures(result), (*warnings, *result.notes))
 
 
 def _lead(result: Adapted) -> str:

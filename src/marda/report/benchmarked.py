@@ -221,7 +221,7 @@ def _ours(cell: Cell) -> NumberCell:
 
 def _printed(cell: Cell) -> NumberCell:
     if cell.paper is None:
-        return NONE
+        return NumberCell("none", math.nan)
     return NumberCell(f"{cell.paper:.1f}", cell.paper, cell.paper_better, cell.paper_improves)
 
 
@@ -234,7 +234,7 @@ def _block(block: Block) -> str:
                 ("ours", [_ours(c) for c in row.cells]),
                 ("paper", [_printed(c) for c in row.cells]),
             ):
-                if any(figure is not NONE for figure in figures):
+                if any(not math.isnan(figure.value) for figure in figures):
                     rows.append([row.label, whose, *figures])
         return table(block.heading, ("method", "whose", *block.columns), rows)
     header: list[str] = ["model"]
@@ -246,7 +246,7 @@ def _block(block: Block) -> str:
             (f"{column} − paper", _gap),
         ):
             cells = [figure(row.cells[k]) for row in block.rows]
-            if figure is _ours or any(cell is not NONE for cell in cells):
+            if figure is _ours or any(not math.isnan(cell.value) for cell in cells):
                 header.append(name)
                 columns.append([*cells])
     rows = [[*line] for line in zip(*columns, strict=True)]

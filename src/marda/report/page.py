@@ -125,7 +125,7 @@ def points(lines: Sequence[str], kind: str = "") -> str:
 
 def facts(pairs: Sequence[tuple[str, str]]) -> str:
     """Names and what they stand for."""
-    lines = "".join(f"<div><dt>{escape(n)}</dt><dd>{escape(v)}</dd></div>" for n, v in pairs)
+    lines = "".join(f"<div><dt>{_breakable(n)}</dt><dd>{escape(v)}</dd></div>" for n, v in pairs)
     return f'<dl class="facts">{lines}</dl>'
 
 
