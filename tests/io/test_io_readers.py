@@ -347,7 +347,7 @@ def test_json_with_objects_inside(tmp_path):
     assert [*table.columns] == ["id", "user.age", "user.at.x", "user"]
     assert table["user.at.x"].tolist()[0] == 2
     assert "inside objects are columns ('user.age', 'user.at.x')" in table.notes[0]
-    with pytest.raises(InputError, match="'user.age' twice"):
+    with pytest.raises(InputError, match=r"'user\.age' twice"):
         read(tmp_path, '[{"user": {"age": 3}, "user.age": 4}]', "a.json")
 
 
