@@ -221,7 +221,7 @@ def test_a_device(files, capsys, refused, monkeypatch, tmp_path):
     refused(("adapt", *GOOD, "--device", "cuda:77"), "--device cuda:77 is not here: torch has cpu")
     refused(("adapt", *GOOD, "--device", "oven"), "--device oven is not here")
     monkeypatch.setattr("marda.adaptation.methods.available_memory", lambda: 100)
-    refused(("adapt", *GOOD, "--device", "cpu"), "has 100 B free, and 70 rows × 2 columns need")
+    refused(("adapt", *GOOD, "--device", "cpu"), "has 0.1 kB free, and 70 rows × 2 columns need")
 
 
 def test_devices_that_cannot_be(files, refused, monkeypatch):
