@@ -446,4 +446,4 @@ def cholesky_inverse(L: Any) -> Array:
     """(L Lᵀ)⁻¹, for a factor that is not numpy's."""
     if _library(L) == "torch":
         return namespace(L).cholesky_inverse(L)
-    return cholesky_solve(L, eye(L.shape[0], L))
+    return cholesky_solve(L, like(eye(L.shape[0], L), L))

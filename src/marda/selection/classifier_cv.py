@@ -275,7 +275,8 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         # Another fit may have left them: of another search, and of the files of `marda adapt`.
         for name in (*FOUND_BY_AUTO, "best_index_", "preprocessing_"):
             self.__dict__.pop(name, None)
-        self.classes_, self.domains_, self.compact_ = labels.classes, np.unique(domain), None
+        self.classes_, self.compact_ = labels.classes, None
+        self.domains_ = beside(np.unique(domain), X if there is None else there, "int64")
         seed = seed_of(self.random_state)
         if candidates is None and (domain < 0).any():
             kept = drop_copies(X, labels.codes, domain)
