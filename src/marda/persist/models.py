@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda._arrays import to_numpy
 from marda.estimators import DSCM, MDA, MDAClassifier
 from marda.estimators.heads import GaussianRidge, NearestRow
 from marda.estimators.model import (
@@ -106,7 +107,7 @@ def encode_model(estimator: Any, out: Writer) -> dict[str, Any]:
         domains, means = list(model.centers), list(model.centers.values())
         state["centers"] = {
             "domains": out.put("centers.domains", np.array(domains, dtype=np.int64)),
-            "means": out.put("centers.means", np.array(means)),
+            "means": out.put("centers.means", np.array([to_numpy(mean) for mean in means])),
         }
     if isinstance(estimator, MDAClassifier):
         state |= _encode_fitted(model, out)
