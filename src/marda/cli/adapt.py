@@ -75,7 +75,7 @@ def add_adapt(commands: Any) -> None:
     joint(
         add("--out", type=output_file, metavar="P"),
         add("--model", type=output_file, metavar="F"),
-        text="predictions (.csv, .tsv, .parquet, -); model for marda predict",
+        text="write predictions (.csv, .tsv, .parquet, -); write the model to F",
     )
     joint(
         add("--report", type=output_file, metavar="H"),
