@@ -95,8 +95,42 @@ def _rows_of_case(name: str) -> tuple[Any, Any, Any]:
     return task.X_source, task.y_source, task.X_target
 
 
+#: Rows and columns of Parquet files, and rows of their row groups.
+PARQUET = {
+    "long": (1_500_000, 40, 50_000),
+    "wide": (30_000, 1_500, 1_000),
+    "one": (400_000, 200, 400_000),
+}
+
+
+def run_moments(data: str) -> tuple[Told, float]:
+    """The same of ``marda moments build``."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from marda.moments.parquet import moments_from_parquet
+
+    n, d, group = PARQUET[data]
+    rng = np.random.default_rng(0)
+    columns = {f"x{j}": rng.normal(size=n).astype(np.float32) for j in range(d)}
+    table = pa.table({**columns, "y": rng.integers(0, 3, n)})
+    told: Told = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        pq.write_table(table, path, row_group_size=group)
+        began = time.process_time()
+
+        def hear(done: int, total: int) -> None:
+            told.append((time.process_time() - began, done / total, f"{done:,} rows"))
+
+        moments_from_parquet([path], label="y", domain="a", progress=hear)
+        return told, time.process_time() - began
+
+
 def run(kind: str, data: str) -> tuple[Told, float]:
     """What a job told, with times since its start, and how long it took."""
+    if kind == "moments":
+        return run_moments(data)
     told: Told = []
     with tempfile.TemporaryDirectory() as folder:
         source, target, label = _write(Path(folder), *DATA[data]())
@@ -144,6 +178,7 @@ def main() -> None:
     """Run the jobs, and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     every = [f"{kind}:{name}" for kind in ("adapt", "compare") for name in DATA]
+    every += [f"moments:{name}" for name in PARQUET]
     parser.add_argument("--jobs", nargs="+", default=every, metavar="NAME", help=", ".join(every))
     parser.add_argument("--steps", action="store_true", help="print what was told, too")
     args = parser.parse_args()

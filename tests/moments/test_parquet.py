@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 
@@ -133,12 +135,29 @@ def interrupted(paths, stop, **options):
     groups = []
 
     def progress(done, total):
-        groups.append(done)
+        if done:  # not at the start
+            groups.append(done)
         if len(groups) == stop:
             raise Killed
 
     with pytest.raises(Killed):
         moments_from_parquet(paths, progress=progress, **options)
+
+
+def test_progress_is_told_from_the_start_and_within_a_row_group(tmp_path):
+    _, _, table = table_of(700)
+    path = tmp_path / "one.parquet"
+    pq.write_table(table, path)  # one row group
+    told = []
+    batches = ParquetRows.batches
+
+    def halved(self, file, group):
+        for X, y in batches(self, file, group):
+            yield from ((X[:300], y[:300]), (X[300:], y[300:]))
+
+    with mock.patch.object(ParquetRows, "batches", halved):
+        moments_from_parquet([path], label="y", progress=lambda *now: told.append(now))
+    assert told == [(0, 700), (300, 700), (700, 700)]
 
 
 @pytest.mark.parametrize("stop", [1, 3, 5, 6])

@@ -236,7 +236,13 @@ def add_file_options(
 def add_model_and_rows(parser: argparse.ArgumentParser, rows: str) -> None:
     """A saved model, and the rows it is used on."""
     add = parser.add_argument
-    add("--model", type=Path, required=True, metavar="F", help="read the model that marda adapt --model F wrote")
+    add(
+        "--model",
+        type=Path,
+        required=True,
+        metavar="F",
+        help="read the model that marda adapt --model F wrote",
+    )
     add("--input", type=Path, action=StoreOnce, required=True, metavar="X", help=rows)
 
 

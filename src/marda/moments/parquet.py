@@ -228,18 +228,19 @@ def moments_of_parts(
         tell(f"continued after {done} of {len(groups)} row groups, from {checkpoint}.")
     total = Collector(classes=classes, start=start, unlabeled=unlabeled, class_grams=class_grams)
     total.feature_names = np.array(parts[0].rows.features, dtype=object)
-    if done and progress is not None:
-        progress(total.n_rows, n_rows)
+    hear = (lambda done, of: None) if progress is None else progress
+    hear(total.n_rows, n_rows)  # the time left counts from here
     for number, (part, file, group) in enumerate(groups[done:], done + 1):
-        for X, y in part.rows.batches(file, group):
+        for batch, (X, y) in enumerate(part.rows.batches(file, group)):
+            if batch:
+                hear(total.n_rows, n_rows)
             try:
                 total.add_checked(X, y, np.full(len(X), part.domain, dtype=np.int64))
             except ValueError as error:
                 raise ParquetError(f"{part.rows.paths[file]}: {error}") from error
         if checkpoint is not None and total.n_rows:
             write(total.result(), checkpoint, extra={**job, "done": number})
-        if progress is not None:
-            progress(total.n_rows, n_rows)
+        hear(total.n_rows, n_rows)
     names = {part.domain: part.name for part in parts if part.name is not None}
     return replace(total.result(declared=True), domain_names=names)
 
