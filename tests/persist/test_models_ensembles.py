@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from marda import MDAClassifierCV, load
 from marda.noise import Gaussian
 from marda.persist import ModelFileError
-from marda.persist.model_file import read_file
+from marda.persist.models import read_file
 from marda.selection import PredictionEntropyScorer
 from persist.test_models import assert_refused, assert_same, round_trip
 from persist.test_models_refined import drop, put
