@@ -27,6 +27,8 @@ from marda.selection import adapted_ensemble, auto, ensemble, source_only
 from marda.selection.scorers import CRITERIA
 from problems import always_adapted
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 N, CLASSES = 150, 3
 
 

@@ -13,6 +13,8 @@ from marda.adaptation.lines import compared_lines
 from marda.adaptation.methods import ALIGNED, Baseline, explained
 from marda.io import InputError
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 
 def test_compare_judges_with_labels_that_no_method_saw(tmp_path):
     source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT, YT)

@@ -17,6 +17,8 @@ from marda.adaptation.stream import FileRows, draw_from_files, open_parts
 from marda.moments.features import FixedFeatures, HeldRows
 from marda.selection.inputs import Inputs
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 pq = pytest.importorskip("pyarrow.parquet")
 
 OPTIONS = ReadOptions("y", id="id")

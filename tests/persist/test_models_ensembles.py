@@ -18,6 +18,8 @@ from persist.test_models import assert_refused, assert_same, round_trip
 from persist.test_models_refined import drop, put
 from problems import make_case
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 CASE = make_case("US", seed=5, d=9, n_source=60, n_target=50)
 COUNTS = np.maximum(np.round(2 * CASE.X - 2), 0)
 

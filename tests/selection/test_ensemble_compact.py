@@ -14,6 +14,8 @@ from marda.selection.ensemble import compress
 from marda.selection.labelling import choose_rows
 from problems import make_case
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 D = 40
 
 
