@@ -1,3 +1,4 @@
+import os
 import warnings
 from dataclasses import replace
 from typing import ClassVar
@@ -201,6 +202,43 @@ def test_rows_that_nothing_denoises_stay_sparse(model, classifiers, monkeypatch)
     assert found.keys() == dense.keys() == set(classifiers)
     for name, predicted in found.items():
         np.testing.assert_array_equal(predicted, dense[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("classifiers", [["ridge", "nn", "dscm"], ["nn", "dscm"]])
+@pytest.mark.parametrize("setting", ["us", "ss"])
+def test_a_device_gives_the_same_classes(classifiers, setting, monkeypatch):
+    if os.environ.get("MARDA_REQUIRE_TORCH") != "1":
+        pytest.importorskip("torch")
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    words = datasets.make_shift(n_source=40, n_target=60, n_features=12, n_classes=3, seed=3)
+    task = datasets.make_task(words, *words.domains, setting.upper())
+    sparse = {name: sp.csr_matrix(getattr(task, name)) for name in ("X_source", "X_target")}
+    task = replace(task, **sparse, X_test=sp.csr_matrix(task.X_test))
+    specs = plan_table(
+        setting, benchmarks=["amt"], tasks=["books-dvd"], classifiers=classifiers, draws=1
+    )
+    here = {f.spec: f.predicted for f in execute.fit_unit(task, specs)}
+    there = {f.spec: f for f in execute.fit_unit(task, specs, "cpu")}
+    assert here.keys() == there.keys() == set(specs)
+    for spec, fitted in there.items():
+        assert fitted.predicted is not None, fitted.message
+        np.testing.assert_array_equal(fitted.predicted, here[spec], err_msg=str(spec))
+
+
+@pytest.mark.slow
+def test_ridges_of_scikit_learn_stay_on_the_host(monkeypatch):
+    if os.environ.get("MARDA_REQUIRE_TORCH") != "1":
+        pytest.importorskip("torch")
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    words = datasets.make_shift(n_source=40, n_target=60, n_features=12, n_classes=3, seed=3)
+    task = datasets.make_task(words, *words.domains, "US")
+    specs = plan_table(
+        "us", benchmarks=["amt"], tasks=["books-dvd"], models=["S1"], classifiers=["ridge10"]
+    )
+    (fitted,) = execute.fit_unit(task, specs, "cpu")
+    assert fitted.predicted is None
+    assert "is scikit-learn's" in fitted.message
 
 
 def test_settings_that_change_rows_are_obeyed():

@@ -17,9 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn import config_context
 
 from marda import datasets
+from marda._arrays import is_numpy, namespace, rows_at, to_numpy
 from marda._machine import peak_mb, reset_peak
 from marda.benchmarks.peers import adapters
 from marda.benchmarks.plan import (
@@ -129,14 +132,17 @@ def attempt(specs: Sequence[Spec], fits: Iterator[Fitted]) -> Iterator[Fitted]:
     yield from (Fitted(spec, message=error_text) for spec in specs if spec not in have)
 
 
-def run_unit(unit: Unit, data_dir: Path | None) -> Iterator[ResultRow]:
-    """Load the task once, then yield a row as soon as each spec is finished."""
+def run_unit(unit: Unit, data_dir: Path | None, device: str | None = None) -> Iterator[ResultRow]:
+    """Load the task once, then yield a row as soon as each spec is finished.
+
+    On a `device` of torch, rows are dense tensors, and all that is fitted follows them.
+    """
     reset_peak()
     started = time.process_time()
     task = load_task(unit.task, data_dir)
     load_seconds = (time.process_time() - started) / len(unit.specs)
     known: dict[str, Any] = {"load_seconds": load_seconds, "data_checksum": task.checksum}
-    for fitted in fit_unit(task, unit.specs):
+    for fitted in fit_unit(task, unit.specs, device):
         if fitted.predicted is None:
             yield failed([fitted.spec], fitted.message, **known)[0]
             continue
@@ -179,7 +185,7 @@ def settings_of(spec: Spec) -> dict[str, Any]:
     return {**chosen, **dict(spec.overrides)}
 
 
-def fit_unit(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
+def fit_unit(task: Task, specs: Sequence[Spec], device: str | None = None) -> Iterator[Fitted]:
     """Fit and predict every spec of one task.
 
     This is the one place where specs of the same task share work: W of a model is learned once for
@@ -190,9 +196,12 @@ def fit_unit(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
     from marda.estimators.fitting import Shared
 
     if specs[0].settings == "auto":
-        yield from fit_methods(task, specs)
+        yield from fit_methods(task, specs, device)
         return
-    rows = pack(task.X_source, task.y_source, task.X_target, task.y_visible)
+    X, y, domain = pack(task.X_source, task.y_source, task.X_target, task.y_visible)
+    rows = Rows(X, y, domain, task.X_test)
+    if device is not None:
+        rows = replace(rows, X=to_device(X, device), X_test=to_device(task.X_test, device))
     models: dict[tuple[str, str], list[Spec]] = {}
     for spec in specs:
         models.setdefault((spec.model, spec.variant), []).append(spec)
@@ -202,7 +211,8 @@ def fit_unit(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
     for _, alike in groupby(order, key=_discrepancies):
         shared, mapped = Shared(), MappedRows()
         for group in alike:
-            yield from attempt(group, _fit_model(task, group, shared, mapped, *rows))
+            with config_context(array_api_dispatch=device is not None):
+                yield from attempt(group, _fit_model(group, rows, shared, mapped))
 
 
 def _discrepancies(specs: Sequence[Spec]) -> str:
@@ -230,14 +240,30 @@ class MappedRows:
         return fitted.place(H) if fitted.normalize else H
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Rows to learn from, and test rows."""
+
+    X: Any
+    y: NDArray[Any]
+    domain: NDArray[np.int64]
+    X_test: Any
+
+    @property
+    def known(self) -> NDArray[np.int64]:
+        """Labelled rows: class numbers start at 0, so pack marks with -1."""
+        return np.flatnonzero(self.y != -1)
+
+
+def to_device(X: Any, device: str) -> Any:
+    """Rows as a dense tensor of torch, on one of its devices."""
+    import torch
+
+    return torch.asarray(X.toarray() if sp.issparse(X) else X, device=device)
+
+
 def _fit_model(
-    task: Task,
-    specs: Sequence[Spec],
-    factors: Any,
-    mapped: MappedRows,
-    X: Any,
-    y: Any,
-    sample_domain: Any,
+    specs: Sequence[Spec], rows: Rows, factors: Any, mapped: MappedRows
 ) -> Iterator[Fitted]:
     """One model with all its classifiers; shared seconds are divided among them."""
     from marda import MDAClassifier
@@ -249,31 +275,35 @@ def _fit_model(
     params = {k: v for k, v in settings.items() if isinstance(v, str | int | float | None)}
     # W = I: the rows are their own features, and sparse ones stay sparse.
     plain = not parse_method(first.model).denoise and not CHANGE_ROWS & settings.keys()
-    known = np.flatnonzero(y != -1)  # class numbers start at 0, so pack marks with -1
-    shared: dict[str, Any] = {"fit_seconds": 0.0, "n_iter": 1, "params": params}
-    if plain and first.classifier in ROW_CLASSIFIERS:
+    on_rows = first.classifier in ROW_CLASSIFIERS and (plain or not is_numpy(rows.X))
+    if on_rows:
         others = [first, *others]
-    else:
+    shared: dict[str, Any] = {"fit_seconds": 0.0, "n_iter": 1, "params": params}
+    if not (plain and on_rows):
         started = time.process_time()
-        model = MDAClassifier(first.model, classifier=_classifier(first.classifier), **settings)
-        fit_rows(model, training_rows(model, X, y, sample_domain=sample_domain), factors)
+        # Other arrays than numpy's have a ridge alone: it leaves W as it is.
+        classifier = "ridge" if on_rows else _classifier(first.classifier)
+        model = MDAClassifier(first.model, classifier=classifier, **settings)
+        data = training_rows(model, rows.X, rows.y, sample_domain=rows.domain)
+        fit_rows(model, data, factors)
         shared["fit_seconds"] = (time.process_time() - started) / len(specs)
         shared["n_iter"] = int(model.n_iter_)
+    if not on_rows:
         started = time.process_time()
-        predicted = np.asarray(model.predict(task.X_test))
+        predicted = np.asarray(to_numpy(model.predict(rows.X_test)))
         yield Fitted(first, predicted, predict_seconds=time.process_time() - started, **shared)
     if not others:
         return
     started = time.process_time()
-    H, H_test = X[known], task.X_test
+    H, H_test = rows_at(rows.X, rows.known), rows.X_test
     if not plain:
         H = mapped.transform(model, "labelled", H)
         H_test = mapped.transform(model, "test", H_test)
     denoising = (time.process_time() - started) / len(others)
     for spec in others:
         started = time.process_time()
-        classifier = _on_rows(spec.classifier, H, y[known], sample_domain[known])
-        predicted = np.asarray(classifier.predict(H_test))
+        classifier = _on_rows(spec.classifier, H, rows.y[rows.known], rows.domain[rows.known])
+        predicted = np.asarray(to_numpy(classifier.predict(H_test)))
         seconds = time.process_time() - started + denoising
         yield Fitted(spec, predicted, predict_seconds=seconds, **shared)
 
@@ -285,14 +315,31 @@ def _on_rows(name: str, H: Any, y: Any, sample_domain: Any) -> Any:
     from marda import DSCM
 
     if name == "nn":
-        return KNeighborsClassifier(n_neighbors=1).fit(H, y)
+        return KNeighborsClassifier(n_neighbors=1).fit(H, y) if is_numpy(H) else Nearest(H, y)
     if name == "dscm":
         # In US only source rows carry labels, and a single domain is not named.
         one = len(np.unique(sample_domain)) == 1
         return DSCM().fit(H, y, sample_domain=None if one else sample_domain)
     if name in ORDINARY_RIDGES:
+        if not is_numpy(H):
+            raise ValueError(f"classifier {name!r} is scikit-learn's, on the host: leave --device.")
         return _classifier(name).fit(H, y)
     raise ValueError(f"classifier {name!r} on denoised rows: choose {', '.join(ROW_CLASSIFIERS)}.")
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The class of the nearest row, by arrays of any library."""
+
+    H: Any
+    y: NDArray[Any]
+
+    def predict(self, H: Any) -> NDArray[Any]:
+        """Classes of rows."""
+        # ‖h‖² of the asking row is the same for all.
+        xp = namespace(H)
+        distances = xp.sum(self.H**2, axis=1)[None, :] - 2.0 * (H @ self.H.T)
+        return np.asarray(self.y[to_numpy(xp.argmin(distances, axis=1))])
 
 
 def _classifier(name: str) -> Any:
@@ -307,8 +354,11 @@ def _classifier(name: str) -> Any:
 # Methods beyond the paper's models ----------------------------------------------------------------
 
 
-def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
-    """Fit and predict one method after the other, an adapter once for all its classifiers."""
+def fit_methods(task: Task, specs: Sequence[Spec], device: str | None = None) -> Iterator[Fitted]:
+    """Fit and predict one method after the other, an adapter once for all its classifiers.
+
+    Only the default follows rows to a device.
+    """
     from marda import pack
 
     packed = pack(task.X_source, task.y_source, task.X_target, task.y_visible)
@@ -320,7 +370,7 @@ def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
         gc.collect()
         reset_peak()
         if method == AUTO:
-            fits = _fit_auto(group, rows, task.y_test)
+            fits = _fit_auto(group, rows, task.y_test, device)
         elif method == SOURCE:
             fits = _fit_source(group, rows)
         elif method in (*SYSTEMS, *LABELLED_SYSTEMS):
@@ -330,16 +380,22 @@ def fit_methods(task: Task, specs: Sequence[Spec]) -> Iterator[Fitted]:
         yield from attempt(group, fits)
 
 
-def _fit_auto(specs: Sequence[Spec], rows: adapters.TaskRows, y_test: Any) -> Iterator[Fitted]:
+def _fit_auto(
+    specs: Sequence[Spec], rows: adapters.TaskRows, y_test: Any, device: str | None
+) -> Iterator[Fitted]:
     from marda import MDAClassifierCV
 
-    for spec in specs:
-        arguments: dict[str, Any] = {"random_state": 0, **dict(spec.overrides)}
-        started = time.process_time()
-        model = MDAClassifierCV(**arguments).fit(rows.X, rows.y, sample_domain=rows.domain)
-        fitted = _predicted(spec, model.predict, rows.X_test, started)
-        facts = {**_calibration(model, rows.X_test, y_test), **_members(model, rows.X_test, y_test)}
-        yield replace(fitted, params=facts)
+    X, X_test = rows.X, rows.X_test
+    if device is not None:
+        X, X_test = to_device(X, device), to_device(X_test, device)
+    with config_context(array_api_dispatch=device is not None):
+        for spec in specs:
+            arguments: dict[str, Any] = {"random_state": 0, **dict(spec.overrides)}
+            started = time.process_time()
+            model = MDAClassifierCV(**arguments).fit(X, rows.y, sample_domain=rows.domain)
+            fitted = _predicted(spec, model.predict, X_test, started)
+            facts = {**_calibration(model, X_test, y_test), **_members(model, X_test, y_test)}
+            yield replace(fitted, params=facts)
 
 
 def _fit_source(specs: Sequence[Spec], rows: adapters.TaskRows) -> Iterator[Fitted]:
@@ -400,7 +456,7 @@ def _predicted(spec: Spec, predict: Callable[[Any], Any], X_test: Any, started: 
     Processor time: it can be compared on a machine that has other work, too.
     """
     fitted = time.process_time()
-    predicted = np.asarray(predict(X_test))
+    predicted = np.asarray(to_numpy(predict(X_test)))
     return Fitted(spec, predicted, fitted - started, time.process_time() - fitted)
 
 
@@ -408,7 +464,7 @@ def _calibration(model: Any, X: Any, y: Any) -> dict[str, float]:
     """Expected calibration error on test rows, in points; classes that `fit` never saw count."""
     from marda.criteria import expected_calibration_error
 
-    P, place = model.predict_proba(X), np.searchsorted(model.classes_, y)
+    P, place = to_numpy(model.predict_proba(X)), np.searchsorted(model.classes_, y)
     unseen = ~np.isin(y, model.classes_)
     if unseen.any():
         P, place = np.column_stack([P, np.zeros(len(P))]), np.where(unseen, P.shape[1], place)
@@ -423,7 +479,7 @@ def _calibration(model: Any, X: Any, y: Any) -> dict[str, float]:
 
 def _members(model: Any, X: Any, y: Any) -> dict[str, float]:
     """The best that a member alone would have reached, in hindsight."""
-    said = [model.classes_[member.scores(X).argmax(1)] for member in model.members_]
+    said = [model.classes_[to_numpy(member.scores(X)).argmax(1)] for member in model.members_]
     return {
         "best_member_accuracy": 100 * max(float(np.mean(one == y)) for one in said),
         "best_member_balanced_accuracy": 100 * max(balanced_accuracy(y, one) for one in said),

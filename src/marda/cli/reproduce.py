@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -141,6 +142,11 @@ def add_reproduce(commands: Any) -> None:
         add("--force", action="store_true"),
         text="processes of one thread (one per core); compute stored rows again",
     )
+    add(
+        "--device",
+        metavar="D",
+        help="fit marda's models there, by torch: cuda, cpu (default: numpy)",
+    )
 
 
 def run_reproduce(args: argparse.Namespace) -> int:
@@ -170,6 +176,8 @@ def run_reproduce(args: argparse.Namespace) -> int:
         "force": args.force,
         "progress": ProgressBar(show=progress_choice(args)),
     }
+    if args.device:
+        options["executor"] = _on_device(args.device)
     if args.all:
         _refuse_choices(args)
         results = reproduce_all(args.out, args.draws or 1, **options)
@@ -194,6 +202,28 @@ def run_reproduce(args: argparse.Namespace) -> int:
     if not args.quiet:
         print_section("Written", [str(line) for line in written])
     return 1 if results.failures or not agrees else 0
+
+
+def _on_device(device: str) -> Any:
+    """What fits models of a unit on a device, in a worker; one that is not there is refused."""
+    from functools import partial
+
+    from marda.benchmarks.execute import run_unit
+    from marda.benchmarks.plan import PlanError
+
+    try:
+        import torch
+
+        torch.empty(1, device=device)
+    except ImportError:
+        raise PlanError(
+            "--device needs torch, which is not installed: pip install torch."
+        ) from None
+    except (RuntimeError, AssertionError) as error:
+        why = str(error).partition("\n")[0].partition(". ")[0]
+        raise PlanError(f"--device {device}: torch has no such device here ({why}).") from None
+    os.environ["SCIPY_ARRAY_API"] = "1"  # workers load scipy, which follows arrays only by it
+    return partial(run_unit, device=device)
 
 
 def _refuse_choices(args: argparse.Namespace) -> None:

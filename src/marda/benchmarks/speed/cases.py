@@ -196,7 +196,7 @@ def joint(d: int = 4000) -> Figures:
     }
 
 
-def gpu(method: str = "S1", n: int = 45_000, d: int = 30_000, device: str = "cuda") -> Figures:
+def gpu(method: str = "S1", n: int = 20_000, d: int = 30_000, device: str = "cuda") -> Figures:
     """A fit on another device and one by numpy, of the same rows (ratio: numpy's time over its)."""
     try:
         import torch

@@ -131,7 +131,7 @@ PLAN = [
 #: Only where they are asked for: they need a GPU.
 NUMPY = "numpy on the same machine"
 ON_DEVICE = [
-    Claim("S1 on a GPU, 45,000 × 30,000", cases.gpu, {}, NUMPY),
+    Claim("S1 on a GPU, 20,000 × 30,000", cases.gpu, {}, NUMPY),
     Claim(
         "J12 on a GPU, 12,288 × 8,192", cases.gpu, {"method": "J12", "n": 12_288, "d": 8192}, NUMPY
     ),
