@@ -9,7 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 from marda import MDAClassifierCV, pack
-from marda._order import row_order, seed_of
+from marda._order import row_order
+from marda._validation import seed_of
 from marda.criteria import expected_calibration_error
 from marda.selection import auto
 from marda.selection.source_only import fit_source_only

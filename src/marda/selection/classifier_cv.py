@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from marda._order import row_order, seed_of
+from marda._order import row_order
 from marda._validation import (
     UNLABELED,
     Labels,
@@ -22,6 +22,7 @@ from marda._validation import (
     check_new_rows,
     check_numpy,
     check_rows,
+    seed_of,
 )
 from marda.estimators.accuracy_estimation import expected_accuracy
 from marda.estimators.classifier import labelled_accuracy

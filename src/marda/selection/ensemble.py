@@ -46,7 +46,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.utils.extmath import randomized_svd
 
-from marda._order import seed_of
+from marda._validation import seed_of
 from marda.criteria import density_ratio, expected_calibration_error
 from marda.estimators import MDAClassifier
 from marda.estimators.heads import GaussianRidge
