@@ -1,11 +1,13 @@
 import os
 import warnings
 from dataclasses import replace
+from importlib import import_module
 from typing import ClassVar
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.version import version as scipy_version
 
 import marda
 from marda import datasets
@@ -13,6 +15,8 @@ from marda.benchmarks import execute
 from marda.benchmarks.plan import group_units, plan_table
 from marda.estimators import classifier
 from marda.operators.maps import DenoisingMap
+
+OLD = tuple(map(int, scipy_version.split(".")[:2])) < (1, 14)
 
 
 class FakeClassifier:
@@ -204,14 +208,27 @@ def test_rows_that_nothing_denoises_stay_sparse(model, classifiers, monkeypatch)
         np.testing.assert_array_equal(predicted, dense[name])
 
 
-@pytest.mark.slow
+@pytest.fixture(params=["array_api_strict", pytest.param("torch", marks=pytest.mark.slow)])
+def device(request, monkeypatch):
+    """Of torch; or one of array-api-strict, which gives no array away."""
+    if os.environ.get("MARDA_REQUIRE_TORCH") != "1":
+        pytest.importorskip("array_api_compat")
+        pytest.importorskip(request.param)
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    if request.param == "array_api_strict":
+        strict = import_module(request.param)
+        there = strict.Device("device1")
+        monkeypatch.setattr(
+            execute, "to_device", lambda X, name: strict.asarray(X.toarray(), device=there)
+        )
+    return "cpu"
+
+
+@pytest.mark.skipif(OLD, reason="scikit-learn follows arrays with SciPy 1.14 or newer")
 @pytest.mark.parametrize("classifiers", [["ridge", "nn", "dscm"], ["nn", "dscm"]])
 @pytest.mark.parametrize("setting", ["us", "ss"])
-def test_a_device_gives_the_same_classes(classifiers, setting, monkeypatch):
-    if os.environ.get("MARDA_REQUIRE_TORCH") != "1":
-        pytest.importorskip("torch")
-    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
-    words = datasets.make_shift(n_source=40, n_target=60, n_features=12, n_classes=3, seed=3)
+def test_a_device_gives_the_same_classes(classifiers, setting, device):
+    words = datasets.make_shift(n_source=40, n_target=60, n_features=120, n_classes=3, seed=3)
     task = datasets.make_task(words, *words.domains, setting.upper())
     sparse = {name: sp.csr_matrix(getattr(task, name)) for name in ("X_source", "X_target")}
     task = replace(task, **sparse, X_test=sp.csr_matrix(task.X_test))
@@ -219,24 +236,22 @@ def test_a_device_gives_the_same_classes(classifiers, setting, monkeypatch):
         setting, benchmarks=["amt"], tasks=["books-dvd"], classifiers=classifiers, draws=1
     )
     here = {f.spec: f.predicted for f in execute.fit_unit(task, specs)}
-    there = {f.spec: f for f in execute.fit_unit(task, specs, "cpu")}
+    there = {f.spec: f for f in execute.fit_unit(task, specs, device)}
     assert here.keys() == there.keys() == set(specs)
     for spec, fitted in there.items():
         assert fitted.predicted is not None, fitted.message
         np.testing.assert_array_equal(fitted.predicted, here[spec], err_msg=str(spec))
 
 
-@pytest.mark.slow
-def test_ridges_of_scikit_learn_stay_on_the_host(monkeypatch):
-    if os.environ.get("MARDA_REQUIRE_TORCH") != "1":
-        pytest.importorskip("torch")
-    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+@pytest.mark.skipif(OLD, reason="scikit-learn follows arrays with SciPy 1.14 or newer")
+def test_ridges_of_scikit_learn_stay_on_the_host(device):
     words = datasets.make_shift(n_source=40, n_target=60, n_features=12, n_classes=3, seed=3)
     task = datasets.make_task(words, *words.domains, "US")
+    rows = {name: sp.csr_matrix(getattr(task, name)) for name in ("X_source", "X_target", "X_test")}
     specs = plan_table(
         "us", benchmarks=["amt"], tasks=["books-dvd"], models=["S1"], classifiers=["ridge10"]
     )
-    (fitted,) = execute.fit_unit(task, specs, "cpu")
+    (fitted,) = execute.fit_unit(replace(task, **rows), specs, device)
     assert fitted.predicted is None
     assert "is scikit-learn's" in fitted.message
 

@@ -230,7 +230,8 @@ class MappedRows:
         """What ``model.transform(X)`` gives; ``name`` tells these rows from others."""
         fitted = model.model_
         denoising = fitted.layers[0].map
-        if len(fitted.layers) > 1 or fitted.centers or not isinstance(denoising.base, RowMap):
+        several = len(fitted.layers) > 1 or fitted.centers or not isinstance(denoising.base, RowMap)
+        if several or not is_numpy(X):  # on a device products cost little
             return model.transform(X)
         if denoising.base is not self.base:
             self.base, self.parts = denoising.base, {}
