@@ -94,11 +94,13 @@ def relative(a, b) -> float:
     return float(np.linalg.norm(a - b) / max(np.linalg.norm(b), 1e-300))
 
 
-def always_adapted(X, labels, domain, class_weight, seed, say, columns=None, rest=None) -> AutoFit:
+def always_adapted(
+    X, labels, domain, class_weight, seed, say, columns=None, rest=None, elsewhere=None
+) -> AutoFit:
     """The adapted ensemble, whatever the shift is: stands for `fit_auto`.
 
     Small problems are often explained, and a source-only model is right for them: what is about
     members that denoise would not be seen.
     """
-    fit = fit_adapted(MemberFits.of(X, labels, domain, class_weight, seed), say)
+    fit = fit_adapted(MemberFits.of(X, labels, domain, class_weight, seed, elsewhere), say)
     return AutoFit(fit.members, fit.left_out, fit.source_skill, fit.target_skill)

@@ -1,27 +1,35 @@
 """Arrays of other libraries: the answers of numpy, and nothing crosses to the host but labels.
 
 array-api-strict has a second device whose arrays refuse to become numpy's, or to meet others: a
-fit there shows that none does. torch is tested where it is installed.
+fit there shows that none does. The default alone copies its rows to the host, through `to_numpy`.
+torch is tested where it is installed.
 """
 
 from __future__ import annotations
 
 import os
+from functools import partial
 from importlib import import_module
 from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import sklearn
 from scipy.version import version as scipy_version
 from sklearn.utils import get_tags
 
 from marda import DSCM, MDA, MDAClassifier, MDAClassifierCV, Moments, load, noise_path
+from marda.estimators import fitting, heads, self_training
+from marda.estimators.forest import fit_forest
 from marda.noise import Gaussian, Poisson
 from marda.operators import maps as maps_module
 from marda.operators import rows as rows_module
 from marda.operators.rows import Rows
+from marda.persist import on_host
+from marda.selection import ensemble as ensemble_module
+from marda.selection.inputs import host_rows
 
 METHODS = ("BL", "MCF", "S1", "S1D", "S1M", "S1CD", "J12", "J12MD")
 SETTINGS = ({}, {"class_weight": "balanced", "scaling": "relative"}, {"fit_intercept": False})
@@ -271,10 +279,132 @@ def test_what_is_refused(arrays):
         MDA("S1", noise=0.0, ridge=0.0, solver="primal").fit(there(X @ np.ones((4, 4))))
     with pytest.raises(ValueError, match="NaN"):
         MDA().fit(there(np.where(X > 1, np.nan, X)))
-    with pytest.raises(ValueError, match="MDAClassifierCV takes numpy arrays"):
-        MDAClassifierCV().fit(there(X), np.arange(20) % 2)
+    with pytest.raises(ValueError, match="candidates is for numpy arrays"):
+        MDAClassifierCV({"noise": [0.5]}).fit(there(X), np.arange(20) % 2)
     with pytest.raises(ValueError, match="non-negative"):
         MDA("S1", noise=Poisson()).fit(there(X))
+
+
+def words(n: int = 60, d: int = 600, n_classes: int = 2):
+    """Counts of words that classes prefer, some more frequent in the target; no label there."""
+    rng = np.random.default_rng(0)
+    y, target = np.arange(2 * n) % n_classes, np.arange(2 * n) >= n
+    taste, other = rng.normal(size=(n_classes, d)), np.exp(rng.normal(size=d))
+    chance = np.exp(taste[y]) * np.where(target[:, None], other, 1)
+    X = rng.poisson(20 * chance / chance.sum(1, keepdims=True)).astype(float)
+    return X, np.where(target, -1, y), np.where(target, -1, 1)
+
+
+def chequered(n: int = 200):
+    """A table in which forests are best, and a target that no map of rows undoes."""
+    rng = np.random.default_rng(0)
+    Xs, Xt = rng.normal(size=(2, n, 4))
+    ys = (Xs[:, 0] * Xs[:, 1] > 0).astype(int)
+    Xt = np.where(np.arange(n)[:, None] % 2, 0.2 * Xt + 2, Xt - 1)
+    return np.vstack([Xs, Xt]), np.append(ys, np.full(n, -1)), np.repeat([1, -1], n)
+
+
+def labelled(n: int = 24, d: int = 520):
+    """Rows of many columns that are not zero, and six target labels."""
+    X, y, domain = rows(n, d, "float32")
+    X[n:] *= np.linspace(0.3, 2, d, dtype=np.float32)
+    return X, y, domain
+
+
+#: Rows, labels and domains; what the first member is called.
+DEFAULTS = {
+    "words": (words, "adapted, unit rows"),
+    "words of three classes": (lambda: words(n_classes=3), "adapted, unit rows"),
+    "labelled": (labelled, "adapted, unit rows"),
+    "no target": (lambda: (*(part[:24] for part in labelled()[:2]), None), "adapted, unit rows"),
+    "a table": (chequered, "adapted, leaves rows"),
+    "a moved table": (lambda: rows(40, 4), "source only"),
+}
+
+
+@pytest.fixture
+def small_forests(monkeypatch):
+    for module in ("source_only", "adapted_ensemble"):
+        few = partial(fit_forest, n_trees=20)
+        monkeypatch.setattr(f"marda.selection.{module}.fit_forest", few)
+
+
+def both_defaults(arrays, X, y, domain):
+    """The default of numpy's rows, and that of the others."""
+    domains = (domain, None if domain is None else arrays.there(domain))
+    return (
+        MDAClassifierCV().fit(X, y, sample_domain=domains[0]),
+        MDAClassifierCV().fit(arrays.there(X), arrays.there(y), sample_domain=domains[1]),
+    )
+
+
+def assert_same_predictions(arrays, plain, other, X):
+    there = arrays.there(X)
+    for method in ("predict", "predict_proba", "decision_function", "transform"):
+        a, b = getattr(other, method)(there), getattr(plain, method)(X)
+        assert (type(a), a.device) == (type(there), there.device)
+        if method == "predict":
+            assert np.mean(arrays.here(a) == b) >= 0.999
+        else:
+            assert off(arrays.here(a), b) < 1e-4
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_the_default(arrays, small_forests, name):
+    given, first = DEFAULTS[name]
+    X, y, domain = given()
+    plain, other = both_defaults(arrays, X, y, domain)
+    assert other.members_[0].name.startswith(first)
+    assert [m.name for m in other.members_] == [m.name for m in plain.members_]
+    assert_same_predictions(arrays, plain, other, X)
+    assert other.score(arrays.there(X), y) == plain.score(X, y)
+    assert get_tags(other).array_api_support
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_default_in_few_directions(arrays, adapted_default, monkeypatch, n_classes, dtype):
+    """Compact members predict; files and graphs are those of numpy's models."""
+    for name, value in (("SIZES", ((60, 30),)), ("LEADING", 8), ("LARGER", 0.0)):
+        monkeypatch.setattr(ensemble_module, name, value)
+    X, y, domain = words(n_classes=n_classes)
+    plain, other = both_defaults(arrays, X.astype(dtype), y, domain)
+    assert other.compact_ is not None
+    assert other.compression_["same_predictions"] == plain.compression_["same_predictions"]
+    assert_same_predictions(arrays, plain, other, X.astype(dtype))
+
+
+@pytest.mark.parametrize("single", [2**20, 0])
+def test_the_default_of_more_rows_than_a_kernel_has(arrays, adapted_default, monkeypatch, single):
+    for module in (heads, self_training, fitting):
+        monkeypatch.setattr(module, "MAX_EXACT", 50)
+    monkeypatch.setattr(heads, "LANDMARKS", 40)
+    monkeypatch.setattr(heads, "SINGLE_PRECISION", single)
+    monkeypatch.setattr(self_training, "COMPARED_ROWS", 30)
+    X, y, domain = words()
+    assert_same_predictions(arrays, *both_defaults(arrays, X, y, domain), X)
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_files_of_the_default(arrays, adapted_default, tmp_path, compress):
+    X, y, domain = words()
+    model = MDAClassifierCV().fit(arrays.there(X), y, sample_domain=domain)
+    model.save(tmp_path / "model", compress=compress)
+    read = load(tmp_path / "model")
+    found = arrays.here(model.predict_proba(arrays.there(X)))
+    assert off(read.predict_proba(X), found) < 1e-6
+    assert off(on_host(model).transform(X), arrays.here(model.transform(arrays.there(X)))) < 1e-6
+    with pytest.raises(ValueError, match=r"MDAClassifierCV.predict\(\) must use the same"):
+        model.predict(X)
+
+
+def test_rows_of_the_host(arrays):
+    """Mostly zeros are sparse there; the rows are the same."""
+    for X, sparse in ((words()[0], True), (rows(10, 4)[0], False)):
+        found = host_rows(arrays.there(X))
+        assert sp.issparse(found) == sparse
+        np.testing.assert_array_equal(found.toarray() if sparse else found, X)
+        assert host_rows(found) is found
 
 
 @pytest.mark.parametrize("arrays", ["torch"], indirect=True)

@@ -8,6 +8,7 @@ are: `beside` brings numbers of the host to them, and `to_numpy` is for labels a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,9 +26,11 @@ __all__ = [
     "astype",
     "at_least_0",
     "beside",
+    "block",
     "cholesky",
     "cholesky_inverse",
     "cholesky_solve",
+    "column_means",
     "columns",
     "copy",
     "detached",
@@ -37,11 +40,15 @@ __all__ = [
     "eigh",
     "eye",
     "float64",
+    "host_type",
     "hstack",
     "is_followed",
     "is_numpy",
     "labels_at",
+    "largest",
+    "like",
     "logsumexp",
+    "mean",
     "merge_columns",
     "namespace",
     "norm",
@@ -140,6 +147,20 @@ def beside(values: Any, A: Any, dtype: str = "float64") -> Array:
         return values
     xp = namespace(A)
     return xp.asarray(np.asarray(values), dtype=getattr(xp, dtype), device=_compat().device(A))
+
+
+def host_type(A: Any) -> np.dtype[Any]:
+    """Numpy's name of an array's type."""
+    return np.dtype(A.dtype if is_numpy(A) else str(A.dtype).rpartition(".")[2])
+
+
+def like(values: Any, A: Any) -> Array:
+    """Numbers of the host where A is and in its type; beside a numpy array what they were."""
+    if is_numpy(A):
+        return values
+    if not is_numpy(values):
+        return astype(values, A.dtype)
+    return beside(values, A, host_type(A).name)
 
 
 def device_memory(A: Any) -> int | None:
@@ -260,6 +281,11 @@ def rows_at(A: Any, index: NDArray[np.int64]) -> Array:
     return namespace(A).take(A, beside(index, A, "int64"), axis=0)
 
 
+def block(A: Any, rows: NDArray[np.int64], index: NDArray[np.int64]) -> Array:
+    """Some rows of some columns, a copy."""
+    return A[np.ix_(rows, index)] if is_numpy(A) else columns(rows_at(A, rows), index)
+
+
 def diagonal(A: Any) -> Array:
     """The diagonal."""
     return A.diagonal() if is_numpy(A) else namespace(A).linalg.diagonal(A)
@@ -298,6 +324,32 @@ def norms(A: Any) -> Array:
     if is_numpy(A):
         return np.linalg.norm(A, axis=0)
     return namespace(A).linalg.vector_norm(A, axis=0)
+
+
+def mean(A: Any) -> float:
+    """Of all numbers, summed in double precision."""
+    if is_numpy(A):
+        return float(A.mean(dtype=np.float64))
+    xp = namespace(A)
+    return float(xp.sum(A, dtype=xp.float64)) / max(1, math.prod(A.shape))
+
+
+def column_means(A: Any) -> Array:
+    """Means of columns, in double precision."""
+    if is_numpy(A):
+        return np.asarray(A.mean(0, dtype=np.float64))
+    xp = namespace(A)
+    return xp.sum(A, axis=0, dtype=xp.float64) / A.shape[0]
+
+
+def largest(A: Any, k: int) -> NDArray[np.int64]:
+    """Places of the k largest of every row, in any order, on the host."""
+    if is_numpy(A):
+        return np.argpartition(A, A.shape[1] - k, axis=1)[:, -k:]
+    xp = namespace(A)
+    if _library(A) == "torch":
+        return np.asarray(to_numpy(xp.topk(A, k, dim=1).indices))
+    return np.asarray(to_numpy(xp.argsort(A, axis=1, descending=True)[:, :k]))
 
 
 def at_least_0(A: Any) -> Array:
@@ -394,4 +446,4 @@ def cholesky_inverse(L: Any) -> Array:
     """(L Lᵀ)⁻¹, for a factor that is not numpy's."""
     if _library(L) == "torch":
         return namespace(L).cholesky_inverse(L)
-    return cholesky_solve(L, eye(L.shape[0], L))
+    return cholesky_solve(L, like(eye(L.shape[0], L), L))

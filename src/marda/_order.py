@@ -14,6 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda._arrays import beside, float64, is_numpy, rows_at, to_numpy
+
 __all__ = ["row_hashes", "row_order"]
 
 Index = NDArray[np.int64]
@@ -52,7 +54,9 @@ def row_order(X: Any, *keys: NDArray[Any]) -> Index:
     hashes = np.zeros(n, dtype=np.uint64)
     if tied.any():
         places = np.flatnonzero(tied)
-        hashes[places] = _hash(X[places], rng.integers(2**63, size=d, dtype=np.uint64))
+        hashes[places] = _hash(
+            to_numpy(rows_at(X, places)), rng.integers(2**63, size=d, dtype=np.uint64)
+        )
     order = np.lexsort((*reversed(keys), hashes, group))
     return np.asarray(order[shuffled])
 
@@ -64,6 +68,8 @@ def row_hashes(X: Any) -> NDArray[np.uint64]:
 
 
 def _project(X: Any, direction: NDArray[np.float64]) -> NDArray[np.float64]:
+    if not is_numpy(X):
+        return np.asarray(to_numpy(float64(X) @ beside(direction, X)))
     with np.errstate(over="ignore", invalid="ignore"):
         if sp.issparse(X):
             return np.asarray(X @ direction, dtype=np.float64).ravel()

@@ -32,7 +32,6 @@ __all__ = [
     "check_marks",
     "check_new_rows",
     "check_number",
-    "check_numpy",
     "check_rows",
     "check_same_place",
     "check_unmasked",
@@ -117,18 +116,9 @@ def float_types(X: Any) -> list[Any]:
     return [xp.float64, xp.float32]
 
 
-def check_numpy(estimator: Any, X: Any) -> None:
-    """Refuse arrays of other libraries, which this estimator does not follow."""
-    if is_followed(X):
-        raise ValueError(
-            f"{type(estimator).__name__} takes numpy arrays: MDA, MDAClassifier with "
-            "classifier='ridge', and DSCM follow those of other libraries."
-        )
-
-
-def check_same_place(estimator: Any, X: Any, fitted: Any, method: str) -> None:
-    """Refuse checked rows of another library or device than those of the fit."""
-    seen, given = place_of(fitted), place_of(X)
+def check_same_place(estimator: Any, X: Any, seen: tuple[str, str], method: str) -> None:
+    """Refuse checked rows of another library or device than those of the fit (`place_of`)."""
+    given = place_of(X)
     if seen != given:
         raise ValueError(
             f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace "

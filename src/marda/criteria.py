@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import entr, logsumexp
 from sklearn.utils import check_random_state
 
+from marda._arrays import add_to_diagonal, largest
 from marda._order import row_order
 
 __all__ = [
@@ -280,9 +281,8 @@ def most_similar(S: NDArray[Any], k: int = 10) -> Neighbours:
     -------
     Neighbours
     """
-    np.fill_diagonal(S, -np.inf)
-    nearest = np.argpartition(S, len(S) - k, axis=1)[:, -k:]
-    return Neighbours(np.arange(len(S)), nearest)
+    S = add_to_diagonal(S, -np.inf)
+    return Neighbours(np.arange(S.shape[0]), largest(S, k))
 
 
 def label_agreement(neighbours: Neighbours, labels: Any) -> Agreement:

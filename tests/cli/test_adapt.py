@@ -197,3 +197,36 @@ def test_files_of_other_programs_and_damaged_ones_are_one_line(files, capsys):
             assert error.count("\n") == 1
             assert name in error
             assert "MARDA_DEBUG" not in error  # as after an error that nobody foresaw
+
+
+@pytest.mark.slow
+def test_a_device(files, capsys, refused, monkeypatch, tmp_path):
+    """Through torch the predictions are the same, and the model is of numpy."""
+    if os.environ.get("MARDA_REQUIRE_TORCH") != "1":
+        pytest.importorskip("array_api_compat")
+        pytest.importorskip("torch")
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    for name, device in (("here", ()), ("there", ("--device", "cpu"))):
+        for method in ("auto", "S1D"):
+            out = ("--method", method, "--out", f"{name}-{method}.csv")
+            assert call(*GOOD, *out, "--model", f"{name}-{method}.marda", *device) == 0
+    for method in ("auto", "S1D"):
+        here, there = (
+            np.genfromtxt(tmp_path / f"{name}-{method}.csv", delimiter=",", skip_header=1)[:, 1:]
+            for name in ("here", "there")
+        )
+        np.testing.assert_allclose(there, here, atol=1e-6)
+    capsys.readouterr()
+    saved = ("--model", "there-auto.marda", "--input", "t.csv", "--out", "p.csv")
+    assert cli.main(["predict", *saved]) == 0
+    capsys.readouterr()
+    refused(("adapt", *GOOD, "--device", "cuda:77"), "--device cuda:77 is not here: torch has cpu")
+    refused(("adapt", *GOOD, "--device", "oven"), "--device oven is not here")
+    monkeypatch.setattr("marda.adaptation.methods.available_memory", lambda: 100)
+    refused(("adapt", *GOOD, "--device", "cpu"), "has 0.1 kB free, and 70 rows × 2 columns need")
+
+
+def test_devices_that_cannot_be(files, refused, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    refused(("adapt", *GOOD, "--device", "cuda"), "--device needs torch: run pip install torch")
+    refused(("adapt", "--moments", "m.npz", "--device", "cuda"), "--moments and --device exclude")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from marda.adaptation.methods import (
     Weights,
     classes_and_probabilities,
     classifier_of,
+    fit_on_device,
     make_classifier,
     method_of,
     sample_notes,
@@ -191,6 +193,7 @@ def adapt(
     plots: tuple[PathLike, Callable[[Adapted], Mapping[str, bytes]]] | None = None,
     memory: str | None = None,
     cluster: Cluster | None = None,
+    device: str | None = None,
     announce: Callable[[str], None] = quiet,
     progress: Progress = silent,
     method: str | None = None,
@@ -220,6 +223,9 @@ def adapt(
         What rows may take: "4GB", "30%" of the free memory, or a quarter of it.
     cluster : Cluster, default=None
         Read row groups of Parquet files on its workers, whatever their size.
+    device : str, default=None
+        Where models are fitted, by torch's name of it ("cuda", "cuda:1", "cpu"), on dense rows that
+        fit into memory; None: by numpy.
     announce : callable
         Called with sentences about a pass in batches before it begins.
     progress : callable
@@ -239,7 +245,12 @@ def adapt(
     if cluster is None and reason is None:
         shown = ReportFiles(report, card, plots)
         return _adapt_in_memory(
-            source, target, options, outputs, shown, progress, method, **parameters
+            source, target, options, outputs, shown, progress, method, device=device, **parameters
+        )
+    if device is not None:
+        raise InputError(
+            "--device is for rows that are held in memory, and these are read in batches: leave "
+            "it out."
         )
     for name, wanted in (("--report", report), ("--card", card), ("--plots", plots)):
         refuse_report(wanted, "rows are not held in memory here", name)
@@ -418,6 +429,7 @@ def adapt_rows(
     judged: bool = True,
     watch: Watch | None = None,
     rest: RestOfRows | None = None,
+    device: str | None = None,
     **parameters: Any,
 ) -> Adapted:
     """Learn from rows in memory a classifier for those of the target.
@@ -436,6 +448,8 @@ def adapt_rows(
         Told of every step.
     rest : RestOfRows, default=None
         With "auto": the labelled source rows that `data` is a sample of.
+    device : str, default=None
+        Where models are fitted, by torch's name of it; None: by numpy.
     **parameters
         Of `MDAClassifier`; those that are None have their defaults.
     """
@@ -458,7 +472,7 @@ def adapt_rows(
         began = work.done
         with nullcontext() if name == AUTO else step(costs.fit, 0.0, "adapting"):
             if rest is None:
-                fitted.fit(X, y, sample_domain=domain)
+                fitted = fit_on_device(fitted, X, y, domain, device)
             else:
                 fitted.fit_sample(X, y, sample_domain=domain, rest=rest)
         work.left, fit_weight = 0.0, work.done - began
@@ -482,8 +496,9 @@ def adapt_rows(
         if judged:
             work.after = costs.draw + costs.choose + _n_folds(data) * (fit_weight + costs.fixed)
             watch(work.share, "judging")
+            fit = partial(fit_on_device, device=device)
             reported["judgement"] = _judge(
-                data, fitted, work, fit_weight + costs.fixed, costs.draw + costs.choose
+                data, fitted, fit, work, fit_weight + costs.fixed, costs.draw + costs.choose
             )
             work.left, work.after = 0.0, costs.draw + costs.choose
             watch(work.share, "drawing")
@@ -522,7 +537,14 @@ def _n_folds(data: Data) -> int:
     return FOLDS if float(n) * d * min(n, d) < EXPENSIVE_FIT else 1
 
 
-def _judge(data: Data, model: Any, work: Work, fit_weight: float, after: float) -> Judgement | None:
+def _judge(
+    data: Data,
+    model: Any,
+    fit: Callable[..., Any],
+    work: Work,
+    fit_weight: float,
+    after: float,
+) -> Judgement | None:
     """Cross-validate on the labelled target rows; None where they are too few.
 
     Where a fit is expensive, one fifth of the labels is held out and judges alone.
@@ -533,6 +555,8 @@ def _judge(data: Data, model: Any, work: Work, fit_weight: float, after: float) 
         Rows and labels.
     model : classifier
         Whose parameters are judged; it is cloned and fitted once per fold.
+    fit : callable
+        Model, rows, labels and domains → the fitted model.
     work : Work
         Told of the folds, of `fit_weight` each; `after` is what comes then.
     """
@@ -555,7 +579,7 @@ def _judge(data: Data, model: Any, work: Work, fit_weight: float, after: float) 
         hidden = len(data.ys) + places[held]
         shown = y.copy()
         shown[hidden] = unlabelled[hidden]
-        fitted = [clone(m).fit(X, shown, sample_domain=domain) for m in (model, plain)]
+        fitted = [fit(clone(m), X, shown, domain) for m in (model, plain)]
         guesses.append([m.predict(data.Xt[places[held]]) for m in fitted])
         judges.append(places[held])
     work.done = began + n_folds * fit_weight

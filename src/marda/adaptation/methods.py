@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -10,17 +11,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from sklearn import config_context
 from sklearn.decomposition import TruncatedSVD
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from marda._arrays import device_memory
 from marda._machine import available_memory, format_bytes
 from marda._order import row_order
 from marda.adaptation.reading import Data
 from marda.estimators import MDAClassifier
 from marda.io import InputError
+from marda.persist import on_host
 from marda.selection import MDAClassifierCV
 from marda.selection.auto import Costs, entries_per_row
 from marda.selection.labelling import LOOKED_AT
@@ -41,6 +45,7 @@ __all__ = [
     "classifier_of",
     "compared_classifier",
     "explained",
+    "fit_on_device",
     "make_classifier",
     "method_of",
     "sample_notes",
@@ -52,6 +57,8 @@ WITH_PARAMETERS = "S1D"
 FROM_STATISTICS = "S1D"
 #: Probabilities that differ by more have scores of the same order, whatever a softmax rounded.
 CLEAR = 1e-12
+#: Copies of all rows, in double precision, that a fit on a device holds about.
+DEVICE_COPIES = 4
 #: Members of less weight are not named.
 NAMED = 0.005
 Matrix = NDArray[np.float64]
@@ -111,6 +118,61 @@ def make_classifier(method: str | None, unlabeled: Any, **parameters: Any) -> An
         options = " and ".join(f"--{option}" for option in given)
         raise InputError(f"--method auto chooses {options} by itself: leave {options} out.")
     return MDAClassifierCV(unlabeled=unlabeled, random_state=0)
+
+
+def fit_on_device(model: Any, X: Any, y: Any, domain: NDArray[np.int64], device: str | None) -> Any:
+    """Fit on rows of the host; with a device, there, through torch, as dense rows.
+
+    Parameters
+    ----------
+    model : MDAClassifier or MDAClassifierCV
+        Not fitted.
+    X, y, domain : arrays
+        As `fit` takes them.
+    device : str or None
+        "cuda", "cuda:1", "cpu", …; None: numpy.
+
+    Returns
+    -------
+    MDAClassifier or MDAClassifierCV
+        Fitted, of numpy.
+    """
+    if device is None:
+        return model.fit(X, y, sample_domain=domain)
+    rows = _moved(X, device)
+    # scikit-learn follows arrays where SciPy was told to, too.
+    os.environ["SCIPY_ARRAY_API"] = "1"
+    with config_context(array_api_dispatch=True):
+        model.fit(rows, y, sample_domain=domain)
+    return on_host(model)
+
+
+def _moved(X: Any, device: str) -> Any:
+    """Rows as a dense tensor on a device; what there is not room for is refused."""
+    try:
+        import array_api_compat  # noqa: F401
+        import torch
+    except ImportError as error:
+        raise InputError(
+            f"--device needs {error.name}: run pip install torch 'marda[arrays]'."
+        ) from None
+    try:
+        probe = torch.zeros(1, dtype=torch.float64, device=device)
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError):
+        n = torch.cuda.device_count()
+        known = ", ".join(["cpu", *(f"cuda:{k}" for k in range(n))])
+        raise InputError(f"--device {device} is not here: torch has {known}.") from None
+    n_values = X.shape[0] * X.shape[1]
+    free = device_memory(probe)
+    free = available_memory() if free is None else free
+    # The rows as they came and in double precision, denoised, and about their means.
+    needed = DEVICE_COPIES * n_values * 8
+    if needed > free:
+        raise InputError(
+            f"--device {device} has {format_bytes(free)} free, and {X.shape[0]} rows × "
+            f"{X.shape[1]} columns need about {format_bytes(needed)} there: leave --device out."
+        )
+    return torch.asarray(X.toarray() if sp.issparse(X) else X, device=device)
 
 
 def compared_classifier(method: str, unlabeled: Any, **parameters: Any) -> Any:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     from marda._progress import Progress
 
+#: Help of --label.
+LABEL = "column of labels (empty: not known)"
 FORMATS = ("csv", "excel", "json", "parquet", "arrow", "svmlight", "npz", "mat")
 
 
@@ -200,20 +202,18 @@ def add_file_options(
     required: bool = True,
     label: bool = True,
     missing: str = "error",
-) -> None:
-    """Source, target, and how to read them; `missing` is what is done about missing values."""
+) -> argparse.Action:
+    """Source, target, and how to read them; `missing` is what is done about missing values.
+
+    Returns the option of the label, which may share its line of the help.
+    """
     add = parser.add_argument
     joint(
         add("--source", type=Path, action="append", required=required, metavar="S"),
         add("--target", type=Path, action=StoreOnce, required=required, metavar="T"),
         text="labelled rows, repeated for several sources; rows to classify",
     )
-    add(
-        "--label",
-        required=required and label,
-        metavar="COL",
-        help="column of labels (empty: not known)",
-    )
+    labels = add("--label", required=required and label, metavar="COL", help=LABEL)
     add_reading_options(parser, na=True)
     joint(
         add("--id", metavar="COL"),
@@ -230,6 +230,7 @@ def add_file_options(
         add("--scale", default="none", choices=("none", "standard"), metavar="S"),
         text=f"error or impute (default {missing}); none (default) or standard",
     )
+    return labels
 
 
 def add_model_and_rows(parser: argparse.ArgumentParser, rows: str) -> None:

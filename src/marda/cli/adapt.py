@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from marda.cli._common import (
+    LABEL,
     add_command,
     add_file_options,
     add_model_options,
@@ -63,8 +64,7 @@ def add_adapt(commands: Any) -> None:
         usage="--source S --target T --label COL [--out P] [--model F] [--report H] [...]",
         example=EXAMPLE,
     )
-    add_file_options(parser, required=False)
-    _add_scale_options(parser)
+    _add_scale_options(parser, add_file_options(parser, required=False))
     add = parser.add_argument
     joint(
         add("--method", metavar="M"),
@@ -85,13 +85,18 @@ def add_adapt(commands: Any) -> None:
     add("--json", action="store_true", help="print the result as JSON")
 
 
-def _add_scale_options(parser: argparse.ArgumentParser) -> None:
-    """Statistics files, memory and clusters."""
+def _add_scale_options(parser: argparse.ArgumentParser, label: argparse.Action) -> None:
+    """Statistics files, memory, devices and clusters."""
     add = parser.add_argument
     joint(
+        label,
         add("--moments", type=Path, action="extend", nargs="+", metavar="F"),
+        text=f"{LABEL}; statistics files, no --source",
+    )
+    joint(
         add("--memory", metavar="M"),
-        text="statistics files, no --source; memory for rows (4GB, 30%%)",
+        add("--device", metavar="D"),
+        text="for rows (4GB, 30%%); fit there, through torch (cuda, cuda:1, cpu)",
     )
     joint(
         add("--scheduler", metavar="A"),
@@ -128,6 +133,7 @@ def run_adapt(args: argparse.Namespace) -> int:
                 model=args.model,
                 memory=args.memory,
                 cluster=Cluster(args.scheduler) if args.scheduler or args.cluster else None,
+                device=args.device,
                 announce=_quiet if args.quiet else _announce,
                 progress=progress,
                 **pages,
@@ -173,6 +179,7 @@ def _check_call(args: argparse.Namespace) -> None:
         ("--memory", args.memory),
         ("--scheduler", args.scheduler),
         ("--cluster", args.cluster),
+        ("--device", args.device),
     ):
         if wanted:
             raise InputError(

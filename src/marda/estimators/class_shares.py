@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marda._arrays import astype, diagonal, host_type, is_numpy, like, namespace, to_numpy
 from marda._linalg import add_gram, mirror_lower
 from marda.estimators.accuracy_estimation import target_skill
 from marda.estimators.heads import RidgeHead
@@ -136,18 +137,29 @@ class CentredGram:
     """
 
     def __init__(self, H: Matrix, side: NDArray[np.int64], normalize: bool):
-        self._mean, self._rows = H.mean(0), H
+        self._mean, self._rows = namespace(H).mean(H, axis=0), H
+        self._gram = self._products()
+        self._domains, self._place = np.unique(side, return_inverse=True)
+        self._normalize = normalize
+
+    def _products(self) -> Matrix:
+        """Of the rows, about their mean, with each other."""
+        H = self._rows
+        if not is_numpy(H):
+            about = H - self._mean
+            found: Matrix = about @ about.T
+            return found
         gram = np.zeros((len(H), len(H)), dtype=H.dtype, order="F")
         step = max(64, BLOCK_BYTES // (H.itemsize * max(1, len(H))))
         for start in range(0, H.shape[1], step):  # no copy of all rows
             some = slice(start, start + step)
             gram = add_gram(gram, H[:, some] - self._mean[some])
-        self._gram = mirror_lower(gram).T
-        self._domains, self._place = np.unique(side, return_inverse=True)
-        self._normalize = normalize
+        return mirror_lower(gram).T
 
     def _along(self, C: Matrix) -> Matrix:
-        """Products of the rows, about their mean, with those of C."""
+        """Products of the rows, about their mean, with those of C, on the host."""
+        if not is_numpy(C):
+            return np.asarray(to_numpy((self._rows - self._mean) @ C.T))
         out = np.empty((len(self._rows), len(C)), dtype=C.dtype)
         step = max(1, CACHE_BYTES // (C.itemsize * max(1, C.shape[1])))
         for start in range(0, len(out), step):
@@ -157,22 +169,28 @@ class CentredGram:
 
     def about(self, centers: Mapping[int, Matrix]) -> Matrix:
         """The n×n products about these centres, one per domain."""
-        C = np.stack([centers[d] for d in self._domains.tolist()]) - self._mean
-        C = C.astype(self._rows.dtype)
-        gram, mine = self._gram, (np.arange(len(self._gram)), self._place)
-        cross, shift = self._along(C), C @ C.T
+        xp = namespace(self._mean)
+        C = xp.stack([centers[d] for d in self._domains.tolist()]) - self._mean
+        C = astype(C, self._rows.dtype)
+        gram, squared = self._gram, to_numpy(diagonal(self._gram))
+        mine = np.arange(len(squared)), self._place
+        cross, shift = self._along(C), np.asarray(to_numpy(C @ C.T))
         member = np.zeros_like(cross)  # one-hot
         member[mine] = 1
         half = cross - 0.5 * member @ shift
         left, right = np.hstack([half, member]), -np.hstack([member, half]).T
-        scale = np.ones(len(gram), dtype=gram.dtype)
+        dtype = host_type(gram)
+        scale = np.ones(len(squared), dtype=dtype)
         if self._normalize:
             own, middle = cross[mine], shift.diagonal()[self._place]
-            squares = gram.diagonal() - 2 * own + middle
-            summed = gram.diagonal() + 2 * np.abs(own) + middle
+            squares = squared - 2 * own + middle
+            summed = squared + 2 * np.abs(own) + middle
             # Rows that are their own centre but for rounding have no direction: products of 0.
-            nothing = squares <= ROUNDINGS * np.finfo(gram.dtype).eps * summed
-            scale = (1 / np.sqrt(np.where(nothing, np.inf, squares))).astype(gram.dtype)
+            nothing = squares <= ROUNDINGS * np.finfo(dtype).eps * summed
+            scale = (1 / np.sqrt(np.where(nothing, np.inf, squares))).astype(dtype)
+        if not is_numpy(gram):
+            scale = like(scale, gram)
+            return (like(left, gram) @ like(right, gram) + gram) * scale * scale[:, None]
         inner = np.empty_like(gram)
         step = max(1, CACHE_BYTES // (gram.itemsize * len(gram)))
         for start in range(0, len(gram), step):  # while they are in cache

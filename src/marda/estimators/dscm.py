@@ -23,6 +23,7 @@ from marda._arrays import (
     labels_at,
     logsumexp,
     namespace,
+    place_of,
     rows_at,
     softmax,
     to_numpy,
@@ -166,7 +167,7 @@ class DSCM(ClassifierMixin, BaseEstimator):
     def _log_scores(self, X: Any, method: str) -> NDArray[np.float64]:
         check_is_fitted(self)
         X = check_new_rows(self, X)
-        check_same_place(self, X, self.means_, method)
+        check_same_place(self, X, place_of(self.means_), method)
         exponent = -0.5 * self._distances(X) / self.temperature_ + self.log_weights_
         of_class = to_numpy(self.mean_classes_)
         each = (np.flatnonzero(of_class == c) for c in range(len(self.classes_)))

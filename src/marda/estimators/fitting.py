@@ -426,7 +426,8 @@ def _denoised(rows: TrainingRows, model: FittedModel, solution: Solution) -> Mat
     if solution.denoiser is not None and not solution.delta.shape[1]:
         order, level = _row_order(rows), solution.at_center()
         known = solution.denoiser.denoised_rows(order, level, rows.X.dtype)
-    return model.denoised(rows.X) if known is None else np.asarray(known)
+    found: Matrix = model.denoised(rows.X) if known is None else known
+    return found
 
 
 # Class predictors -------------------------------------------------------------------------------

@@ -8,6 +8,9 @@ f_i, targets y_i = ±1 (one column per class), weights w_i and a free intercept 
 
 over linear h, or over h in the space of the Gaussian kernel exp(−‖f − g‖² / 2σ²). Everything that
 does not depend on labels and weights (the Gram of all rows) is computed once.
+
+Of arrays of other libraries, features and Grams stay where they are; labels, weights, solutions and
+scores, one column per class, are of the host.
 """
 
 from __future__ import annotations
@@ -27,6 +30,31 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.validation import has_fit_parameter
 
+from marda._arrays import (
+    add_to_diagonal,
+    astype,
+    block,
+    cholesky,
+    cholesky_inverse,
+    cholesky_solve,
+    column_means,
+    columns,
+    copy,
+    diagonal,
+    float64,
+    host_type,
+    hstack,
+    is_numpy,
+    like,
+    mean,
+    namespace,
+    ones,
+    rows_at,
+    to_numpy,
+    triangular_solve,
+    vdot,
+    vstack,
+)
 from marda._linalg import mirror_lower
 from marda.estimators.dscm import DSCM, class_means
 from marda.moments import accumulate
@@ -79,7 +107,7 @@ class RowsOnDemand(Protocol):
 #: of them are faster, but which rows were drawn then moves the accuracy by a point.
 MAX_EXACT = 6500
 LANDMARKS = 2000
-CACHE_BYTES, BLOCK_BYTES = 2**20, 2**25
+CACHE_BYTES, BLOCK_BYTES, DEVICE_BYTES = 2**20, 2**25, 2**31
 #: Similarities to landmarks are held in float32 where there are more than this.
 SINGLE_PRECISION = 2**20
 #: Products of float32 rows that are all smaller than this, or of which one exceeds its inverse, may
@@ -166,11 +194,11 @@ class RidgeOnRows:
         self._gram: Matrix | None = None
         self._held: _Held | None = None
         self._explicit: _Explicit | None = None
-        if inner is not None and gaussian and len(inner) <= MAX_EXACT:
-            squares = inner.diagonal().copy()
+        if inner is not None and gaussian and inner.shape[0] <= MAX_EXACT:
+            squares = np.array(to_numpy(diagonal(inner)))
             self._longest = float(squares.max(initial=0))
-            self.variance = float(squares.mean(dtype=np.float64) - inner.mean(dtype=np.float64))
-            rounding = float(np.finfo(inner.dtype).eps) * self._longest
+            self.variance = float(squares.mean(dtype=np.float64) - mean(inner))
+            rounding = float(np.finfo(host_type(inner)).eps) * self._longest
             if (
                 SMALLEST**2 < self._longest < SMALLEST**-2
                 and self.variance >= LOST_DIGITS * rounding
@@ -178,11 +206,11 @@ class RidgeOnRows:
                 self._gram = _similarity(inner, squares, squares, self.variance)
                 return
         rows: Any = self.F
-        (n, d), made = rows.shape, isinstance(rows, np.ndarray)
+        (n, d), made = rows.shape, not _on_demand(rows)
         self.variance = _total_variance(rows) if made else rows.variance
         if not np.isfinite(self.variance):
             raise ValueError(
-                f"features reach {float(np.abs(rows).max()):.1e}: their squares are too large for "
+                f"features reach {_reach(rows):.1e}: their squares are too large for "
                 "float64. Divide X by its largest entry."
             )
         self._longest = float(_squares(rows).max(initial=0)) if made else rows.longest
@@ -190,15 +218,15 @@ class RidgeOnRows:
             if n < d:
                 self._gram = syrk(rows, transposed=False)
             else:
-                self._explicit = _Explicit(rows, np.zeros(n, dtype=rows.dtype))
+                self._explicit = _Explicit(rows, np.zeros(n, dtype=host_type(rows)))
         elif n <= MAX_EXACT:
             self._gram = _gaussian(rows, rows, self.variance)
         else:
             chosen = np.random.default_rng(seed).choice(n, LANDMARKS, replace=False)
-            self.basis = rows[np.sort(chosen)]
+            self.basis = rows[np.sort(chosen)] if not made else rows_at(rows, np.sort(chosen))
             own = _gaussian(self.basis, self.basis, self.variance)
             pivots, back = _independent(own)
-            self.basis = self.basis[pivots]
+            self.basis = rows_at(self.basis, pivots)
             P, back = self._landmark_features(back)
             # What landmarks do not explain of a row's own similarity acts as noise of that row.
             self._explicit = _Explicit(P, np.maximum(1 - _squares(P), 0), back)
@@ -209,7 +237,9 @@ class RidgeOnRows:
         That is what UNEXPLAINED is made for. Rows are brought to their middle and a few units
         before they lose digits.
         """
-        F, n = self.F, len(self.F)
+        F, n = self.F, self.F.shape[0]
+        if not (is_numpy(F) or _on_demand(F)):
+            return self._landmark_features_elsewhere(back)
         dtype = np.float32 if n * len(self.basis) > SINGLE_PRECISION else F.dtype
         back = back.astype(dtype)
         middle, unit = self.basis.mean(0), float(np.sqrt(self.variance))
@@ -237,38 +267,56 @@ class RidgeOnRows:
             P[some] = product(1.0, back, K.T, trans_a=1, overwrite_b=1).T
         return P, back
 
+    def _landmark_features_elsewhere(self, back: Matrix) -> tuple[Matrix, Matrix]:
+        """The same of rows of another library, where they are."""
+        F, basis = self.F, self.basis
+        n, xp = F.shape[0], namespace(F)
+        single = n * basis.shape[0] > SINGLE_PRECISION
+        dtype = xp.float32 if single else F.dtype
+        middle, unit = xp.mean(basis, axis=0), float(np.sqrt(self.variance))
+        basis = astype((basis - middle) / unit, dtype)
+        back = like(back, basis)
+        parts = []
+        step = max(1, DEVICE_BYTES // (4 * max(basis.shape)))
+        for start in range(0, n, step):
+            rows = (F[start : min(n, start + step), ...] - middle) / unit
+            parts.append(_gaussian(astype(rows, dtype), basis, 1.0) @ back)
+        return vstack(parts), back
+
     @cached_property
     def F(self) -> Any:
         """All rows, or rows on demand; in float64 where float32 would not do."""
-        F = self._given() if callable(self._given) else self._given
-        if not isinstance(F, np.ndarray):
+        F: Any = self._given() if callable(self._given) else self._given
+        if _on_demand(F):
             rounding = float(np.finfo(F.dtype).eps) * F.longest
             return F if F.variance >= LOST_DIGITS * rounding else F[:]
-        if F.dtype == np.float32:
-            largest = max(float(F.max(initial=0)), -float(F.min(initial=0)))
-            odd = not SMALLEST < largest < 1 / SMALLEST
+        if host_type(F) == np.float32:
+            odd = not SMALLEST < _reach(F) < 1 / SMALLEST
             if odd or (not self.gaussian and _squares(F).max(initial=0) > UNIT):
-                return np.asarray(F, dtype=np.float64)
+                return float64(F)
         return F
 
     @cached_property
     def basis(self) -> Matrix:
         """Rows that others are compared with: all of them, up to MAX_EXACT."""
-        return np.asarray(self.F)
+        return np.asarray(self.F) if is_numpy(self.F) else self.F
 
     @property
     def dtype(self) -> Any:
         """Of scores."""
         if self._explicit is not None:
-            return self._explicit.P.dtype
-        return self.F.dtype if self._gram is None else self._gram.dtype
+            return host_type(self._explicit.P)
+        return host_type(self.F if self._gram is None else self._gram)
 
     def similarities(self, rows: Index) -> Matrix:
         """Gaussian similarities of some rows to each other."""
         if self._gram is not None and self.gaussian:
-            return np.asarray(self._gram[np.ix_(rows, rows)])
-        F = self.F[rows]
+            return block(self._gram, rows, rows)
+        F = self._rows(rows)
         return _gaussian(F, F, self.variance)
+
+    def _rows(self, some: Index) -> Matrix:
+        return self.F[some] if _on_demand(self.F) else rows_at(self.F, some)
 
     def _long(self, weights: Vector, ridge: float) -> bool:
         heaviest = float(np.max(weights, initial=0))
@@ -278,7 +326,7 @@ class RidgeOnRows:
 
     def hold(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> None:
         """Prepare for fits of these rows first and others after them, which then cost little."""
-        n, held = len(self.F if self._gram is None else self._gram), self._held
+        n, held = (self.F if self._gram is None else self._gram).shape[0], self._held
         if held is not None and len(held) == len(rows) and held.starts(rows, Y, weights, ridge):
             return
         if len(rows) < n:
@@ -298,18 +346,19 @@ class RidgeOnRows:
         if self._gram is not None:
             held = self._held
             if isinstance(held, _HeldFactor) and held.starts(rows, Y, weights, ridge):
-                solved = held.solve(rows, Y, weights, ridge)
+                solved = to_numpy(held.solve(rows, Y, weights, ridge))
             else:
-                solved = _posdef_solve(_ridged(self._gram, rows, ridge / weights), _with_ones(Y))
+                M = _ridged(self._gram, rows, ridge / weights)
+                solved = to_numpy(_posdef_solve(M, _with_ones(Y)))
             b = solved[:, :-1].sum(0) / solved[:, -1].sum()
-            coef = np.zeros((len(self._gram), Y.shape[1]), dtype=self._gram.dtype)
+            coef = np.zeros((self._gram.shape[0], Y.shape[1]), dtype=self.dtype)
             coef[rows] = solved[:, :-1] - solved[:, -1:] * b
-            scores = self._gram @ coef + b
+            scores = _product(self._gram, coef) + b
             return RidgeSolution(coef if self.gaussian else self.F.T @ coef, b), scores
         assert self._explicit is not None
         sums = self._sums(rows, Y, weights, ridge)
-        z = _posdef_solve(sums.system(), sums.right)
-        return self._explicit.solution(z), self._explicit.P @ z
+        z = to_numpy(_posdef_solve(sums.system(), sums.right))
+        return self._explicit.solution(z), _product(self._explicit.P, z)
 
     def _sums(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> _Sums:
         """Of some rows, which may start with those that are held."""
@@ -322,13 +371,13 @@ class RidgeOnRows:
     def scores(self, solution: RidgeSolution, rows: Index) -> Matrix:
         """Of some rows by a solution, which may be a sum of several."""
         if not self.gaussian:
-            return np.asarray(self.F[rows] @ solution.coef + solution.intercept)
+            return _product(self._rows(rows), solution.coef) + solution.intercept
         if self._gram is not None:
-            return np.asarray(self._gram[rows] @ solution.coef + solution.intercept)
+            return _product(rows_at(self._gram, rows), solution.coef) + solution.intercept
         if self._explicit is not None and solution.z is not None:
-            return np.asarray(self._explicit.P[rows] @ solution.z)
-        K = _gaussian(self.F[rows], self.basis, self.variance)
-        return np.asarray(K @ solution.coef + solution.intercept)
+            return _product(rows_at(self._explicit.P, rows), solution.z)
+        K = _gaussian(self._rows(rows), self.basis, self.variance)
+        return _product(K, solution.coef) + solution.intercept
 
     def leave_one_out(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> Matrix:
         """Scores of every fitted row by the solution without it, exactly."""
@@ -337,17 +386,18 @@ class RidgeOnRows:
         if self._gram is not None:
             # B = M⁻¹ − ssᵀ/Σs with s = M⁻¹1 takes targets to weights, whatever the intercept
             Mi = _inverse(_ridged(self._gram, rows, ridge / weights))
-            s = Mi.sum(1)
-            B_Y = Mi @ Y - np.outer(s, s @ Y / s.sum())
-            return np.asarray(Y - B_Y / (Mi.diagonal() - s**2 / s.sum())[:, None])
+            s = to_numpy(namespace(Mi).sum(Mi, axis=1))
+            B_Y = _product(Mi, Y) - np.outer(s, s @ Y / s.sum())
+            own = to_numpy(diagonal(Mi))
+            return np.asarray(Y - B_Y / (own - s**2 / s.sum())[:, None])
         assert self._explicit is not None
         self.hold(rows, Y, weights, ridge)  # fits of these rows are likely to come
-        P, v = self._explicit.P[rows], self._explicit.strengths(rows, weights, ridge)
+        P, v = rows_at(self._explicit.P, rows), self._explicit.strengths(rows, weights, ridge)
         sums = self._sums(rows, Y, weights, ridge)
-        factor = _cholesky(sums.system())  # RᵀR, of which pᵀ(RᵀR)⁻¹p = ‖R⁻ᵀp‖² is half the work
-        residual = Y - P @ cho_solve(factor, sums.right, check_finite=False)
-        solved = solve_triangular(factor[0], P.T, trans=1, check_finite=False)
-        leverage = v * np.einsum("ji,ji->i", solved, solved)
+        factor = _factor(sums.system())  # RᵀR, of which pᵀ(RᵀR)⁻¹p = ‖R⁻ᵀp‖² is half the work
+        residual = Y - _product(P, to_numpy(_solve(factor, sums.right)))
+        solved = _solve_half(factor, P.T, trans=1)
+        leverage = v * _column_squares(solved)
         return np.asarray(Y - residual / np.maximum(1 - leverage, 1e-6)[:, None])
 
 
@@ -396,10 +446,7 @@ class _Sums:
 
     def system(self) -> Matrix:
         """With the penalty ‖z‖², which the intercept is free of."""
-        M = self.gram.copy()
-        inner = np.arange(len(M) - 1)
-        M[inner, inner] += 1
-        return M
+        return add_to_diagonal(copy(self.gram), 1, self.gram.shape[0] - 1)
 
 
 class _Explicit:
@@ -417,26 +464,29 @@ class _Explicit:
 
     def __init__(self, P: Matrix, rest: Vector, back: Matrix | None = None):
         # Sums about a point far from the rows would lose digits in float32.
-        self._mean = P.mean(axis=0, dtype=np.float64).astype(P.dtype)
-        self.P = np.ones((len(P), P.shape[1] + 1), dtype=P.dtype)
-        np.subtract(P, self._mean, out=self.P[:, :-1])
+        self._mean = to_numpy(column_means(P)).astype(host_type(P))
+        if is_numpy(P):
+            self.P = np.ones((len(P), P.shape[1] + 1), dtype=P.dtype)
+            np.subtract(P, self._mean, out=self.P[:, :-1])
+        else:
+            self.P = hstack([P - like(self._mean, P), like(ones((P.shape[0], 1), P), P)])
         self._rest, self._back = rest, back
 
     def strengths(self, rows: Index, weights: Vector, ridge: float) -> Vector:
         """Weights of rows, where ‖z‖² weighs 1."""
-        return np.asarray(1 / (ridge / weights + self._rest[rows])).astype(self.P.dtype)
+        return np.asarray(1 / (ridge / weights + self._rest[rows])).astype(host_type(self.P))
 
     def sums(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> _Sums:
         """Of some rows."""
-        P, v = self.P[rows], self.strengths(rows, weights, ridge)
-        right = P.T @ (v[:, None] * Y)
-        P *= np.sqrt(v)[:, None]
+        P, v = rows_at(self.P, rows), self.strengths(rows, weights, ridge)
+        right = P.T @ like(v[:, None] * Y, P)
+        P *= like(np.sqrt(v), P)[:, None]
         return _Sums(syrk(P, transposed=True), right)
 
     def solution(self, z: Matrix) -> RidgeSolution:
         """Weights of what P was made from, and the intercept."""
         inner = np.ascontiguousarray(z[:-1])
-        coef = inner if self._back is None else self._back @ inner
+        coef = inner if self._back is None else _product(self._back, inner)
         return RidgeSolution(coef, z[-1] - self._mean @ inner, z)
 
 
@@ -486,37 +536,34 @@ class _HeldFactor(_Held):
     def __init__(self, gram: Matrix, rows: Index, Y: Matrix, weights: Vector, ridge: float):
         super().__init__(rows, Y, weights, ridge)
         M = _ridged(gram, rows, ridge / weights)
-        self._R = _cholesky(M)[0]
-        others = np.ones(len(gram), dtype=bool)
+        self._R = _factor(M)
+        others = np.ones(gram.shape[0], dtype=bool)
         others[rows] = False
         chosen = np.flatnonzero(others)
-        self._at = np.full(len(gram), -1)
+        self._at = np.full(len(others), -1)
         self._at[chosen] = np.arange(len(chosen))
-        self._V = self._back(gram[np.ix_(rows, chosen)], trans=1)
-        self._rest = gram[np.ix_(chosen, chosen)]
+        self._V = _solve_half(self._R, block(gram, rows, chosen), trans=1)
+        self._rest = block(gram, chosen, chosen)
         self._rest -= syrk(self._V, transposed=True)
-        self._own = self._back(_with_ones(Y).astype(M.dtype), trans=1)
-
-    def _back(self, B: Matrix, trans: int) -> Matrix:
-        return np.asarray(solve_triangular(self._R, B, trans=trans, check_finite=False))
+        self._own = _solve_half(self._R, like(_with_ones(Y).astype(host_type(M)), M), trans=1)
 
     def solve(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> Matrix:
         """(K + δ/w)⁻¹ [Y, 1] of a fit that starts with the held rows."""
         n = len(self)
         others = self._at[rows[n:]]
         if not len(others):
-            return self._back(self._own, trans=0)
-        V = self._V[:, others]
+            return _solve_half(self._R, self._own, trans=0)
+        V = columns(self._V, others)
         M = _ridged(self._rest, others, ridge / weights[n:])
-        theirs = _posdef_solve(M, _with_ones(Y[n:]).astype(M.dtype) - V.T @ self._own)
-        return np.vstack([self._back(self._own - V @ theirs, trans=0), theirs])
+        targets = like(_with_ones(Y[n:]).astype(host_type(M)), M)
+        theirs = _posdef_solve(M, targets - V.T @ self._own)
+        return vstack([_solve_half(self._R, self._own - V @ theirs, trans=0), theirs])
 
 
 def _ridged(gram: Matrix, rows: Index, ridges: Vector) -> Matrix:
     """K + δ/w of some rows."""
-    M = gram[np.ix_(rows, rows)]
-    M[np.diag_indices(len(rows))] += ridges.astype(M.dtype)
-    return M
+    M = block(gram, rows, rows)
+    return add_to_diagonal(M, like(ridges.astype(host_type(M)), M))
 
 
 def _with_ones(Y: Matrix) -> Matrix:
@@ -525,22 +572,48 @@ def _with_ones(Y: Matrix) -> Matrix:
 
 def syrk(A: Matrix, *, transposed: bool) -> Matrix:
     """AAᵀ or AᵀA, in half the work of a product."""
+    if not is_numpy(A):
+        return A.T @ A if transposed else A @ A.T
     product = ssyrk if A.dtype == np.float32 else dsyrk
     # A C-ordered A is Aᵀ to Fortran; the lower triangle of the result is then the one to read.
     return mirror_lower(product(1.0, A.T, trans=not transposed, lower=1)).T
 
 
-def _cholesky(M: Matrix) -> tuple[Matrix, bool]:
-    """The factor of M (overwritten), of which only the upper triangle is defined."""
+def _product(A: Matrix, B: Matrix) -> Matrix:
+    """A times a few columns of the host, there."""
+    return np.asarray(to_numpy(A @ like(B, A)))
+
+
+def _factor(M: Matrix) -> Matrix:
+    """R of M = RᵀR (overwritten), of which only the upper triangle is defined; elsewhere Rᵀ."""
+    if not is_numpy(M):
+        L = cholesky(M)
+        if L is None or not np.isfinite(float(namespace(L).min(diagonal(L)))):
+            raise ValueError(SINGULAR)
+        return L
     try:  # turned, M lies as LAPACK wants it, and is the same
-        factor, lower = cho_factor(M.T, overwrite_a=True, check_finite=False)
+        return np.asarray(cho_factor(M.T, overwrite_a=True, check_finite=False)[0])
     except LinAlgError:
         raise ValueError(SINGULAR) from None
-    return factor, lower
+
+
+def _solve(R: Matrix, B: Matrix) -> Matrix:
+    """(RᵀR)⁻¹B."""
+    if is_numpy(R):
+        return np.asarray(cho_solve((R, False), B, check_finite=False))
+    return cholesky_solve(R, B)
+
+
+def _solve_half(R: Matrix, B: Matrix, *, trans: int) -> Matrix:
+    """R⁻¹B, or R⁻ᵀB."""
+    if is_numpy(R):
+        return np.asarray(solve_triangular(R, B, trans=trans, check_finite=False))
+    return triangular_solve(R, B, transposed=not trans)
 
 
 def _independent(K: Matrix) -> tuple[Index, Matrix]:
     """Rows of a kernel (overwritten) that explain all others, and R⁻¹ of theirs, RᵀR."""
+    K = K if is_numpy(K) else np.array(to_numpy(K))
     factorise = lapack.spstrf if K.dtype == np.float32 else lapack.dpstrf
     invert = lapack.strtri if K.dtype == np.float32 else lapack.dtrtri
     R, order, rank, _ = factorise(K.T, tol=UNEXPLAINED, overwrite_a=1)
@@ -550,23 +623,25 @@ def _independent(K: Matrix) -> tuple[Index, Matrix]:
 
 def _inverse(M: Matrix) -> Matrix:
     """M⁻¹ of a positive definite matrix, which is overwritten."""
-    factor, lower = _cholesky(M)
+    factor = _factor(M)
+    if not is_numpy(factor):
+        return cholesky_inverse(factor)
     invert = lapack.spotri if factor.dtype == np.float32 else lapack.dpotri
-    inverse, info = invert(factor, lower=lower, overwrite_c=1)
+    inverse, info = invert(factor, lower=False, overwrite_c=1)
     if info:
         raise ValueError(SINGULAR)
     return mirror_lower(inverse.T)
 
 
 def _posdef_solve(M: Matrix, B: Matrix) -> Matrix:
-    factor = _cholesky(M)
-    return np.asarray(cho_solve(factor, B.astype(M.dtype), check_finite=False))
+    B = B.astype(M.dtype) if is_numpy(M) else like(B, M)
+    return _solve(_factor(M), B)
 
 
 def _gaussian(A: Matrix, B: Matrix, variance: float) -> Matrix:
     """exp(−‖a − b‖² / 2σ²)."""
     # About their middle: rows far from the origin and close together would lose all digits.
-    middle = B.mean(axis=0)
+    middle = namespace(B).mean(B, axis=0)
     B_about = B - middle
     if A is B:
         own = _squares(B_about)
@@ -575,13 +650,37 @@ def _gaussian(A: Matrix, B: Matrix, variance: float) -> Matrix:
     return _similarity(A @ B.T, _squares(A), _squares(B), variance)
 
 
+def _on_demand(F: Any) -> bool:
+    return hasattr(F, "products")
+
+
+def _reach(F: Matrix) -> float:
+    """The largest entry, whatever its sign."""
+    xp = namespace(F)
+    return max(float(xp.max(F)), -float(xp.min(F)), 0.0) if 0 not in F.shape else 0.0
+
+
 def _squares(A: Matrix) -> Vector:
-    return np.asarray(np.einsum("ij,ij->i", A, A))
+    """Squared lengths of rows, on the host."""
+    if is_numpy(A):
+        return np.asarray(np.einsum("ij,ij->i", A, A))
+    return np.asarray(to_numpy(namespace(A).sum(A * A, axis=1)))
+
+
+def _column_squares(A: Matrix) -> Vector:
+    """Squared lengths of columns, on the host."""
+    return np.asarray(np.einsum("ji,ji->i", A, A)) if is_numpy(A) else _squares(A.T)
 
 
 def _similarity(K: Matrix, of_a: Vector, of_b: Vector, variance: float) -> Matrix:
     """The same from products, which are overwritten, and squared lengths."""
     half_a, half_b = 0.5 * of_a[:, None], 0.5 * of_b
+    if not is_numpy(K):
+        xp = namespace(K)
+        K -= like(half_a, K)
+        K -= like(half_b, K)
+        similar: Matrix = xp.exp(xp.where(K < 0, K, xp.zeros_like(K)) / variance)  # rounding
+        return similar
     step = max(1, CACHE_BYTES // max(1, K.itemsize * K.shape[1]))
     for start in range(0, len(K), step):  # while they are in cache
         part = K[start : start + step]
@@ -595,6 +694,9 @@ def _similarity(K: Matrix, of_a: Vector, of_b: Vector, variance: float) -> Matri
 
 def _total_variance(F: Matrix) -> float:
     """Mean squared distance of rows from their mean; 1 if there is none."""
+    if not is_numpy(F):
+        off = float64(F) - column_means(F)
+        return vdot(off, off) / max(1, F.shape[0]) or 1.0
     mean, total = F.mean(axis=0, dtype=np.float64), 0.0
     step = max(1, CACHE_BYTES // max(1, 8 * F.shape[1]))
     with np.errstate(over="ignore"):
@@ -632,20 +734,22 @@ class GaussianRidge:
         """What predictions need: only the basis rows that have a weight."""
         used = np.flatnonzero(np.any(solution.coef != 0, axis=1))
         basis, coef = ridge.basis, solution.coef
-        if len(used) < len(basis):
-            basis, coef = basis[used], coef[used]
+        if len(used) < basis.shape[0]:
+            basis, coef = rows_at(basis, used), coef[used]
         return cls(classes, basis, coef, solution.intercept, ridge.variance)
 
     def scores(self, F: Matrix) -> NDArray[np.float64]:
         """Scores of rows, one column per class."""
-        out = np.empty((len(F), len(self.classes_)))
+        n = F.shape[0]
+        out = np.empty((n, len(self.classes_)))
         # Large weights of both signs nearly cancel: in float32, four digits would be left.
-        basis, coef = (a.astype(np.float64, copy=False) for a in (self.basis_, self.coef_))
-        step = max(1, 2**24 // max(1, len(basis)))
-        for start in range(0, len(F), step):
-            part = slice(start, start + step)
-            K = _gaussian(F[part].astype(np.float64, copy=False), basis, self.variance_)
-            out[part] = K @ coef + self.intercept_
+        basis, coef = float64(self.basis_), float64(self.coef_)
+        size = 2**24 if is_numpy(F) else DEVICE_BYTES // 8
+        step = max(1, size // max(1, basis.shape[0]))
+        for start in range(0, n, step):
+            part = slice(start, min(n, start + step))
+            K = _gaussian(float64(F[part, ...]), basis, self.variance_)
+            out[part] = _product(K, coef) + self.intercept_
         return out
 
     def decision_function(self, F: Matrix) -> NDArray[np.float64]:

@@ -16,7 +16,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier
 
-from marda._arrays import float64, is_numpy
+from marda._arrays import (
+    column_means,
+    float64,
+    host_type,
+    is_numpy,
+    like,
+    namespace,
+    rows_at,
+    to_numpy,
+)
 from marda._validation import UNLABELED, Labels, check_flags, check_number
 from marda.estimators.heads import class_scores
 from marda.estimators.pseudo_labels import Round
@@ -431,16 +440,19 @@ class FittedModel:
                 present, codes = np.unique(rows.labels.codes[mine], return_inverse=True)
                 groups = [mine[codes == k] for k in range(len(present))]
             if denoised is None:
-                found[d] = present, self._means([rows.X[group] for group in groups])
+                found[d] = present, self._means([rows_at(rows.X, group) for group in groups])
             else:
-                means = [denoised[group].mean(0, dtype=np.float64) for group in groups]
-                found[d] = present, np.stack(means)
+                means = [column_means(rows_at(denoised, group)) for group in groups]
+                found[d] = present, namespace(denoised).stack(means)
         return found
 
     def _means(self, parts: list[Any]) -> Matrix:
         """Means of denoised rows, one per part."""
         if len(self.layers) > 1:
             return np.stack([self.denoised(X).mean(0) for X in parts])
+        if not is_numpy(parts[0]):
+            stack = namespace(parts[0]).stack
+            return self.layers[0].map.apply(stack([column_means(X) for X in parts]))
         means = [np.asarray(X.mean(0), dtype=np.float64).ravel() for X in parts]
         return np.asarray(self.layers[0].map.apply(np.stack(means)))  # W is linear
 
@@ -465,7 +477,15 @@ class FittedModel:
 
 
 def row_lengths(H: Matrix) -> NDArray[np.float64]:
-    """Euclidean lengths of rows, whatever their units: squares must not over- or underflow."""
+    """Euclidean lengths of rows, whatever their units: squares must not over- or underflow.
+
+    They are of the host.
+    """
+    if not is_numpy(H):
+        xp, H = namespace(H), float64(H)
+        top = xp.max(xp.abs(H), axis=1)
+        unit = xp.where(top > 0, top, xp.ones_like(top))
+        return np.asarray(to_numpy(unit * xp.linalg.vector_norm(H / unit[:, None], axis=1)))
     with np.errstate(over="ignore", under="ignore"):
         squares = np.einsum("ij,ij->i", H, H, dtype=np.float64)
     odd = np.flatnonzero(~((squares > 1e-290) & (squares < np.inf)))
@@ -512,6 +532,8 @@ def place(
                 f"sample_domain holds {d}, a domain that fit has not seen: rows are "
                 f"centred at their own domain's mean (seen: {sorted(centers)})."
             )
+    if not is_numpy(H):
+        return _place_elsewhere(H, side, centers, normalize)
     only = next(iter(centers.values())) if centers and side is None else None
     step = max(1, CACHE_BYTES // max(1, H.itemsize * H.shape[1]))
     for start in range(0, len(H), step):  # while they are in cache
@@ -541,6 +563,26 @@ def place(
     return out
 
 
+def _place_elsewhere(H: Matrix, side: Index | None, centers: Centers, normalize: bool) -> Matrix:
+    """The same of rows of another library, as a copy where they are."""
+    xp, out = namespace(H), H
+    if centers:
+        known, which = np.array(list(centers)), np.zeros(H.shape[0], dtype=np.int64)
+        if side is not None:
+            which = np.argmax(side[:, None] == known, axis=1)
+        middle = like(xp.stack([centers[d] for d in known.tolist()]), H)
+        out = H - rows_at(middle, which)
+    if not normalize:
+        return out
+    norms = row_lengths(out)
+    if centers:  # rows that are their own centre but for rounding
+        rounding = max(ROUNDING, ROUNDINGS * float(np.finfo(host_type(H)).eps))
+        norms[norms <= rounding * row_lengths(H)] = 0
+    filled = norms > 0
+    out = out / like(np.where(filled, norms, 1), H)[:, None]
+    return out if filled.all() else out * like(filled.astype(np.float64), H)[:, None]
+
+
 def centers_for(means: GroupMeans, shares: NDArray[np.float64] | None = None) -> dict[int, Matrix]:
     """Centres of domains, for class shares that the target is thought to have (None: equal).
 
@@ -551,5 +593,13 @@ def centers_for(means: GroupMeans, shares: NDArray[np.float64] | None = None) ->
         weights = None if shares is None or present is None else shares[present]
         if weights is not None and not weights.any():  # of the target's classes it has none
             weights = None
-        centers[d] = np.average(values, axis=0, weights=weights)
+        centers[d] = _average(values, weights)
     return centers
+
+
+def _average(values: Matrix, weights: NDArray[np.float64] | None) -> Matrix:
+    """Of rows."""
+    if is_numpy(values):
+        return np.asarray(np.average(values, axis=0, weights=weights))
+    shares = np.ones(values.shape[0]) if weights is None else weights
+    return like(shares / shares.sum(), values) @ values

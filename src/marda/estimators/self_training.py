@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from marda._arrays import device_memory, namespace, rows_at
 from marda._machine import available_memory, format_bytes
 from marda._order import row_order
 from marda._validation import UNLABELED
@@ -97,8 +98,8 @@ class _Task:
     def denoised(self, some: Index) -> Matrix:
         """A copy of some denoised rows."""
         if self.kept is None:
-            return self.model.denoised(self.rows.X[some])
-        return np.asarray(self.kept[some])
+            return self.model.denoised(rows_at(self.rows.X, some))
+        return rows_at(self.kept, some)
 
     @property
     def on_demand(self) -> bool:
@@ -177,7 +178,7 @@ def train_on_features(
     known = np.flatnonzero(codes != UNLABELED)
     refining = settings.refine != 0
     used = np.arange(len(domain)) if refining else known
-    _check_room(len(used), model.layers[-1].map.shape[1])
+    _check_room(len(used), model.layers[-1].map.shape[1], device_memory(rows.X))
     at = np.full(len(domain), -1)
     at[used] = np.arange(len(used))
     free = np.flatnonzero((codes == UNLABELED) & (domain < 0)) if refining else known[:0]
@@ -223,13 +224,14 @@ def _neighbours(head: Head, free: Index, seed: int) -> Neighbours:
     some = np.arange(len(free))
     if len(free) > COMPARED_ROWS:
         some = check_random_state(seed).choice(len(free), COMPARED_ROWS, replace=False)
-        some = np.sort(row_order(head.F[free])[np.sort(some)])
+        features = head.F[free] if hasattr(head.F, "products") else rows_at(head.F, free)
+        some = np.sort(row_order(features)[np.sort(some)])
     found = most_similar(head.on_rows.similarities(free[some]), NEIGHBOURS)
     return found._replace(rows=some)
 
 
-def _check_room(n_rows: int, width: int) -> None:
-    needed, limit = 3 * 8 * n_rows * width, available_memory()
+def _check_room(n_rows: int, width: int, limit: int | None) -> None:
+    needed, limit = 3 * 8 * n_rows * width, available_memory() if limit is None else limit
     if needed > limit:
         raise MemoryError(
             f"features of {n_rows} rows × {width} columns need about {format_bytes(needed)} "
@@ -325,7 +327,7 @@ def _centred(
     if settings.center:
         means = model.group_means(task.rows, settings.class_weight, task.kept)
     guessing = bool(settings.center) and isinstance(settings.class_weight, str)
-    exact = len(H) <= MAX_EXACT
+    exact = task.rows.X.shape[0] <= MAX_EXACT
     on_rows = _centring(task, H, side, means, shared=guessing and exact)
     n_classes = len(task.rows.labels.classes)
     equal = np.full(n_classes, 1 / n_classes)
@@ -340,7 +342,8 @@ def _centred(
         shares = equal
         if guessing and not exact:
             who, some = evidence.sample(TRIED_ROWS, settings.seed)
-            on_some = _centring(task, H[who], side[who], means, shared=True)
+            tried_rows = H[who] if isinstance(H, _Denoised) else rows_at(H, who)
+            on_some = _centring(task, tried_rows, side[who], means, shared=True)
             tried = replace(centring, place=on_some, rows=some)
             shares = tried.best(tried.judged(equal, tried.placed(equal))).shares
             head = head if shares is equal else centring.placed(shares)
@@ -365,13 +368,14 @@ def _centring(
     def centred(shares: NDArray[np.float64] | None) -> RidgeHead:
         centers = centers_for(means, shares)
         if shares is None:
-            centers = {d: np.zeros_like(c) for d, c in centers.items()}
+            centers = {d: namespace(c).zeros_like(c) for d, c in centers.items()}
         inner = None if products is None else products.about(centers)
 
         def rows() -> Matrix | RowsOnDemand:
             if isinstance(H, _Denoised):
                 return _Placed(H, side, centers)
-            return place(H, side, centers, task.model.normalize, out=np.empty_like(H))
+            out = namespace(H).empty_like(H)
+            return place(H, side, centers, task.model.normalize, out=out)
 
         return task.ridge_head(rows, inner)
 

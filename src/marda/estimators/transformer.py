@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from marda._arrays import is_followed, to_numpy
+from marda._arrays import is_followed, place_of, to_numpy
 from marda._validation import (
     check_callers,
     check_domains,
@@ -195,7 +195,7 @@ class BaseMDA(TransformerMixin, BaseEstimator, ABC):
         """Checked rows, where the model is."""
         check_is_fitted(self)
         X = check_new_rows(self, X)
-        check_same_place(self, X, self.model_.layers[0].map.offset, method)
+        check_same_place(self, X, place_of(self.model_.layers[0].map.offset), method)
         return X
 
     # The fitted model -------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -20,7 +21,7 @@ from marda.persist.models import (
 )
 from marda.selection import MDAClassifierCV
 
-__all__ = ["FORMAT", "ModelFileError", "load", "save"]
+__all__ = ["FORMAT", "ModelFileError", "load", "on_host", "save"]
 
 
 def save(estimator: Any, path: str | os.PathLike[str], *, compress: bool = True) -> None:
@@ -38,12 +39,31 @@ def save(estimator: Any, path: str | os.PathLike[str], *, compress: bool = True)
     check_is_fitted(estimator)
     out = Writer()
     content = {
-        "estimator": encode_search(estimator, out, full=not compress)
-        if type(estimator) is MDAClassifierCV
-        else encode_model(estimator, out),
+        "estimator": _encoded(estimator, out, full=not compress),
         "preprocessing": getattr(estimator, "preprocessing_", None),
     }
     write_file(path, content, out.arrays)
+
+
+def on_host(estimator: Any) -> Any:
+    """A fitted estimator as it would be saved and loaded: its arrays are numpy's."""
+    out = Writer()
+    state = json.loads(json.dumps(_encoded(estimator, out, full=True)))
+    found = _decoded(state, Reader(out.arrays))
+    if hasattr(estimator, "preprocessing_"):
+        found.preprocessing_ = estimator.preprocessing_
+    return found
+
+
+def _encoded(estimator: Any, out: Writer, *, full: bool) -> dict[str, Any]:
+    if type(estimator) is MDAClassifierCV:
+        return encode_search(estimator, out, full=full)
+    return encode_model(estimator, out)
+
+
+def _decoded(state: dict[str, Any], reader: Reader) -> Any:
+    decode = decode_search if state["kind"] == MDAClassifierCV.__name__ else decode_model
+    return decode(state, reader)
 
 
 def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
@@ -68,9 +88,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
     """
     content, arrays = read_file(path, max_bytes)
     try:
-        state = content["estimator"]
-        decode = decode_search if state["kind"] == MDAClassifierCV.__name__ else decode_model
-        estimator = decode(state, Reader(arrays))
+        estimator = _decoded(content["estimator"], Reader(arrays))
         preprocessing = content["preprocessing"]
         if preprocessing is not None and not isinstance(preprocessing, dict):
             raise TypeError("preprocessing is not an object")

@@ -361,7 +361,7 @@ def encode_model(estimator: Any, out: Writer) -> dict[str, Any]:
         domains, means = list(model.centers), list(model.centers.values())
         state["centers"] = {
             "domains": out.put("centers.domains", np.array(domains, dtype=np.int64)),
-            "means": out.put("centers.means", np.array(means)),
+            "means": out.put("centers.means", np.array([to_numpy(mean) for mean in means])),
         }
     if isinstance(estimator, MDAClassifier):
         state |= _encode_fitted(model, out)

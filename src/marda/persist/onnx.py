@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 import marda
+from marda._arrays import is_numpy
 from marda._machine import format_bytes
 from marda.estimators import DSCM, MDAClassifier
 from marda.estimators.forest import Forest
@@ -25,6 +26,7 @@ from marda.estimators.model import FittedModel
 from marda.io import InputError, Preprocessing, replacing
 from marda.io.columns import Matrix, Number
 from marda.operators.maps import DenoisingMap, IdentityMap, RowMap
+from marda.persist import on_host
 from marda.selection import MDAClassifierCV
 from marda.selection.ensemble import Compact, Ensemble, Member, is_compact
 from marda.selection.inputs import TAIL, Inputs
@@ -57,6 +59,8 @@ def export(estimator: Any, path: str | os.PathLike[str]) -> None:
         onnx = import_module("onnx")
     except ImportError:
         raise ImportError("to_onnx needs onnx: run pip install 'marda[onnx]'.") from None
+    if _is_elsewhere(estimator):
+        estimator = on_host(estimator)
     graph = Graph(onnx)
     columns, X = add_preprocessing(graph, estimator)
     if isinstance(estimator, MDAClassifierCV):
@@ -73,6 +77,14 @@ def export(estimator: Any, path: str | os.PathLike[str]) -> None:
     model = graph.finish(estimator.classes_, scores, columns)
     with replacing(path) as temporary:
         temporary.write_bytes(model.SerializeToString())
+
+
+def _is_elsewhere(estimator: Any) -> bool:
+    """Whether arrays of a model are of another library."""
+    models = [estimator]
+    if isinstance(estimator, MDAClassifierCV):
+        models = [member.adapted for member in estimator.members_ if member.adapted is not None]
+    return any(not is_numpy(model.model_.layers[0].map.offset) for model in models)
 
 
 def _add_decision(graph: Graph, scores: str, n_classes: int, *, difference: bool) -> None:

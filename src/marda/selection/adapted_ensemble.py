@@ -28,6 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda._arrays import rows_at, to_numpy
 from marda._progress import tell
 from marda._validation import UNLABELED, Labels
 from marda.criteria import Neighbours, label_agreement, nearest_neighbours
@@ -46,9 +47,9 @@ from marda.selection.inputs import (
     any_better,
     choose_inputs,
     column_energy,
+    draw_rows,
     leaf_inputs,
     make_inputs,
-    sample,
     share_of_zeros,
     usual_inputs,
 )
@@ -202,13 +203,29 @@ class MemberFits:
     noise: float
     #: Columns that adapted members see; None: all.
     columns: NDArray[np.int64] | None
+    #: X as an array of another library, which adapted members are fitted on; None: X.
+    elsewhere: Any = None
     #: Factorisations and denoised rows per kind of inputs, which its models share.
     shared: dict[str, Shared] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, X: Any, labels: Labels, domain: NDArray[np.int64], weight: Any, seed: int) -> Self:
+    def of(
+        cls,
+        X: Any,
+        labels: Labels,
+        domain: NDArray[np.int64],
+        weight: Any,
+        seed: int,
+        elsewhere: Any = None,
+    ) -> Self:
         """Rows, with the noise and the columns that suit them."""
-        return cls(X, labels, domain, weight, seed, noise_rule(X), _columns(X))
+        columns = _columns(X)
+        return cls(X, labels, domain, weight, seed, noise_rule(X), columns, elsewhere)
+
+    @property
+    def member_rows(self) -> Any:
+        """The rows, where adapted members are fitted."""
+        return self.X if self.elsewhere is None else self.elsewhere
 
     def choose(self, say: Any) -> tuple[list[InputOption], InputOption]:
         """Inputs of the members, and those that predict left-out source rows best."""
@@ -229,10 +246,20 @@ class MemberFits:
 
     def _some(self, n: int) -> MemberFits:
         """At most n rows per domain."""
-        X, labels, domain = sample(self.X, self.labels, self.domain, n, self.seed)
-        if X is self.X:
+        drawn = draw_rows(self.labels.codes, self.domain, n, self.seed)
+        if len(drawn) == len(self.domain):
             return self
-        return replace(self, X=X, labels=labels, domain=domain, shared={})
+        labels = self.labels._replace(codes=self.labels.codes[drawn])
+        there = None if self.elsewhere is None else rows_at(self.elsewhere, drawn)
+        rows = {"X": self.X[drawn], "elsewhere": there}
+        return replace(self, **rows, labels=labels, domain=self.domain[drawn], shared={})
+
+    def without_labels(self, hidden: NDArray[np.int64], n: int) -> MemberFits:
+        """At most n rows per domain, without the labels of some, as rows of a fit of their own."""
+        codes = self.labels.codes.copy()
+        codes[hidden] = UNLABELED
+        some = replace(self, labels=self.labels._replace(codes=codes), shared={})._some(n)
+        return replace(some, noise=noise_rule(some.X), columns=_columns(some.X))
 
     def inputs(self, option: InputOption) -> Inputs:
         """Inputs of this kind, with the statistics of these rows that they need."""
@@ -275,8 +302,12 @@ class MemberFits:
         """A model to be fitted, its rows, and what it shares with others."""
         parameters = member_parameters(self.noise, normalize=option.normalize) | changed
         model = MDAClassifier(**parameters, class_weight=self.class_weight, random_state=self.seed)
-        rows = TrainingRows(inputs.apply(self.X), self.labels, self.domain)
+        rows = TrainingRows(inputs.apply(self._given(inputs)), self.labels, self.domain)
         return model, rows, self.shared_by(option)
+
+    def _given(self, inputs: Inputs) -> Any:
+        """Rows to make these inputs of: forests are grown on the host."""
+        return self.X if inputs.kind == "leaves" else self.member_rows
 
     def shared_by(self, option: InputOption) -> Shared:
         """What models on inputs of one kind share."""
@@ -288,11 +319,13 @@ class MemberFits:
         known = self.labels.codes != UNLABELED
         labels = self.labels._replace(codes=self.labels.codes[known])
         # Other routes would factorise a matrix of all rows.
-        solver = "cg" if sp.issparse(self.X) else "auto"
+        solver = "cg" if sp.issparse(self.member_rows) else "auto"
         model = MDAClassifier("BL", class_weight=self.class_weight, solver=solver)
-        rows = TrainingRows(inputs.apply(self.X[known]), labels, self.domain[known])
+        own = inputs.apply(rows_at(self.member_rows, np.flatnonzero(known)))
+        rows = TrainingRows(own, labels, self.domain[known])
         fit_rows(model, rows, Shared(loss=False, single=True))
-        scores = model.model_.scores(inputs.apply(self.target))
+        target = rows_at(self.member_rows, self.target_places)
+        scores = to_numpy(model.model_.scores(inputs.apply(target)))
         return Member.of("source only", inputs, model, weight, scores)
 
     def neighbours(self, inputs: Inputs) -> Neighbours | None:
@@ -333,5 +366,11 @@ class MemberFits:
     @property
     def target(self) -> Any:
         """Target rows; all rows if there is no target."""
-        target = self.domain < 0
-        return self.X[target] if target.any() else self.X
+        places = self.target_places
+        return self.X if len(places) == len(self.domain) else self.X[places]
+
+    @property
+    def target_places(self) -> NDArray[np.int64]:
+        """Places of target rows; all if there is no target."""
+        target = np.flatnonzero(self.domain < 0)
+        return target if len(target) else np.arange(len(self.domain))

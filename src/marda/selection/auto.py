@@ -173,13 +173,15 @@ def fit_auto(
     say: Any,
     columns: Any = None,
     rest: RestOfRows | None = None,
+    elsewhere: Any = None,
 ) -> AutoFit:
     """Explain the shift, fit the members, and weigh them.
 
     `rest` are labelled source rows that these are a sample of: source-only models learn from them.
+    `elsewhere` are these rows as an array of another library: adapted members are fitted on it.
     """
     known, target = labels.codes != UNLABELED, domain < 0
-    fits = MemberFits.of(X, labels, domain, class_weight, seed)
+    fits = MemberFits.of(X, labels, domain, class_weight, seed, elsewhere)
     # Nothing can be told of a class that only target labels know.
     if not target.any() or len(np.unique(labels.codes[known & ~target])) < len(labels.classes):
         costs = Costs.of(X, int((~target).sum()), int(target.sum()), len(labels.classes))

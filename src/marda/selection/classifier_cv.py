@@ -5,14 +5,27 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from marda._arrays import (
+    argmax,
+    astype,
+    beside,
+    is_followed,
+    is_numpy,
+    labels_at,
+    namespace,
+    place_of,
+    rows_at,
+)
 from marda._order import row_order
 from marda._validation import (
     UNLABELED,
@@ -20,8 +33,9 @@ from marda._validation import (
     check_class_weight,
     check_flags,
     check_new_rows,
-    check_numpy,
     check_rows,
+    check_same_place,
+    float_types,
     seed_of,
 )
 from marda.estimators.accuracy_estimation import expected_accuracy
@@ -37,7 +51,7 @@ from marda.selection.ensemble import (
     is_compact,
 )
 from marda.selection.expectation import UNKNOWN
-from marda.selection.inputs import draw_rows, drop_copies
+from marda.selection.inputs import draw_rows, drop_copies, host_rows
 from marda.selection.scorers import get_criterion
 from marda.selection.search import TARGET_CRITERIA, Candidate, expand, search
 
@@ -62,6 +76,11 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     target; an ensemble of adapted models where it does not. Every number is a rule that reads the
     rows; see docs/learn/choosing.md.
     With `candidates`, models are compared by a label-free criterion and the best one is kept.
+
+    The default follows arrays of torch, CuPy and array-api-strict (docs/learn/scale.md):
+    adapted models are fitted, compressed and applied where the rows are. What asks for the shift
+    and source-only models are of the host: a fit makes one copy of the rows there, and so do
+    predictions in which a source-only model has a part.
 
     Parameters
     ----------
@@ -147,6 +166,8 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     True
     """
 
+    #: Library and device of the rows of the fit; of a model that was read, numpy's.
+    _place = ("numpy", "cpu")
     calibration_: dict[str, Any]
     compact_: Ensemble | None = None
     compression_: dict[str, Any]
@@ -180,6 +201,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.array_api_support = isinstance(self.candidates, str)
         return tags
 
     # Fit --------------------------------------------------------------------------------------
@@ -223,37 +245,62 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, sample_domain: Any, rest: RestOfRows | None) -> Self:
         candidates = self._check_parameters()
-        check_numpy(self, X)
+        if candidates is not None and is_followed(X):
+            raise ValueError(
+                "MDAClassifierCV: candidates is for numpy arrays: of other libraries, 'auto'."
+            )
         X, labels, domain = check_rows(self, X, y, sample_domain)
+        self._place, there = place_of(X), None if is_numpy(X) else X
+        X = host_rows(X)
         if len(labels.classes) < 2:
             raise ValueError(
                 f"y must have at least 2 classes, got one class: {labels.classes.tolist()}."
             )
         check_class_weight(self.class_weight, labels.classes)
+        # What scikit-learn is asked from here on is about numpy arrays.
+        with config_context(array_api_dispatch=False):
+            return self._fit_checked(candidates, X, there, labels, domain, rest)
+
+    def _fit_checked(
+        self,
+        candidates: list[Candidate] | None,
+        X: Any,
+        there: Any,
+        labels: Labels,
+        domain: NDArray[np.int64],
+        rest: RestOfRows | None,
+    ) -> Self:
+        """Fit on checked rows of the host, which may be `there` as well."""
         if not _rows_differ(X):
             raise ValueError("all rows of X are the same: there is nothing to learn from.")
         # Another fit may have left them: of another search, and of the files of `marda adapt`.
         for name in (*FOUND_BY_AUTO, "best_index_", "preprocessing_"):
             self.__dict__.pop(name, None)
-        self.classes_, self.domains_, self.compact_ = labels.classes, np.unique(domain), None
+        self.classes_, self.compact_ = labels.classes, None
+        self.domains_ = beside(np.unique(domain), X if there is None else there, "int64")
         seed = seed_of(self.random_state)
         if candidates is None and (domain < 0).any():
             kept = drop_copies(X, labels.codes, domain)
             if len(kept) < len(domain):
                 X, domain = X[kept], domain[kept]
+                there = None if there is None else rows_at(there, kept)
                 labels = labels._replace(codes=labels.codes[kept])
         order = row_order(X, domain, labels.codes)  # nothing below depends on how rows came
         if rest is None:
             order = order[draw_rows(labels.codes[order], domain[order], self.max_rows, seed)]
             if len(order) < len(domain):
                 rest = _rest(X, labels, domain, order)
-        X = _taken(X, order, single=len(order) * X.shape[1] > SINGLE_PRECISION)
+        single = len(order) * X.shape[1] > SINGLE_PRECISION
+        X = _taken(X, order, single=single)
+        there = None if there is None else _taken_elsewhere(there, order, single=single)
         labels, domain = labels._replace(codes=labels.codes[order]), domain[order]
         began = time.perf_counter()
         if candidates is None:
             names = getattr(self, "feature_names_in_", None)
-            found = fit_auto(X, labels, domain, self.class_weight, seed, self._say, names, rest)
-            self._keep(found, X, domain, seed)
+            found = fit_auto(
+                X, labels, domain, self.class_weight, seed, self._say, names, rest, there
+            )
+            self._keep(found, X, X if there is None else there, domain, seed)
         else:
             best = search(
                 candidates,
@@ -279,8 +326,13 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.fit_seconds_ = time.perf_counter() - began
         return self
 
-    def _keep(self, found: AutoFit, X: Any, domain: NDArray[np.int64], seed: int) -> None:
-        """The ensemble of `fit_auto`, calibrated, and what to expect of it."""
+    def _keep(
+        self, found: AutoFit, X: Any, there: Any, domain: NDArray[np.int64], seed: int
+    ) -> None:
+        """The ensemble of `fit_auto`, calibrated, and what to expect of it.
+
+        `there` are the rows X, where they were given.
+        """
         self.source_skill_, self.target_skill_ = found.source_skill, found.target_skill
         self.shift_ = found.shift
         self.candidates_ = _described(found.members)
@@ -300,14 +352,18 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.compact_, self.compression_ = None, {}
         if self.compress:
             self.compact_, self.compression_ = _compressed(
-                self.ensemble_, found.members, X, domain, seed
+                self.ensemble_, found.members, there, domain, seed
             )
         if self.calibrate and (domain < 0).any():
             # Of what predicts: the compact members, if there are any.
             members = found.members if self.compact_ is None else list(self.compact_.members)
             expectation = UNKNOWN
             if found.evidence is not None:
-                expectation = found.evidence.expectation(members, self.ensemble_.sharpness)
+                evidence = found.evidence
+                if there is not X:
+                    seen = np.flatnonzero(domain < 0)[evidence.places]
+                    evidence = replace(evidence, rows=rows_at(there, seen))
+                expectation = evidence.expectation(members, self.ensemble_.sharpness)
             if found.calibration is not None:
                 self.target_skill_ = max(0.0, (expectation.accuracy - 1 / n) / (1 - 1 / n))
             self.calibration_ |= {
@@ -352,27 +408,27 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         """What predicts: the compact members, where there are any."""
         return self.ensemble_ if self.compact_ is None else self.compact_
 
-    def _check_new(self, X: Any, dtype: Any = np.float64) -> Any:
-        """New rows. Scores are computed in float64: kernels turn the last digits of float32
-        features into the fifth digit of a score.
+    def _check_new(self, X: Any, method: str, n_types: int = 1) -> Any:
+        """New rows, of one of the first types that rows may have.
+
+        Scores are computed in float64: kernels turn the last digits of float32 features into the
+        fifth digit of a score.
         """
         check_is_fitted(self, "ensemble_")
-        check_numpy(self, X)
-        return check_new_rows(self, X, dtype)
+        X = check_new_rows(self, X, float_types(X)[:n_types])
+        check_same_place(self, X, self._place, method)
+        return X
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores of rows; for two classes, those of the second minus those of the first."""
-        scores = self._scores(X)
+        X = self._check_new(X, "decision_function")
+        scores = beside(self._predictor.scores(X), X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def _scores(self, X: Any) -> NDArray[np.float64]:
-        X = self._check_new(X)
-        return self._predictor.scores(X)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities of classes, calibrated on left-out source rows (see `calibration_`)."""
-        X = self._check_new(X)
-        return self._predictor.probabilities(X)
+        X = self._check_new(X, "predict_proba")
+        return beside(self._predictor.probabilities(X), X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Classes of rows of the target.
@@ -386,8 +442,8 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         -------
         y : array of shape (n_rows,)
         """
-        best = self._scores(X).argmax(1)
-        return np.asarray(self.classes_[best])
+        X = self._check_new(X, "predict")
+        return labels_at(self.classes_, argmax(beside(self._predictor.scores(X), X)))
 
     def transform(self, X: Any, *, sample_domain: Any = None) -> Any:
         """Denoised rows of the first member that denoises: those that its classifier sees.
@@ -406,7 +462,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         -------
         H : array of shape (n_rows, n_outputs)
         """
-        X = self._check_new(X, [np.float64, np.float32])
+        X = self._check_new(X, "transform", 2)
         if is_compact(self.ensemble_):
             raise AttributeError(
                 "transform: this model was read from a compressed file, which holds what "
@@ -416,7 +472,8 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         for member in self.ensemble_.members:
             if member.adapted is not None:
                 rows = member.inputs.apply(X)
-                return np.asarray(member.adapted.transform(rows, sample_domain=sample_domain))
+                H = member.adapted.transform(rows, sample_domain=sample_domain)
+                return beside(H, X) if is_numpy(H) else H
         return X
 
     def fit_transform(self, X: Any, y: Any = None, *, sample_domain: Any = None) -> Any:
@@ -484,6 +541,12 @@ def _taken(X: Any, rows: NDArray[np.int64], *, single: bool) -> Any:
     return found
 
 
+def _taken_elsewhere(X: Any, rows: NDArray[np.int64], *, single: bool) -> Any:
+    """The same of another library, where they are."""
+    found = rows_at(X, rows)
+    return astype(found, namespace(found).float32) if single else found
+
+
 def _rows_differ(X: Any) -> bool:
     if sp.issparse(X):
         return bool((X.max(axis=0) != X.min(axis=0)).nnz)
@@ -504,7 +567,7 @@ def _compressed(
     known = [member.weight * member.on_target for member in members if member.on_target is not None]
     if len(known) < len(members):
         return None, {}
-    target = X[domain < 0] if (domain < 0).any() else X
+    target = rows_at(X, np.flatnonzero(domain < 0)) if (domain < 0).any() else X
     return compress_ensemble(ensemble, np.sum(known, axis=0), target, seed)
 
 

@@ -46,6 +46,17 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.utils.extmath import randomized_svd
 
+from marda._arrays import (
+    beside,
+    float64,
+    host_type,
+    hstack,
+    is_numpy,
+    like,
+    namespace,
+    rows_at,
+    to_numpy,
+)
 from marda._validation import seed_of
 from marda.criteria import density_ratio, expected_calibration_error
 from marda.estimators import MDAClassifier
@@ -92,7 +103,7 @@ LARGER = 4.0
 #: Share of target rows whose predicted class must stay as it was.
 LEAST_AGREEMENT = 0.995
 #: Rows that are scored at a time.
-BATCH = 512
+BATCH, DEVICE_BATCH = 512, 2**15
 #: Products of training rows with themselves are left out of gradients: new rows have none.
 ITSELF = 0.999
 
@@ -175,7 +186,7 @@ class Member:
     def scores_of(self, rows: Any) -> Matrix:
         """The same, of rows that are its inputs already."""
         scorer = self.model.model_ if isinstance(self.model, MDAClassifier) else self.model
-        return _standardised(scorer.scores(rows), self.spread)
+        return _standardised(to_numpy(scorer.scores(rows)), self.spread)
 
 
 def _standardised(S: Matrix, spread: float) -> Matrix:
@@ -201,13 +212,14 @@ class Ensemble:
     batch: int | None = None
 
     def scores(self, X: Any, places: Index | None = None) -> Matrix:
-        """Weighted sum of the members' scores, one column per class."""
+        """Weighted sum of the members' scores, one column per class, on the host."""
         if places is not None:
             return sum((m.weight * m.scores(X, places) for m in self.members), start=np.zeros(()))
         n = X.shape[0]
-        if self.batch is None or n <= self.batch:
+        batch = self.batch if is_numpy(X) else DEVICE_BATCH
+        if batch is None or n <= batch:
             return self._scores(X)
-        parts = [self._scores(X[i : i + self.batch]) for i in range(0, n, self.batch)]
+        parts = [self._scores(X[i : min(n, i + batch), ...]) for i in range(0, n, batch)]
         return np.vstack(parts)
 
     def _scores(self, X: Any) -> Matrix:
@@ -366,7 +378,7 @@ def _leading(X: Any, rng: Any) -> Matrix:
 
 @dataclass(frozen=True, eq=False)
 class Compact:
-    """A member's model as a thin matrix; all arrays are float32.
+    """A member's model as a thin matrix; all arrays are float32, of numpy.
 
     Attributes
     ----------
@@ -415,6 +427,8 @@ class Compact:
 
     def scores(self, rows: Any) -> NDArray[np.float64]:
         """Of rows, one column per class."""
+        if not is_numpy(rows):
+            return self._scores_elsewhere(rows)
         P = self._products(rows)
         leading = P[:, : self.landmarks.shape[1]]
         T = leading @ self.landmarks.T
@@ -425,6 +439,21 @@ class Compact:
         if self.quadratic is not None:
             S += P[:, self.landmarks.shape[1] : self.n_directions] ** 2 @ self.quadratic
         return np.asarray(S, dtype=np.float64)
+
+    def _scores_elsewhere(self, rows: Any) -> NDArray[np.float64]:
+        """The same of rows of another library: its few numbers are brought to them."""
+        xp, C, r = namespace(rows), len(self.intercept), self.landmarks.shape[1]
+        P = xp.astype(rows, xp.float32, copy=False) @ beside(self.matrix, rows, "float32")
+        P = P * like(self.scale, P) + like(self.shift, P)
+        H = P[:, :-C]
+        squares = xp.sum(H * H, axis=1)
+        P = P / xp.sqrt(xp.where(squares > 0, squares, xp.ones_like(squares)))[:, None]
+        leading = P[:, :r]
+        S = xp.exp(leading @ like(self.landmarks.T, P)) @ like(self.coef, P)
+        S = S + P[:, -C:] + leading @ like(self.slope, P) + like(self.intercept, P)
+        if self.quadratic is not None:
+            S = S + P[:, r : self.n_directions] ** 2 @ like(self.quadratic, P)
+        return np.asarray(to_numpy(float64(S)))
 
     def get_params(self) -> dict[str, Any]:
         """What it is, for the record of a choice."""
@@ -495,7 +524,7 @@ def _worth_it(model: MDAClassifier, size: tuple[int, int]) -> bool:
     if not isinstance(found.classifier, GaussianRidge):
         return False
     d, r = found.layers[0].map.shape
-    n = len(found.classifier.basis_)
+    n = int(found.classifier.basis_.shape[0])
     return n * r > LARGER * sum(size) * (d + n)
 
 
@@ -513,27 +542,29 @@ def compress(model: MDAClassifier, size: tuple[int, int], seed: int) -> Compact:
     """
     found = model.model_
     layer, kernel = found.layers[0].map, found.classifier
-    B, variance = np.asarray(kernel.basis_), float(kernel.variance_)
+    B, variance = kernel.basis_, float(kernel.variance_)
+    dtype = host_type(B)
     c = kernel.coef_.astype(np.float64)
     c = np.exp(-1 / variance) * (c - c.mean(1, keepdims=True))  # members are centred over classes
     rng = np.random.default_rng(seed)
-    U = _directions(B, c.astype(B.dtype), variance, size[0], rng)
-    at = B @ U
+    U = _directions(B, c.astype(dtype), variance, size[0], rng)
+    at = to_numpy(B @ U)
     quadratic, leading = None, U.shape[1]
     if c.shape[1] == 2 and leading > LEADING:
-        U, at, weights = _diagonal(U, at, c[:, 1] / (2 * variance**2))
+        turn, at, weights = _diagonal(at, c[:, 1] / (2 * variance**2))
+        U = U @ like(turn, U)
         leading = LEADING
         quadratic = _single(weights[leading:, None] * np.array([-1.0, 1.0]))
     R = rng.standard_normal((B.shape[1], size[1])) / np.sqrt(size[1])
-    R -= U @ (U.T @ R)
-    V = np.hstack([U, R.astype(B.dtype), B.T @ (c / variance).astype(B.dtype)])
-    image, shift = layer.matmul(V), (layer.offset - found.center_of_new_rows) @ V
+    V = _columns(B, U, R, (c / variance).astype(dtype))
+    middle = (layer.offset - found.center_of_new_rows) @ V
+    image, shift, center = (to_numpy(one) for one in (layer.matmul(V), middle, layer.center))
     k, scale = U.shape[1] + size[1], np.ones(V.shape[1])
     largest = np.abs(image[:, :k]).max(0)
     scale[:k] = np.where(largest > 0, largest, 1)
     matrix = _single(image / scale)
     matrix[:, :k] = _halved(matrix[:, :k])
-    shift += layer.center @ (image - matrix * scale)  # what rounding does to the mean row
+    shift = shift + center @ (image - matrix * scale)  # what rounding does to the mean row
     landmarks = _halved(at[:, :leading] / variance)
     return Compact(
         matrix,
@@ -548,6 +579,15 @@ def compress(model: MDAClassifier, size: tuple[int, int], seed: int) -> Compact:
     )
 
 
+def _columns(B: Array, U: Array, R: Array, c: Array) -> Array:
+    """U, what of R lies outside of it, and Bᵀc; where B is, in float64 if that is elsewhere."""
+    if is_numpy(B):
+        R -= U @ (U.T @ R)
+        return np.hstack([U, R.astype(B.dtype), B.T @ c])
+    U, outside = float64(U), beside(R, B)
+    return hstack([U, outside - U @ (U.T @ outside), float64(B.T @ like(c, B))])
+
+
 def _directions(
     B: Array, c: Array, variance: float, n_directions: int, rng: np.random.Generator
 ) -> Array:
@@ -555,37 +595,42 @@ def _directions(
 
     ∇f = Σ_j c_j exp(hᵀb_j/σ²) b_j, at some of the rows and for random sums of the classes.
     """
-    some = np.sort(rng.permutation(len(B))[: GRADIENTS * n_directions])
-    T = B[some] @ B.T
+    some = np.sort(rng.permutation(B.shape[0])[: GRADIENTS * n_directions])
+    T = rows_at(B, some) @ B.T
     T[ITSELF < T] = 0
     T /= variance
-    slopes = np.expm1(T, out=T)
-    slopes *= rng.standard_normal((len(some), c.shape[1])).astype(c.dtype) @ c.T
+    slopes = np.expm1(T, out=T) if is_numpy(T) else namespace(T).expm1(T)
+    slopes *= like(rng.standard_normal((len(some), c.shape[1])).astype(c.dtype) @ c.T, B)
     G = slopes @ B
-    squares, E = eigh((G @ G.T).astype(np.float64))
+    squares, E = eigh(to_numpy(float64(G @ G.T)))
     r = min(n_directions, int((squares > np.finfo(np.float32).eps * squares[-1]).sum()))
-    U = G.T @ (E[:, -r:] / np.sqrt(squares[-r:]))[:, ::-1].astype(G.dtype)
+    U = G.T @ like((E[:, -r:] / np.sqrt(squares[-r:]))[:, ::-1].astype(host_type(G)), G)
     return _orthonormal(U)
 
 
 def _orthonormal(U: Array) -> Array:
     """Columns that are so but for rounding, as the Q of U = QR: from UᵀU, where that has digits."""
     try:
-        R = cholesky((U.T @ U).astype(np.float64), check_finite=False)
+        R = cholesky(to_numpy(float64(U.T @ U)), check_finite=False)
     except LinAlgError:
-        return np.asarray(np.linalg.qr(U)[0])
+        return _qr(U)
     if R.diagonal().min() < 0.5:
-        return np.asarray(np.linalg.qr(U)[0])
-    return np.asarray(U @ np.linalg.inv(R).astype(U.dtype))
+        return _qr(U)
+    found: Array = U @ like(np.linalg.inv(R).astype(host_type(U)), U)
+    return found
 
 
-def _diagonal(U: Array, at: Array, weights: Array) -> tuple[Array, Array, Array]:
-    """U and UᵀB turned so that Σ_j w_j (hᵀb_j)² is a sum of squares, the largest first."""
+def _qr(U: Array) -> Array:
+    Q: Array = namespace(U).linalg.qr(U)[0]
+    return Q
+
+
+def _diagonal(at: Array, weights: Array) -> tuple[Array, Array, Array]:
+    """A turn of U and UᵀB by which Σ_j w_j (hᵀb_j)² is a sum of squares, the largest first."""
     values, E = eigh((at * weights[:, None].astype(at.dtype)).T.astype(np.float64) @ at)
     turned = at @ E.astype(at.dtype)
     order = np.argsort(-np.abs(values) * np.mean(turned**2, axis=0), kind="stable")
-    turn = E[:, order].astype(U.dtype)
-    return U @ turn, turned[:, order], values[order]
+    return E[:, order].astype(at.dtype), turned[:, order], values[order]
 
 
 def _single(values: Any) -> Array:

@@ -17,6 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda._arrays import columns as columns_at
+from marda._arrays import is_numpy, like, namespace, to_numpy
 from marda._order import row_hashes
 from marda._validation import UNLABELED, Labels
 from marda.estimators.forest import Forest
@@ -40,6 +42,7 @@ __all__ = [
     "copies",
     "draw_rows",
     "drop_copies",
+    "host_rows",
     "leaf_inputs",
     "make_inputs",
     "robust_inputs",
@@ -127,9 +130,14 @@ class Inputs:
         return id(self)
 
     def apply(self, X: Any) -> Any:
-        """The rows; sparse rows stay sparse unless columns are standardised or moved."""
+        """The rows; sparse rows stay sparse unless columns are standardised or moved.
+
+        Rows of other libraries stay where they are, but for kinds that only models of the host see:
+        "robust", "leaves" and "aligned".
+        """
+        X = to_numpy(X) if self.kind in ("robust", "leaves", "aligned") else X
         if self.columns is not None:
-            X = X[:, self.columns]
+            X = columns_at(X, self.columns)
         if self.kind == "raw":
             return X
         if self.kind == "leaves":
@@ -148,6 +156,8 @@ class Inputs:
         assert self.middle is not None
         assert self.spread is not None
         if self.kind == "standard":
+            if not is_numpy(X):
+                return (X - like(self.middle, X)) / like(self.spread, X)
             return (dense - self.middle.astype(X.dtype)) / self.spread.astype(X.dtype)
         assert self.knee is not None
         with np.errstate(over="ignore"):
@@ -250,6 +260,18 @@ def share_of_zeros(X: Any) -> float:
     return float(1 - filled / max(1, X.shape[0] * X.shape[1]))
 
 
+def host_rows(X: Any) -> Any:
+    """Rows of another library, copied to the host; as a CSR array where they are mostly zeros."""
+    if is_numpy(X):
+        return X
+    filled, xp = X != 0, namespace(X)
+    if int(xp.count_nonzero(X)) >= (1 - RARE) * X.shape[0] * X.shape[1]:
+        return to_numpy(X)
+    rows, places = (to_numpy(index).astype(np.int32) for index in xp.nonzero(X))
+    starts = np.searchsorted(rows, np.arange(X.shape[0] + 1)).astype(np.int32)
+    return sp.csr_array((to_numpy(X[filled]), places, starts), shape=X.shape)
+
+
 def column_energy(X: Any) -> Vector:
     """Sum of squares of every column."""
     if sp.issparse(X):
@@ -259,7 +281,8 @@ def column_energy(X: Any) -> Vector:
 
 def _signed_root(X: Any) -> Any:
     if not sp.issparse(X):
-        return np.sign(X) * np.sqrt(np.abs(X))
+        xp = namespace(X)
+        return xp.sign(X) * xp.sqrt(xp.abs(X))
     X = X.copy()
     X.data = np.sign(X.data) * np.sqrt(np.abs(X.data))
     return X
@@ -277,7 +300,8 @@ def _unit(X: Any) -> Any:
         unit.sort_indices()  # sums of a row are then taken in the same order, however it was given
         return unit
     norms = row_lengths(X)[:, None]
-    return X / np.where(norms > 0, norms, 1).astype(X.dtype)
+    norms = np.where(norms > 0, norms, 1)
+    return X / (norms.astype(X.dtype) if is_numpy(X) else like(norms, X))
 
 
 # Which of them -----------------------------------------------------------------------------------

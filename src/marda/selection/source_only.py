@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
+from marda._arrays import to_numpy
 from marda._progress import tell
 from marda.estimators.forest import Forest, fit_forest
 from marda.estimators.heads import GaussianRidge
@@ -150,7 +151,7 @@ class SourceOnly:
 
     def scores(self, X: Any) -> Matrix:
         """Log-probabilities of rows, one column per class."""
-        rows = self.inputs.apply(X)
+        rows = self.inputs.apply(to_numpy(X))
         if isinstance(self.model, Forest):
             S = log_shares(self.model.probabilities(rows))
         else:

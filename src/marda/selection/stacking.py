@@ -29,12 +29,13 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
+from marda._arrays import rows_at
 from marda._validation import UNLABELED
 from marda.criteria import stack_rows
 from marda.estimators.accuracy_estimation import expected_accuracy
 from marda.selection.adapted_ensemble import AdaptedFit, MemberFits
 from marda.selection.ensemble import Ensemble, Member, calibrate_ensemble
-from marda.selection.inputs import Inputs, sample, stratified_folds
+from marda.selection.inputs import Inputs, stratified_folds
 from marda.selection.source_only import SourceOnly, fit_source_only
 from marda.shift import Explanation
 
@@ -297,13 +298,10 @@ def adapted_models(
     sharpness = ensemble.sharpness
 
     def without(held: Index) -> Any:
-        codes = fits.labels.codes.copy()
-        codes[labelled[held]] = UNLABELED
-        hidden = fits.labels._replace(codes=codes)
-        X, labels, domain = sample(fits.X, hidden, fits.domain, COMPARED_ROWS, fits.seed)
-        part = MemberFits.of(X, labels, domain, fits.class_weight, fits.seed)
+        part = fits.without_labels(labelled[held], COMPARED_ROWS)
         members = Ensemble(tuple(adapt(part, _silent).members))
-        return lambda places: sharpness * members.scores(fits.X[labelled[places]])
+        rows = fits.member_rows
+        return lambda places: sharpness * members.scores(rows_at(rows, labelled[places]))
 
     scores = left_out_scores(without, fits.labels.codes[labelled], fits.seed)
     members = tuple(replace(m, weight=sharpness * m.weight) for m in fit.members)

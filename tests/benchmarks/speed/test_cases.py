@@ -168,11 +168,14 @@ def test_a_task_by_both_solvers(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["S1", "J12"])
-def test_a_fit_by_torch(method):
+@pytest.mark.parametrize(
+    ("method", "n", "d"), [("S1", 60, 30), ("J12", 60, 30), ("auto", 200, 600)]
+)
+def test_a_fit_by_torch(method, n, d):
     if os.environ.get("MARDA_REQUIRE_TORCH") != "1":
         pytest.importorskip("torch")
-    figures = cases.gpu(method, n=60, d=30, device="cpu")
+    n, d = (200, 600) if method == "auto" else (60, 30)
+    figures = cases.gpu(method, n=n, d=d, device="cpu")
     assert figures["difference"] < 1e-9
     assert figures["residual"] < 1e-6
     assert figures["ratio"] == pytest.approx(figures["numpy_s"] / figures["device_s"])

@@ -197,7 +197,10 @@ def joint(d: int = 4000) -> Figures:
 
 
 def gpu(method: str = "S1", n: int = 20_000, d: int = 30_000, device: str = "cuda") -> Figures:
-    """A fit on another device and one by numpy, of the same rows (ratio: numpy's time over its)."""
+    """A fit on another device and one by numpy, of the same rows (ratio: numpy's time over its).
+
+    "auto" is the default, on words: sparse rows for numpy, dense ones for the device.
+    """
     try:
         import torch
     except ImportError:
@@ -214,17 +217,22 @@ def gpu(method: str = "S1", n: int = 20_000, d: int = 30_000, device: str = "cud
         wait()
         return model
 
-    X, y, domain = dense_problem(n, d)
-    joint = method.startswith("J12")
-    model_of = partial(MDAClassifier if joint else MDA, method, solver="primal")
-    few = slice(n - 1000, n) if n > 1000 else slice(None)
+    X: Any
+    X, y, domain = text_problem(n, d) if method == "auto" else dense_problem(n, d)
+    model_of: Callable[[], Any] = partial(MDA, method, solver="primal")
+    if method == "auto":
+        model_of = partial(MDAClassifierCV, random_state=0)
+    elif method.startswith("J12"):
+        model_of = partial(MDAClassifier, method, solver="primal")
+    classifies = method != "S1"
+    few = slice(n - 1000, n) if n > 1000 and method != "auto" else slice(None)
     ours, model = _seconds(lambda: fitted(X))
-    expected = (model.predict_proba if joint else model.transform)(X[few])
+    expected = (model.predict_proba if classifies else model.transform)(X[few])
     os.environ["SCIPY_ARRAY_API"] = "1"
     with config_context(array_api_dispatch=True):
-        there = torch.asarray(X, device=device)
+        there = torch.asarray(X.toarray() if sp.issparse(X) else X, device=device)
         theirs, model = _seconds(lambda: fitted(there), repeat=2)
-        given = (model.predict_proba if joint else model.transform)(there[few])
+        given = (model.predict_proba if classifies else model.transform)(there[few])
     found = given.cpu().numpy()
     figures: Figures = {
         "device": torch.cuda.get_device_name() if device == "cuda" else device,
@@ -236,8 +244,11 @@ def gpu(method: str = "S1", n: int = 20_000, d: int = 30_000, device: str = "cud
         "difference": float(np.abs(found - expected).max() / np.abs(expected).max()),
         "residual": model.residual_,
     }
-    if joint:
+    if classifies:
         figures["same_predictions"] = float(np.mean(found.argmax(1) == expected.argmax(1)))
+    if method == "auto":
+        figures["members"] = [member.name for member in model.members_]
+    elif classifies:
         figures["alternations"] = model.n_iter_
     return figures
 

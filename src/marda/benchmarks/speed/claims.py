@@ -135,10 +135,22 @@ ON_DEVICE = [
     Claim(
         "J12 on a GPU, 12,288 × 8,192", cases.gpu, {"method": "J12", "n": 12_288, "d": 8192}, NUMPY
     ),
+    Claim(
+        "the default on a GPU, 4,000 × 5,000",
+        cases.gpu,
+        {"method": "auto", "n": 4000, "d": 5000},
+        NUMPY,
+    ),
 ]
 ON_DEVICE_QUICK = [
     Claim("S1 by torch", cases.gpu, {"n": 60, "d": 30, "device": "cpu"}, NUMPY),
     Claim("J12 by torch", cases.gpu, {"method": "J12", "n": 60, "d": 30, "device": "cpu"}, NUMPY),
+    Claim(
+        "the default by torch",
+        cases.gpu,
+        {"method": "auto", "n": 300, "d": 600, "device": "cpu"},
+        NUMPY,
+    ),
 ]
 QUICK = [
     Claim("J12, 3 alternations, d=120", cases.alternation, {"d": 120}, BARTELS),
