@@ -21,8 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
+from marda.benchmarks.leaderboard import RANKING_NOTES, rank_systems, ranking_grid
 from marda.benchmarks.plan import Spec, TableName, TaskSpec, belongs, everything
-from marda.benchmarks.ranking import RANKING_NOTES, rank_systems, ranking_grid
 from marda.benchmarks.render import align, findings_grid, markdown_lines, to_markdown
 from marda.benchmarks.results import Results, results_of, write_results
 from marda.benchmarks.runner import RunReport

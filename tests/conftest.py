@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from marda.estimators.forest import fit_forest
+from marda.selection import adapted_ensemble, auto, source_only
+from marda.shift import explain_shift
 from problems import Case, always_adapted, make_case
 
 settings.register_profile(
@@ -31,6 +35,20 @@ def case() -> Case:
 def adapted_default(monkeypatch):
     """The default of `MDAClassifierCV` adapts, whatever the shift is."""
     monkeypatch.setattr("marda.selection.classifier_cv.fit_auto", always_adapted)
+
+
+@pytest.fixture(scope="module")
+def few_draws():
+    """The default of `MDAClassifierCV` with small forests and few draws under a null.
+
+    For tests of what is done with what they say; how surely they say it is tested elsewhere.
+    """
+    forest = partial(fit_forest, n_trees=20)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source_only, "fit_forest", forest)
+        patch.setattr(adapted_ensemble, "fit_forest", forest)
+        patch.setattr(auto, "explain_shift", partial(explain_shift, n_draws=59))
+        yield
 
 
 @pytest.fixture(scope="session")

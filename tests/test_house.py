@@ -20,9 +20,9 @@ SRC = Path(marda.__file__).parent
 DOCUMENTED = {"_asdict", "_exit", "_fields", "_make", "_replace"}
 MOST_BASES, MOST_MODULES = 2, 12
 #: The core itself and what every layer may use stand in the root: they have no folder to go to.
-MOST_IN_ROOT = 14
+MOST_IN_ROOT = 13
 #: Without `__init__` and `__main__`. More is a new idea, or an old one cut in two.
-MOST_IN_ALL = 141
+MOST_IN_ALL = 135
 
 
 @cache
@@ -30,6 +30,12 @@ def trees() -> dict[str, ast.Module]:
     """Paths within src/marda → syntax trees."""
     files = sorted(SRC.rglob("*.py"))
     return {f.relative_to(SRC).as_posix(): ast.parse(f.read_text("utf-8")) for f in files}
+
+
+@cache
+def walked(node: ast.AST) -> tuple[ast.AST, ...]:
+    """All nodes below one, and itself: every rule looks at them."""
+    return tuple(ast.walk(node))
 
 
 def private(name: str) -> bool:
@@ -55,8 +61,8 @@ def is_module(dotted: str) -> bool:
 def defined(path: str) -> frozenset[str]:
     """Underscore names that a module gives to methods and attributes of its classes."""
     names: set[object] = set()
-    for cls in ast.walk(trees()[path]):
-        for node in ast.walk(cls) if isinstance(cls, ast.ClassDef) else ():
+    for cls in walked(trees()[path]):
+        for node in walked(cls) if isinstance(cls, ast.ClassDef) else ():
             if isinstance(node, ast.FunctionDef):
                 names.add(node.name)
             elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -70,7 +76,7 @@ def defined(path: str) -> frozenset[str]:
 
 def underscores(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Names with an underscore that belong to another module."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.ImportFrom):
             module = imported(path, node)
             if module is None:
@@ -89,6 +95,12 @@ def underscores(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, f"takes {ast.unparse(node)}"
 
 
+def callee(node: ast.Call) -> str:
+    """The last name of what is called."""
+    named = {ast.Name: "id", ast.Attribute: "attr"}.get(type(node.func))
+    return str(getattr(node.func, named)) if named else ""
+
+
 def strings(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Functions and modules of ours that are reached by a string.
 
@@ -100,29 +112,32 @@ def strings(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
         inner
         for node in tree.body
         if isinstance(node, ast.FunctionDef) and node.name == "__getattr__"
-        for inner in ast.walk(node)
+        for inner in walked(node)
     }
-    nodes = [node for node in ast.walk(tree) if node not in lazy]
-    called = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
+    nodes = [node for node in walked(tree) if node not in lazy]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    asked = [node for node in calls if callee(node) in ("getattr", "setattr", "hasattr")]
+    called = {ast.unparse(node.func) for node in calls} if asked else set()
     named = {  # getattr(...) → the name that it is given
-        node.value: ast.unparse(node.targets[0]) for node in nodes if isinstance(node, ast.Assign)
+        node.value: ast.unparse(node.targets[0])
+        for node in nodes
+        if isinstance(node, ast.Assign) and node.value in asked
     }
     data = {  # importlib.resources.files("marda.report"): a folder, not a module
-        constant
-        for node in nodes
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("files")
-        for constant in node.args
+        constant for node in calls if callee(node) == "files" for constant in node.args
     }
     texts = [str(n.value) for n in nodes if isinstance(n, ast.Constant) and n not in data]
     ours = any(re.fullmatch(r"marda(\.\w+)+", text) for text in texts)
     for node in nodes:
-        if isinstance(node, ast.Subscript) and ast.unparse(node.value) in ("globals()", "vars()"):
+        of_call = isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call)
+        if of_call and ast.unparse(node.value) in ("globals()", "vars()"):
             yield node.lineno, f"by a string: {ast.unparse(node)}"
         if not isinstance(node, ast.Call):
             continue
-        shown, name = ast.unparse(node), ast.unparse(node.func).rpartition(".")[2]
+        name = callee(node)
         first = node.args[0] if node.args else None
         if name in ("getattr", "setattr", "hasattr"):
+            shown = ast.unparse(node)
             what = node.args[1]
             hidden = isinstance(what, ast.Constant) and private(str(what.value))
             hidden = hidden and what.value not in defined(path)
@@ -130,11 +145,11 @@ def strings(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
             if hidden or module or shown in called or named.get(node) in called:
                 yield node.lineno, f"by a string: {shown}"
         elif name in ("attrgetter", "methodcaller"):
-            yield node.lineno, f"by a string: {shown}"
+            yield node.lineno, f"by a string: {ast.unparse(node)}"
         elif name in ("import_module", "__import__"):
             text = first.values[0] if isinstance(first, ast.JoinedStr) else first
             if ours if not isinstance(text, ast.Constant) else text.value.startswith("marda"):
-                yield node.lineno, f"by a string: {shown}"
+                yield node.lineno, f"by a string: {ast.unparse(node)}"
 
 
 @cache
@@ -142,7 +157,7 @@ def classes(path: str) -> dict[str, tuple[str, ...]]:
     """Classes of a module → their bases as written."""
     return {
         node.name: tuple(ast.unparse(base).partition("[")[0] for base in node.bases)
-        for node in ast.walk(trees()[path])
+        for node in walked(trees()[path])
         if isinstance(node, ast.ClassDef)
     }
 
@@ -151,7 +166,7 @@ def found(path: str, name: str) -> tuple[str, str] | None:
     """Where a class of ours is defined that a module calls by this name, and its name there."""
     if name in classes(path):
         return path, name
-    for node in ast.walk(trees()[path]):
+    for node in walked(trees()[path]):
         if isinstance(node, ast.ImportFrom) and (module := imported(path, node)) is not None:
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
@@ -169,12 +184,12 @@ def ancestors(path: str, name: str) -> dict[tuple[str, str], None]:
 
 def phantoms(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Underscore attributes of `self` that neither this module nor a base class defines."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if not isinstance(node, ast.ClassDef):
             continue
         modules = {path, *(module for module, _ in ancestors(path, node.name))}
         known = frozenset().union(*map(defined, modules))
-        for inner in ast.walk(node):
+        for inner in walked(node):
             if not isinstance(inner, ast.Attribute) or not private(inner.attr):
                 continue
             if ast.unparse(inner.value) in ("self", "cls") and inner.attr not in known:
@@ -183,7 +198,7 @@ def phantoms(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def bases(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Classes with too many bases of ours."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.ClassDef):
             ours = [base for base in classes(path)[node.name] if found(path, base)]
             if len(ours) > MOST_BASES:

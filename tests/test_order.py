@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 
 from marda import DSCM, MDA, MDAClassifier, MDAClassifierCV, noise_path
-from marda._order import row_order, seed_of
+from marda._order import row_order
 from marda.criteria import (
     density_ratio,
     domain_hits,
@@ -26,6 +26,8 @@ from marda.estimators.pseudo_labels import RefinementWarning
 from marda.selection import adapted_ensemble, auto, ensemble, source_only
 from marda.selection.scorers import CRITERIA
 from problems import always_adapted
+
+pytestmark = pytest.mark.usefixtures("few_draws")
 
 N, CLASSES = 150, 3
 
@@ -104,13 +106,6 @@ def test_the_order_has_no_trend():
     x = np.linspace(0, 1, 2000)[:, None]
     halves = x[row_order(x), 0].reshape(2, -1).mean(1)
     assert abs(halves[0] - halves[1]) < 0.05
-
-
-def test_seeds():
-    assert seed_of(None) == seed_of(0) == seed_of(0)
-    assert seed_of(1) != seed_of(0)
-    state = np.random.RandomState(3)
-    assert seed_of(state) != seed_of(state)
 
 
 CLASSIFIERS = [

@@ -7,7 +7,14 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from marda._validation import check_domains, check_number, encode_labels, is_marked, summed
+from marda._validation import (
+    check_domains,
+    check_number,
+    encode_labels,
+    is_marked,
+    seed_of,
+    summed,
+)
 
 DOMAIN = np.array([0, 0, 0, -1, -1])
 
@@ -151,3 +158,10 @@ def test_sparse_indices_are_short_in_a_copy():
     assert found.indices.dtype == found.indptr.dtype == np.int32
     assert X.indices.dtype == np.int64
     np.testing.assert_array_equal(found.toarray(), X.toarray())
+
+
+def test_seeds():
+    assert seed_of(None) == seed_of(0) == seed_of(0)
+    assert seed_of(1) != seed_of(0)
+    state = np.random.RandomState(3)
+    assert seed_of(state) != seed_of(state)

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from marda._arrays import beside, float64, is_numpy, rows_at, to_numpy
 
-__all__ = ["row_hashes", "row_order", "seed_of"]
+__all__ = ["row_hashes", "row_order"]
 
 Index = NDArray[np.int64]
 
@@ -26,12 +25,6 @@ ROUNDING = 1e-12
 #: Values looked at at a time: they stay in the cache.
 BLOCK = 2**16
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-
-
-def seed_of(random_state: Any) -> int:
-    """A seed for all draws of one fit; None is 0, so that two fits of the same rows agree."""
-    given = 0 if random_state is None else random_state
-    return int(check_random_state(given).randint(np.iinfo(np.int32).max))
 
 
 def row_order(X: Any, *keys: NDArray[Any]) -> Index:

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
-from sklearn.utils import column_or_1d
+from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
@@ -39,6 +39,7 @@ __all__ = [
     "float_types",
     "is_class",
     "is_marked",
+    "seed_of",
     "summed",
 ]
 
@@ -63,6 +64,12 @@ def check_number(name: str, value: Any, *, strict: bool = False) -> float:
         bound = "above" if strict else "at least"
         raise ValueError(f"{name} must be {bound} 0, got {value!r}.")
     return number
+
+
+def seed_of(random_state: Any) -> int:
+    """A seed for all draws of one fit; None is 0, so that two fits of the same rows agree."""
+    given = 0 if random_state is None else random_state
+    return int(check_random_state(given).randint(np.iinfo(np.int32).max))
 
 
 def check_flags(parameters: Mapping[str, Any], *names: str) -> None:

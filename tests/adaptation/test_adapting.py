@@ -11,6 +11,8 @@ from adaptation.small import XS, XT, YS, YT, D, from_python, write
 from marda.adaptation import ReadOptions, adapt, adapting, load_model, predict
 from marda.io import InputError, read_table
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "svm", "npz", "mat"])
 def test_every_format_gives_the_labels_of_python(kind, tmp_path):

@@ -15,6 +15,8 @@ from marda.io.columns import Category, Date, Matrix, Number, Words
 from marda.selection.expectation import Expectation
 from marda.shift.explain import Shift
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 
 def compared(step, source, target):
     """One column."""

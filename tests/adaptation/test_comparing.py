@@ -8,11 +8,12 @@ import pytest
 from adaptation.small import XS, XT, YS, YT, from_python, write
 from marda import pack
 from marda.adaptation import ReadOptions, compare
-from marda.adaptation.baselines import ALIGNED, Baseline
 from marda.adaptation.comparing import METHODS
 from marda.adaptation.lines import compared_lines
-from marda.adaptation.methods import explained
+from marda.adaptation.methods import ALIGNED, Baseline, explained
 from marda.io import InputError
+
+pytestmark = pytest.mark.usefixtures("few_draws")
 
 
 def test_compare_judges_with_labels_that_no_method_saw(tmp_path):

@@ -117,7 +117,7 @@ def test_verdict_warnings_and_three_lines(result):
 
 
 #: Words of the command line: options, but for the style of a page, and commands.
-COMMANDS = "|".join(command.__name__.rpartition(".")[2] for command in cli.COMMANDS)
+COMMANDS = "|".join(cli.COMMANDS)
 OF_THE_COMMAND_LINE = re.compile(rf"(?<!var\()(?<!-)--[a-z]|marda (?:{COMMANDS})\b")
 
 

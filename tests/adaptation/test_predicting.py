@@ -12,6 +12,8 @@ from marda import MDAClassifier, pack
 from marda.adaptation import ReadOptions, adapt, load_model, predict, predicting
 from marda.io import InputError, read_table
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 
 def test_batches_do_not_change_predictions(tmp_path, monkeypatch):
     source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT)

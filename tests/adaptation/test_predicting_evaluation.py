@@ -18,6 +18,8 @@ from marda.io import InputError
 
 from .small import XS, XT, YS, YT, write
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 WORDS = np.array(["low", "mid", "top"], dtype=object)
 
 

@@ -16,6 +16,8 @@ import scipy.io
 
 from marda import cli
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 ROWS = "id,a,b,c,y\n" + "".join(
     f"r{k},{k % 2 + 0.1 * k},{k % 3},{'uv'[k % 2]},{'pq'[k % 2]}\n" for k in range(40)
 )

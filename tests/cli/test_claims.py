@@ -13,6 +13,8 @@ from marda import MDAClassifier, cli, pack
 from marda.adaptation import ReadOptions, adapt, compare
 from marda.diagnostics import diagnose
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 NAMES = [f"f{k}" for k in range(4)]
 CLASSES = np.array(["cat", "dog", "emu"])
 

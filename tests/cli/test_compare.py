@@ -9,6 +9,8 @@ import pytest
 
 from marda import cli
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 GOOD = "--source sample:source --target sample:labelled --label y --id id"
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from marda import cli
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 
 def test_its_example_works_as_pasted(tmp_path, monkeypatch, capsys):
     cli.main(["label", "--help"])

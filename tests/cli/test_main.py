@@ -48,6 +48,13 @@ def test_formats_are_those_that_are_read():
     assert tuple(READERS) == FORMATS
 
 
+def test_a_command_is_parsed_without_the_others():
+    assert [*cli.parser().commands] == [*cli.COMMANDS]
+    assert {*cli.COMMANDS} == {*COMMANDS}
+    for name in COMMANDS:
+        assert [*cli.parser(name).commands] == [name]
+
+
 @pytest.mark.parametrize("command", [(), *((c,) for c in COMMANDS)])
 def test_help_fits_a_screen_and_has_an_example(command, capsys):
     assert cli.main([*command, "--help"]) == 0
@@ -159,7 +166,7 @@ def test_an_error_is_told_where_nothing_can_be_imported(capsys, monkeypatch):
         raise MemoryError("12 GB are not there")
 
     monkeypatch.setitem(sys.modules, "marda.benchmarks.plan", None)
-    monkeypatch.setattr(cli, "parser", lambda: _parser_of(run))
+    monkeypatch.setattr(cli, "parser", lambda _: _parser_of(run))
     assert cli.main(["x"]) == 1
     assert capsys.readouterr().err.startswith("marda x: MemoryError: 12 GB are not there")
 
@@ -169,7 +176,7 @@ def test_a_file_that_cannot_be_is_a_wrong_call(kind, capsys, monkeypatch):
     def run(args):
         raise kind("f: not this one.")
 
-    monkeypatch.setattr(cli, "parser", lambda: _parser_of(run))
+    monkeypatch.setattr(cli, "parser", lambda _: _parser_of(run))
     assert cli.main(["x"]) == 2
     assert capsys.readouterr().err == "marda x: f: not this one.\n"
 
@@ -215,7 +222,7 @@ def test_ctrl_c_from_a_shell(tmp_path, wait):
         "parser = argparse.ArgumentParser()  # of a command without the libraries of a real one\n"
         "parser.add_argument('command')\n"
         "parser.set_defaults(run=run, version=False, written=[])\n"
-        "cli.parser = lambda: parser\n"
+        "cli.parser = lambda _: parser\n"
         "sys.exit(cli.main(['demo']))"
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}

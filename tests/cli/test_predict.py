@@ -16,6 +16,8 @@ import pytest
 
 from marda import DSCM, MDA, MDAClassifier, MDAClassifierCV, cli, load, pack
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 COLUMNS = "id,reading1,reading2,reading3,reading4,reading5,reading6"
 
 

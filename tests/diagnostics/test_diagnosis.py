@@ -10,6 +10,8 @@ from marda import MDAClassifier, MDAClassifierCV, pack
 from marda.diagnostics import a_distance, data_findings, diagnose, domain_accuracy, mmd
 from marda.diagnostics.diagnosis import prediction_findings
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 
 def rows(n=150, shift=0.0, d=4, seed=0):
     rng = np.random.default_rng(seed)

@@ -17,6 +17,8 @@ from marda.diagnostics.influence import (
     overall_influence,
 )
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 D = 5
 
 

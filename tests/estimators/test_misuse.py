@@ -18,6 +18,8 @@ from sklearn.semi_supervised import SelfTrainingClassifier
 
 from marda import DSCM, MDA, MDAClassifier, MDAClassifierCV, Moments, pack
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 rng = np.random.default_rng(0)
 YS, YT = np.arange(60) % 3, np.arange(45) % 3
 XS = rng.normal(size=(60, 5)) + 2 * np.eye(5)[YS]

@@ -79,14 +79,14 @@ def test_streams_behind_each_other(tmp_path, suffix):
 @pytest.mark.parametrize("suffix", PACK)
 def test_bombs_take_no_memory(tmp_path, suffix, monkeypatch):
     path = tmp_path / f"a.csv{suffix}"
-    path.write_bytes(PACK[suffix](b"a,b\n" + b"1,2\n" * 100_000))  # 8 MB, if it were read
-    monkeypatch.setenv("MARDA_MEMORY", "4MB")
+    path.write_bytes(PACK[suffix](b"a,b\n" + b"1,2\n" * 25_000))  # 3.6 MB, if it were read
+    monkeypatch.setenv("MARDA_MEMORY", "1MB")
 
     def refused():
         with pytest.raises(InputError, match=r"memory|unpack"):
             read_table(path)
 
-    assert traced_peak(refused) < 7e6
+    assert traced_peak(refused) < 3.2e6
 
 
 def test_what_a_zip_declares_is_compared_with_what_it_holds(tmp_path):
@@ -252,8 +252,8 @@ def test_an_encoding_that_is_not_the_files_is_refused(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"not text, or UTF-16 without its mark.*utf-16-le"):
         read(tmp_path, CSV.encode("utf-16-le"))
     assert read(tmp_path, CSV.encode("utf-16-le"), encoding="utf-16-le").n_rows == 2
-    monkeypatch.setattr(text, "SCANNED", 2**20)
-    late = (CSV + "3,z\n" * 600_000).encode() + b"4,\xe9\n"  # beyond what is looked at
+    monkeypatch.setattr(text, "SCANNED", 2**16)
+    late = (CSV + f"3,{'z' * 400}\n" * 4_000).encode() + b"4,\xe9\n"  # beyond what is looked at
     with pytest.raises(InputError, match="is not utf-8 text throughout: name its encoding"):
         read(tmp_path, late)
 
@@ -463,15 +463,15 @@ def test_sheets(book):
 
 
 def test_workbooks_that_would_not_fit(book, monkeypatch, tmp_path):
-    monkeypatch.setenv("MARDA_MEMORY", "5MB")
-    texts = zipped(b"<t>a</t>" * 100_000, "xl/workbook.xml", "xl/sharedStrings.xml")
-    with pytest.raises(InputError, match=r"takes 6.4 MB to read, above the memory there is, 5 MB"):
+    monkeypatch.setenv("MARDA_MEMORY", "1MB")
+    texts = zipped(b"<t>a</t>" * 20_000, "xl/workbook.xml", "xl/sharedStrings.xml")
+    with pytest.raises(InputError, match=r"takes 1.28 MB to read, above the memory there is, 1 MB"):
         read(tmp_path, texts, "b.xlsx")
-    path = book(one=[["a"], *([f"text {k} {'x' * 200}"] for k in range(20_000))])
-    with pytest.raises(InputError, match=r"takes more memory than there is, 5 MB"):
+    path = book(one=[["a"], *([f"text {k} {'x' * 200}"] for k in range(4_000))])
+    with pytest.raises(InputError, match=r"takes more memory than there is, 1 MB"):
         read_table(path)
-    path = book(one=[["a"], *([k] for k in range(55_000))])
-    with pytest.raises(InputError, match=r"takes more memory than there is, 5 MB"):
+    path = book(one=[["a"], *([k] for k in range(11_000))])
+    with pytest.raises(InputError, match=r"takes more memory than there is, 1 MB"):
         read_table(path)
 
 

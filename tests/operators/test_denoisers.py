@@ -415,7 +415,7 @@ def test_few_rows_take_few_steps(bias, method, outputs, monkeypatch):
     counts = {}
     for limit in (1024, 0):
         monkeypatch.setattr(iterative, "FEW_ROWS", limit)
-        den = denoiser("cg", d=80, n=60, bias=bias, method=method, outputs=outputs)
+        den = denoiser("cg", d=50, n=40, bias=bias, method=method, outputs=outputs)
         calls = []
         multiply = den.system.gram.matmul
 
@@ -425,11 +425,11 @@ def test_few_rows_take_few_steps(bias, method, outputs, monkeypatch):
                 return multiply(V)
 
         object.__setattr__(den.system, "gram", Counted(den.system.gram.rows))
-        den.solve(np.random.default_rng(5).standard_normal((80 + bias, 3)))
+        den.solve(np.random.default_rng(5).standard_normal((50 + bias, 3)))
         counts[limit] = [len(calls)]
         if outputs is None:
             calls.clear()
-            den.predictor(0.7).solve(np.random.default_rng(6).standard_normal((80, 3)))
+            den.predictor(0.7).solve(np.random.default_rng(6).standard_normal((50, 3)))
             counts[limit].append(len(calls))
     assert counts[1024][0] <= 3
     assert counts[1024][0] * 5 < counts[0][0]

@@ -12,11 +12,13 @@ from sklearn.linear_model import LogisticRegression
 from marda import MDAClassifierCV, load
 from marda.noise import Gaussian
 from marda.persist import ModelFileError
-from marda.persist.model_file import read_file
+from marda.persist.models import read_file
 from marda.selection import PredictionEntropyScorer
 from persist.test_models import assert_refused, assert_same, round_trip
 from persist.test_models_refined import drop, put
 from problems import make_case
+
+pytestmark = pytest.mark.usefixtures("few_draws")
 
 CASE = make_case("US", seed=5, d=9, n_source=60, n_target=50)
 COUNTS = np.maximum(np.round(2 * CASE.X - 2), 0)

@@ -15,6 +15,8 @@ from marda.persist import load
 from marda.persist.onnx import OnnxError
 from problems import make_case
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
 

@@ -11,6 +11,8 @@ from marda.adaptation import adapt
 from marda.report.adapted import model_card
 from report_pages import SAMPLE, ReadOptions, hostile_files
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 
 @pytest.fixture(scope="module")
 def card(tmp_path_factory):

@@ -9,6 +9,8 @@ import pytest
 
 from report_pages import HOSTILE, KINDS, heads, page_of
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 VOID = {"meta", "link", "img", "br", "wbr"}
 
 

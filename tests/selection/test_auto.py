@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from marda import MDAClassifierCV, pack
-from marda._order import row_order, seed_of
+from marda._order import row_order
+from marda._validation import seed_of
 from marda.criteria import expected_calibration_error
-from marda.estimators.forest import fit_forest
-from marda.selection import adapted_ensemble, auto, source_only
+from marda.selection import auto
 from marda.selection.source_only import fit_source_only
 from selection.test_adapted_ensemble import gaussian, sensors
 from shift.drawn import classes, pair
 
-
-@pytest.fixture(autouse=True, scope="module")
-def few_trees():
-    """Of all forests here: what they say does not matter."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(source_only, "fit_forest", partial(fit_forest, n_trees=20))
-        patch.setattr(adapted_ensemble, "fit_forest", partial(fit_forest, n_trees=20))
-        yield
+pytestmark = pytest.mark.usefixtures("few_draws")
 
 
 def fitted(Xs, ys, Xt, yt=None, **options):

@@ -20,6 +20,8 @@ from marda import MDAClassifierCV, load, pack
 from marda.selection import auto
 from problems import make_case
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 CASE = make_case("US", seed=5, d=9, n_source=60, n_target=50)
 
 

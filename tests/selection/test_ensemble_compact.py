@@ -8,11 +8,13 @@ import scipy.sparse as sp
 
 from marda import MDAClassifier, MDAClassifierCV, load
 from marda.persist import ModelFileError
-from marda.persist.model_file import read_file
+from marda.persist.models import read_file
 from marda.selection import ensemble as compact
 from marda.selection.ensemble import compress
 from marda.selection.labelling import choose_rows
 from problems import make_case
+
+pytestmark = pytest.mark.usefixtures("few_draws")
 
 D = 40
 

@@ -15,6 +15,8 @@ from marda.selection.ensemble import Ensemble, Member
 from marda.selection.inputs import Inputs
 from marda.selection.labelling import choose_rows
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 
 def three_classes(rng, n, shift=0.0):
     y = np.arange(n) % 3

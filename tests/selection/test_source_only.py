@@ -13,6 +13,8 @@ from marda.moments.features import HeldRows
 from marda.selection import source_only
 from marda.selection.source_only import SOURCE_KINDS, fit_all_rows, fit_source_only
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 
 def gaussians(n, seed, d=6, share=0.5, separation=2.5):
     """Two classes, of which the second has this share."""

@@ -54,11 +54,12 @@ from marda.adaptation.reading import (
     silent,
     sources_of,
 )
-from marda.adaptation.sampled import FileRows, draw_from_files
 from marda.adaptation.statistics import AdaptedFromStatistics
 from marda.adaptation.stream import (
     Cluster,
+    FileRows,
     adapt_streaming,
+    draw_from_files,
     open_parts,
     quiet,
     read_errors,

@@ -13,8 +13,15 @@ from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix
 
 from marda._progress import listening, step
-from marda.adaptation.baselines import ALIGNED, ALIGNED_ROWS, BASELINES
-from marda.adaptation.methods import AUTO, Weights, compared_classifier, sample_notes
+from marda.adaptation.methods import (
+    ALIGNED,
+    ALIGNED_ROWS,
+    AUTO,
+    BASELINES,
+    Weights,
+    compared_classifier,
+    sample_notes,
+)
 from marda.adaptation.reading import (
     Data,
     PathLike,

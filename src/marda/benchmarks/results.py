@@ -14,7 +14,15 @@ from typing import TypedDict, Unpack
 
 from marda.benchmarks import leaderboard as boards
 from marda.benchmarks import render
-from marda.benchmarks.leaderboard import HalfLine, Leaderboard, half_lines, halves_grid
+from marda.benchmarks.leaderboard import (
+    RANKING_NOTES,
+    HalfLine,
+    Leaderboard,
+    half_lines,
+    halves_grid,
+    rank_systems,
+    ranking_grid,
+)
 from marda.benchmarks.plan import (
     BENCHMARKS,
     MODELS,
@@ -26,7 +34,6 @@ from marda.benchmarks.plan import (
     everything,
     seen_rows,
 )
-from marda.benchmarks.ranking import RANKING_NOTES, rank_systems, ranking_grid
 from marda.benchmarks.runner import Executor, RunProgress, RunReport, run
 from marda.benchmarks.store import ResultRow, Store, StoreError
 from marda.benchmarks.tables import CheckedClaim, PaperTable, build_table, check_findings

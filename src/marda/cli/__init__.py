@@ -24,15 +24,17 @@ from marda.cli.predict import add_evaluate, add_label, add_predict
 from marda.cli.reproduce import add_bench, add_data, add_demo, add_report, add_reproduce
 
 #: In the order of ``marda --help``.
-COMMANDS = (
-    add_demo, add_check, add_adapt, add_predict, add_label, add_evaluate, add_compare,
-    add_reproduce, add_report, add_data, add_moments, add_bench, add_completion,
-)  # fmt: skip
+COMMANDS = {
+    "demo": add_demo, "check": add_check, "adapt": add_adapt, "predict": add_predict,
+    "label": add_label, "evaluate": add_evaluate, "compare": add_compare,
+    "reproduce": add_reproduce, "report": add_report, "data": add_data,
+    "moments": add_moments, "bench": add_bench, "completion": add_completion,
+}  # fmt: skip
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 
 
-def parser() -> Parser:
-    """Build the parser of all commands."""
+def parser(called: str | None = None) -> Parser:
+    """Build the parser of all commands, or of the one that is called."""
     main_parser = Parser(
         prog="marda",
         usage="marda COMMAND ... | marda COMMAND --help | marda --version",
@@ -46,17 +48,19 @@ def parser() -> Parser:
     main_parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
     main_parser.add_argument("--version", action="store_true", help=argparse.SUPPRESS)
     commands = main_parser.add_subparsers(title="commands", metavar="COMMAND ...", prog="marda")
-    for add in COMMANDS:
-        add(commands)
+    for name, add in COMMANDS.items():
+        if called in (None, name):
+            add(commands)
     main_parser.add_common_options()
     return main_parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    main_parser = parser()
+    words = list(sys.argv[1:] if argv is None else argv)
+    main_parser = parser(words[0] if words and words[0] in COMMANDS else None)
     try:
-        args = main_parser.parse_args(argv)
+        args = main_parser.parse_args(words)
     except SystemExit as end:  # argparse ends by itself after --help and wrong calls
         return int(end.code or 0)
     if args.version:
@@ -67,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not hasattr(args, "run"):
         main_parser.print_help()
         return DONE
-    args.words = list(sys.argv[1:] if argv is None else argv)
+    args.words = words
     called = getattr(args, "called", args.command)  # a command's part names itself as well
     with _ctrl_c() as pressed:
         try:

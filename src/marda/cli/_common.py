@@ -270,7 +270,7 @@ def add_reading_options(parser: argparse.ArgumentParser, *, na: bool = False) ->
 
 def names(text: str) -> list[str]:
     """Names separated by commas; one that holds a comma stands in double quotes."""
-    from marda.io.problems import InputError, split_names
+    from marda.io.table import InputError, split_names
 
     try:
         found = split_names(text)

@@ -251,8 +251,14 @@ def _print_tables(results: Results) -> list[str]:
 
 def _print_leaderboards(results: Results) -> list[str]:
     """Print marda's own choice next to the alternatives; also why rows failed."""
-    from marda.benchmarks.leaderboard import halves_grid, leaderboard_grid, summary_grid
-    from marda.benchmarks.ranking import RANKING_NOTES, rank_systems, ranking_grid
+    from marda.benchmarks.leaderboard import (
+        RANKING_NOTES,
+        halves_grid,
+        leaderboard_grid,
+        rank_systems,
+        ranking_grid,
+        summary_grid,
+    )
     from marda.benchmarks.render import align, print_section
     from marda.benchmarks.results import HALVES, RANKING, failure_lines
 

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from marda import _npz
-from marda._matlab import MatlabError, read_mat
+from marda import _array_files
+from marda._array_files import MatlabError, read_mat
 from marda.datasets.base import (
     ChecksumError,
     Domain,
@@ -154,16 +154,16 @@ def _matches(layout: Layout, folders: Sequence[Path]) -> dict[str, Path]:
 
 
 @contextmanager
-def open_npz(file: Path) -> Iterator[_npz.Npz]:
+def open_npz(file: Path) -> Iterator[_array_files.Npz]:
     """Open an npz file without pickle; a damaged one gives one sentence."""
     try:
-        with _npz.open_npz(file) as archive:
+        with _array_files.open_npz(file) as archive:
             yield archive
-    except _npz.NpzError as error:
+    except _array_files.NpzError as error:
         raise FormatError(f"{file} is no readable npz ({error}): fetch it again.") from error
 
 
-def array_of(archive: _npz.Npz, key: str, file: Path) -> NDArray[Any]:
+def array_of(archive: _array_files.Npz, key: str, file: Path) -> NDArray[Any]:
     """Return one array of an npz file; name what is there if it is missing."""
     if key not in archive.files:
         raise FormatError(

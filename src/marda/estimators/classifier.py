@@ -20,8 +20,8 @@ from marda._arrays import (
     softmax,
     to_numpy,
 )
-from marda._order import row_order, seed_of
-from marda._validation import check_rows, is_marked
+from marda._order import row_order
+from marda._validation import check_rows, is_marked, seed_of
 from marda.estimators.fitting import Shared, fit_and_score, fit_model, fit_moments
 from marda.estimators.model import (
     SelfTraining,

@@ -19,8 +19,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.io.problems import InputProblem, joined_names, option
-from marda.io.table import MISSING_WORDS, Table, as_numbers, as_texts, is_missing
+from marda.io.table import (
+    MISSING_WORDS,
+    InputProblem,
+    Table,
+    as_numbers,
+    as_texts,
+    is_missing,
+    joined_names,
+    option,
+)
 
 __all__ = [
     "Conventions",

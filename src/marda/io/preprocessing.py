@@ -24,9 +24,19 @@ from marda.io.columns import (
     tfidf,
 )
 from marda.io.conventions import Conventions, Notation, convert, days_of, what_hinders
-from marda.io.problems import InputError, InputProblem, did_you_mean, option, refuse
 from marda.io.screening import is_prose, is_unspaced
-from marda.io.table import Table, as_numbers, as_texts, is_missing, named
+from marda.io.table import (
+    InputError,
+    InputProblem,
+    Table,
+    as_numbers,
+    as_texts,
+    did_you_mean,
+    is_missing,
+    named,
+    option,
+    refuse,
+)
 
 __all__ = ["Preprocessing", "fit_preprocessing", "missing_values"]
 

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from marda.io.columns import tfidf
 from marda.io.conventions import days_of
-from marda.io.problems import joined_names
-from marda.io.table import Table, as_numbers, as_texts, is_missing
+from marda.io.table import Table, as_numbers, as_texts, is_missing, joined_names
 
 __all__ = [
     "LeftOut",

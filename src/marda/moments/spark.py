@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.io.problems import did_you_mean
-from marda.io.table import InputError
+from marda.io.table import InputError, did_you_mean
 from marda.moments.accumulate import Collector
 from marda.moments.files import load, write
 from marda.moments.parquet import ROLES

@@ -9,8 +9,16 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from marda.persist.ensembles import decode_search, encode_search
-from marda.persist.model_file import FORMAT, ModelFileError, Reader, Writer, read_file, write_file
-from marda.persist.models import decode_model, encode_model
+from marda.persist.models import (
+    FORMAT,
+    ModelFileError,
+    Reader,
+    Writer,
+    decode_model,
+    encode_model,
+    read_file,
+    write_file,
+)
 from marda.selection import MDAClassifierCV
 
 __all__ = ["FORMAT", "ModelFileError", "load", "on_host", "save"]

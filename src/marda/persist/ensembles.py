@@ -15,15 +15,21 @@ from numpy.typing import NDArray
 from marda.estimators import MDAClassifier
 from marda.estimators.forest import Forest
 from marda.estimators.heads import GaussianRidge
-from marda.persist.model_file import ModelFileError, Reader, Writer, count, indices, number, one_of
 from marda.persist.models import (
     SETTINGS,
+    ModelFileError,
+    Reader,
+    Writer,
+    count,
     decode_kernel,
     decode_model,
     encode_kernel,
     encode_model,
     encode_shell,
+    indices,
     make_shell,
+    number,
+    one_of,
 )
 from marda.selection import MDAClassifierCV
 from marda.selection.ensemble import BATCH, Compact, Ensemble, Member, is_compact

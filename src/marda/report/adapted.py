@@ -19,7 +19,7 @@ from marda.diagnostics.evaluation import Judgement
 from marda.diagnostics.influence import is_exact
 from marda.diagnostics.intervals import counted, percent, share_text
 from marda.diagnostics.verdict import Verdict, adapted_verdict
-from marda.io.problems import as_keywords
+from marda.io.table import as_keywords
 from marda.report import charts
 from marda.report.page import (
     Cells,

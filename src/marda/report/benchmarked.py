@@ -8,9 +8,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from marda.benchmarks.leaderboard import Entry, HalfLine, Leaderboard, checks, halves_grid
+from marda.benchmarks.leaderboard import (
+    RANKING_NOTES,
+    Entry,
+    HalfLine,
+    Leaderboard,
+    checks,
+    halves_grid,
+    rank_systems,
+    ranking_grid,
+)
 from marda.benchmarks.plan import BENCHMARKS, MODELS, TABLE_CLASSIFIERS
-from marda.benchmarks.ranking import RANKING_NOTES, rank_systems, ranking_grid
 from marda.benchmarks.render import time_lines
 from marda.benchmarks.results import HALVES, RANKING, Results
 from marda.benchmarks.store import ResultRow

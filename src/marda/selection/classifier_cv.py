@@ -26,7 +26,7 @@ from marda._arrays import (
     place_of,
     rows_at,
 )
-from marda._order import row_order, seed_of
+from marda._order import row_order
 from marda._validation import (
     UNLABELED,
     Labels,
@@ -36,6 +36,7 @@ from marda._validation import (
     check_rows,
     check_same_place,
     float_types,
+    seed_of,
 )
 from marda.estimators.accuracy_estimation import expected_accuracy
 from marda.estimators.classifier import labelled_accuracy

@@ -57,7 +57,7 @@ from marda._arrays import (
     rows_at,
     to_numpy,
 )
-from marda._order import seed_of
+from marda._validation import seed_of
 from marda.criteria import density_ratio, expected_calibration_error
 from marda.estimators import MDAClassifier
 from marda.estimators.heads import GaussianRidge

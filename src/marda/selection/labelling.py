@@ -25,7 +25,8 @@ from sklearn.metrics import pairwise_distances
 from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.utils import _safe_indexing, check_array
 
-from marda._order import row_order, seed_of
+from marda._order import row_order
+from marda._validation import seed_of
 from marda.selection.ensemble import Compact, Ensemble
 from marda.selection.expectation import explanations_to_judge
 from marda.selection.inputs import RARE, share_of_zeros

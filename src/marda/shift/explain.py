@@ -11,8 +11,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from marda._order import row_order, seed_of
+from marda._order import row_order
 from marda._progress import tell
+from marda._validation import seed_of
 from marda.shift.class_prior import ClassPrior, SourceModel, estimate_class_prior, fit_source_model
 from marda.shift.hypotheses import (
     HYPOTHESES,

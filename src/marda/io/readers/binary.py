@@ -17,9 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda._array_files import MatlabError, NpzError, open_npz, read_mat
 from marda._machine import available_memory, format_bytes
-from marda._matlab import MatlabError, read_mat
-from marda._npz import NpzError, open_npz
 from marda.io.table import InputError, ReadRequest, Table, check_width, first_repeated
 
 __all__ = [

@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.io.problems import InputError
 from marda.io.readers.cells import table_of_cells
 from marda.io.readers.text import name_columns
-from marda.io.table import Table
+from marda.io.table import InputError, Table
 
 __all__ = ["Frame", "as_frame", "make_frame"]
 

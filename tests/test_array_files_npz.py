@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from marda._npz import NpzError, open_npz
+from marda._array_files import NpzError, open_npz
 from measured import traced_peak
 
 TYPES = ["<f8", ">f4", "<f2", "|i1", "<u2", ">i4", "<i8", "|b1", "<c16", "<U3", "|S2", "<M8[s]"]

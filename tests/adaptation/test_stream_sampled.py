@@ -13,10 +13,11 @@ import pytest
 import marda
 from adaptation.tables import WORDS, rows, write_pair
 from marda.adaptation import Cluster, ReadOptions, adapt, adapting
-from marda.adaptation.sampled import FileRows, draw_from_files
-from marda.adaptation.stream import open_parts
+from marda.adaptation.stream import FileRows, draw_from_files, open_parts
 from marda.moments.features import FixedFeatures, HeldRows
 from marda.selection.inputs import Inputs
+
+pytestmark = pytest.mark.usefixtures("few_draws")
 
 pq = pytest.importorskip("pyarrow.parquet")
 

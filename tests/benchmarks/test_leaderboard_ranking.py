@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marda.benchmarks.leaderboard import leaderboards
+from marda.benchmarks.leaderboard import holm, leaderboards, mean_ranks, rank_systems, ranking_grid
 from marda.benchmarks.plan import plan_leaderboard
-from marda.benchmarks.ranking import holm, mean_ranks, rank_systems, ranking_grid
 
 from .fakes import made_row
 

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from adaptation.small import XS, XT, YS
 from marda import pack
-from marda.adaptation.baselines import ALIGNED, BASELINES, DIRECTIONS, MAX_WIDTH, TREES, Baseline
+from marda.adaptation.methods import ALIGNED, BASELINES, DIRECTIONS, MAX_WIDTH, TREES, Baseline
 
 RNG = np.random.default_rng(0)
 

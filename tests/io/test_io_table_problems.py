@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from marda.io.problems import InputProblem, Problems, as_keywords
+from marda.io.table import InputProblem, Problems, as_keywords
 
 
 @pytest.mark.parametrize(
