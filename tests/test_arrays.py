@@ -21,6 +21,7 @@ from scipy.version import version as scipy_version
 from sklearn.utils import get_tags
 
 from marda import DSCM, MDA, MDAClassifier, MDAClassifierCV, Moments, load, noise_path
+from marda import _arrays as arrays_module
 from marda.estimators import fitting, heads, self_training
 from marda.estimators.forest import fit_forest
 from marda.noise import Gaussian, Poisson
@@ -163,6 +164,18 @@ def test_strong_ridges_and_rows_in_parts(arrays, ridge, monkeypatch):
     own = MDA("S1D", noise=0.2, ridge=ridge, solver="primal").fit(X, y, sample_domain=domain)
     assert off(arrays.here(model.W_), own.W_) < 1e-12
     assert off(arrays.here(model.transform(arrays.there(X))), own.transform(X)) < 1e-12
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_inverses_by_halves(arrays, dtype, monkeypatch):
+    monkeypatch.setattr(arrays_module, "SOLVED_AT_ONCE", 4)
+    F = np.random.default_rng(0).normal(size=(40, 13)) * np.logspace(0, 2, 13)
+    G = F.T @ F
+    L = np.linalg.cholesky(G).astype(dtype)
+    found = arrays.here(arrays_module.cholesky_inverse(arrays.there(L)))
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found @ G, np.eye(13), atol=1e-3 if dtype == "float32" else 1e-11)
+    assert off(found, found.T) < 1e-6
 
 
 def test_dscm(arrays):

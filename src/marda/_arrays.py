@@ -82,6 +82,8 @@ Array = NDArray[Any]
 #: Whose arrays are followed.
 LIBRARIES = ("torch", "cupy", "array_api_strict")
 GOLDEN = (5**0.5 - 1) / 2
+#: Triangles of this order are inverted by solves.
+SOLVED_AT_ONCE = 512
 _BLOCK = 256
 _THIN = 200  # columns; of more, either way takes as long
 
@@ -463,9 +465,22 @@ def cholesky_solve(L: Any, B: Any) -> Array:
 
 def cholesky_inverse(L: Any) -> Array:
     """(L Lᵀ)⁻¹, for a factor that is not numpy's."""
-    if _library(L) == "torch":
-        return namespace(L).cholesky_inverse(L)
-    return cholesky_solve(L, like(eye(L.shape[0], L), L))
+    return _inverses(L)[1]
+
+
+def _inverses(L: Any) -> tuple[Array, Array]:
+    """M = L⁻¹ and MᵀM = (L Lᵀ)⁻¹, by halves: devices are quick at products, not at solves."""
+    n = L.shape[0]
+    if n <= SOLVED_AT_ONCE:
+        M = triangular_solve(L, like(eye(n, L), L))
+        return M, M.T @ M
+    k = n // 2
+    A, AA = _inverses(L[:k, :k])
+    C, CC = _inverses(L[k:, k:])
+    B = -(C @ (L[k:, :k] @ A))
+    side = B.T @ C
+    M = vstack([hstack([A, namespace(B).zeros_like(B.T)]), hstack([B, C])])
+    return M, vstack([hstack([AA + B.T @ B, side]), hstack([side.T, CC])])
 
 
 # Symmetric matrices, and thin products ------------------------------------------------------------

@@ -11,8 +11,8 @@ from scipy.stats import binomtest
 from sklearn.metrics import balanced_accuracy_score, confusion_matrix, precision_score
 
 from marda import MDAClassifier, MDAClassifierCV, load, pack
-from marda.adaptation import ReadOptions, adapt, evaluate
-from marda.adaptation.lines import evaluated_lines
+from marda.adaptation import ReadOptions, adapt, evaluate, label
+from marda.adaptation.lines import evaluated_lines, label_lines
 from marda.criteria import expected_calibration_error
 from marda.io import InputError
 
@@ -160,3 +160,19 @@ def test_whether_reality_is_as_expected(files, interval, outcome, words):
     assert told.outcome == outcome
     assert words in told.sentence()
     assert told.sentence() == evaluated_lines(told)[0]
+    nobody = replace(told, expected={**expected, "can_tell": False}).sentence()
+    assert ("could not be told" in nobody) == (outcome == "within")
+
+
+def test_a_last_row_of_sums_is_no_row(files):
+    rows = (files / "known.csv").read_text().splitlines()
+    sums = [f"{total:.6f}" for total in XT.sum(0)]
+    (files / "total.csv").write_text("\n".join([*rows, ",".join([*sums, ""])]) + "\n")
+    found, whole = evaluate("m", "total.csv"), evaluate("m", "known.csv")
+    assert (found.n_rows, found.n_unlabelled) == (whole.n_rows, 0)
+    assert any("holds the sums of the others" in note for note in found.notes)
+    bare = [",".join([*row.split(",")[:-1], ""]) for row in rows[1:]]
+    (files / "ask.csv").write_text("\n".join([rows[0], *bare, ",".join([*sums, ""])]) + "\n")
+    asked = label("m", "ask.csv", 3)
+    assert asked.n_rows == whole.n_rows
+    assert any("sums of the others" in line for line in label_lines(asked))

@@ -153,7 +153,7 @@ def test_findings_lines():
     lines = render.findings_lines(check_findings(rows), evidence=True)
     assert lines[0] == (
         "- [x] yes: MDA improves the ridge baseline (S1 > BL) "
-        "(1 of 1 comparisons hold, 2 lack rows)"
+        "(holds in 1 of 1 comparison, 2 lack rows)"
     )
     assert lines[1] == "  - amt US ridge: S1 − BL = +5.0 holds"
     assert lines[2].startswith("- [ ] no: the domain predictor does not hurt ridge")

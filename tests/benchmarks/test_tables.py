@@ -224,8 +224,8 @@ def test_findings_yes_no_and_what_lacks_rows():
         return level.get(spec.model, 50.0)
 
     mda, domain, text, joint, classes = check_findings(rows_for(specs, value))[:5]
-    assert (mda.verdict, mda.summary) == ("yes", "2 of 2 comparisons hold, 1 lack rows")
-    assert (domain.verdict, domain.summary) == ("no", "1 of 2 comparisons hold, 1 lack rows")
+    assert (mda.verdict, mda.summary) == ("yes", "holds in 2 of 2 comparisons, 1 lacks rows")
+    assert (domain.verdict, domain.summary) == ("no", "holds in 1 of 2 comparisons, 1 lacks rows")
     assert text.verdict == "yes"
     assert joint.verdict == classes.verdict == "not enough rows"
     assert [e.difference for e in text.evidence] == [5.0]

@@ -82,7 +82,10 @@ def test_labels_are_measured_and_decide():
     answer = can_use(KNOWN, JUDGED)
     assert (answer.kind, answer.expected, answer.interval) == ("good", 0.8, (0.75, 0.85))
     assert "80% of 200 rows with known labels are right" in answer.text
+    assert "among all rows it is 75% to 85%" in answer.text
     assert "95% interval" in answer.text
+    every = can_use(replace(KNOWN, n_target=200), JUDGED)
+    assert "among more rows like them it is 75% to 85%" in every.text
     assert answer.word == "Yes, where 80% right is enough"
     perfect = replace(JUDGED, adapted=Interval(1.0, 0.94, 1.0))
     assert can_use(KNOWN, perfect).word == "Yes, where 94% to 100% right is enough"
@@ -102,6 +105,8 @@ def test_the_rows_to_label_are_named():
     _, label, again = can_use(KNOWN, to_label=rows, target="new.csv").steps
     assert "r0, r1, r2, r3, r4, r5 …" in label
     assert "r6" not in label
+    numbered = can_use(KNOWN, to_label=["row 9", "row 4"]).steps[1]
+    assert numbered == "Label the rows that tell most: rows 9, 4."
     assert again.startswith("Write the labels into new.csv and run this again: 100 to 300")
     few = can_use(replace(KNOWN, n_target=60), to_label=rows, target="new.csv").steps[2]
     assert few.startswith("Write the labels into new.csv, add rows, and run this again: 100 to 300")

@@ -117,10 +117,12 @@ def test_rows_do_not_depend_on_each_other(fitted, rows):
 def test_sparse_rows_are_told_from_nothing(rows, classifier):
     (X, y, domain), Xt = rows
     X, Xt = np.where(X > 0.5, X, 0), np.where(Xt > 0.5, Xt, 0)
+    Xt[0] = 0  # a text without a known word: nothing moved it
     model = MDAClassifier("S1", classifier=classifier).fit(sp.csr_array(X), y, sample_domain=domain)
     parts = [FeatureGroup(f"w{j}", np.array([j])) for j in range(D)]
     found = explain_rows(model, sp.csr_array(Xt), parts, None, D)
     dense = explain_rows(model, Xt, parts, np.zeros(D), D)
+    assert found[0] == dense[0] == []
     for x, row, other in zip(Xt, found, dense, strict=True):
         assert {one.name for one in row} <= {f"w{j}" for j in np.flatnonzero(x)}
         told = {one.name: one.moved for one in row}

@@ -198,8 +198,8 @@ CLOSER = Facts(200, 200, mmd=MMDS["falls"], told_apart=TOLD["falls"])
     ("text", "facts"),
     [
         (
-            "Adaptation brought the domains closer (MMD 0.15 → 0.34; told apart in 85% of rows "
-            "before and 55% after): label-free evidence that it helps, not proof.",
+            "Adaptation brought the domains closer (distance 0.15 → 0.34; told apart in 85% of "
+            "rows before and 55% after): label-free evidence that it helps, not proof.",
             Facts(200, 200, mmd=MMDS["rises"], told_apart=TOLD["falls"]),
         ),
         (
@@ -208,9 +208,9 @@ CLOSER = Facts(200, 200, mmd=MMDS["falls"], told_apart=TOLD["falls"])
         ),
         ("(not calibrated)", Facts(200, 200, calibrated=True)),
         ("label some target rows and run marda compare", Facts(200, 200, 200)),
-        ("Adaptation brought the domains closer (MMD 0.40 → 0.30)", CLOSER),
+        ("Adaptation brought the domains closer (distance 0.40 → 0.30)", CLOSER),
         ("Adaptation moved the domains further apart", CLOSER),
-        ("MMD rose (0.40 → 0.07)", CLOSER),
+        ("the distance rose (0.40 → 0.07)", CLOSER),
     ],
 )
 def test_the_reader_of_words_finds_contradictions(text, facts):
@@ -221,11 +221,11 @@ def test_the_reader_of_words_finds_contradictions(text, facts):
 @pytest.mark.parametrize(
     ("facts", "outcome", "words"),
     [
-        (CLOSER, "closer", "brought the domains closer (MMD 0.40 → 0.07; told apart in 85%"),
+        (CLOSER, "closer", "brought the domains closer (distance 0.40 → 0.07; told apart in 85%"),
         (
             Facts(200, 200, mmd=MMDS["rises"], told_apart=TOLD["falls"]),
             "mixed",
-            "MMD rose (0.15 → 0.34), the share of rows told apart fell (85% → 55%)",
+            "the distance rose (0.15 → 0.34), the share of rows told apart fell (85% → 55%)",
         ),
         (
             Facts(200, 200, mmd=MMDS["rises"], told_apart=TOLD["rises"]),

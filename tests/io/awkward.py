@@ -398,6 +398,26 @@ def _(folder):
     return paths
 
 
+@case("questions", "a line of questions under the header")
+def _(folder):
+    paths = both(folder)
+    for path in paths:
+        names, rows = path.read_text().split("\n", 1)
+        asked = ",".join(f"What is its {name}?" for name in names.split(","))
+        path.write_text(f"{names}\n{asked}\n{rows}")
+    return paths
+
+
+@case("qualtrics", "the three lines of names that Qualtrics writes")
+def _(folder):
+    paths = both(folder)
+    for path in paths:
+        names, rows = path.read_text().split("\n", 1)
+        marks = ",".join(f'"{{""ImportId"":""{name}""}}"' for name in names.split(","))
+        path.write_text(f"{names}\n{names.upper()}\n{marks}\n{rows}")
+    return paths
+
+
 @case("no-header", "no header", label="column6")
 def _(folder):
     return both(folder, header=False)
@@ -650,6 +670,12 @@ def _(folder):
 @case("mixed", "'unknown' among numbers", "--na", "unknown", "--missing", "impute", like=None)
 def _(folder):
     t = ["unknown" if k % 15 == 0 else v for k, v in enumerate(TARGET["weight"])]
+    return both(folder, None, {"weight": t})
+
+
+@case("no-value", "'k.A.' among numbers: no value, in German", "--missing", "impute", like="mixed")
+def _(folder):
+    t = ["k.A." if k % 15 == 0 else v for k, v in enumerate(TARGET["weight"])]
     return both(folder, None, {"weight": t})
 
 
@@ -919,12 +945,21 @@ def _(folder):
     return old, sheets(folder / "new.xlsx", {"b": target}, "Fruit of 2024")
 
 
-@case("excel-sheets", "several sheets with rows", "--sheet", "fruit", needs=EXCEL)
-def _(folder):
+def beside(folder: Path, more: Columns) -> tuple[Path, Path]:
+    """Workbooks with another sheet, before the rows and behind them."""
     source, target = pair()
-    notes = {"note": ["checked", "by hand"]}
-    old = sheets(folder / "old.xlsx", {"notes": notes, "fruit": source})
-    return old, sheets(folder / "new.xlsx", {"fruit": target, "notes": notes})
+    old = sheets(folder / "old.xlsx", {"more": more, "fruit": source})
+    return old, sheets(folder / "new.xlsx", {"fruit": target, "more": more})
+
+
+@case("excel-sheets", "several sheets with tables", "--sheet", "fruit", needs=EXCEL)
+def _(folder):
+    return beside(folder, {"crate": ["a", "b"], "checked": ["yes", "no"]})
+
+
+@case("excel-remarks", "a sheet of remarks beside the table", needs=EXCEL)
+def _(folder):
+    return beside(folder, {"note": ["checked", "by hand"]})
 
 
 @case("excel-one-book", "both tables in one workbook", "--sheet", "old,new", needs=EXCEL)
@@ -965,6 +1000,16 @@ case("jsonl", "a record per line, without the empty fields")(
         lambda c: "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in records(c)),
         ".jsonl",
     )
+)
+
+
+def nested(row: dict[str, Any]) -> dict[str, Any]:
+    size = {name: row.pop(name) for name in ("length", "width")}
+    return {"measured": {"size": size, "weight": row.pop("weight")}, **row}
+
+
+case("json-nested", "fields inside objects")(
+    lambda f: as_json(f, lambda c: json.dumps([*map(nested, records(c))]), ".json")
 )
 
 

@@ -199,10 +199,22 @@ def test_units_under_the_header_are_left_out(tmp_path):
         "a,b,c\nNA,NA,\n1,2,y\n",
         "a,b,c\nkg,cm,\nm,s,y\n",  # words, all of them
         "a,b\nhello,\n42,\n",
+        "a,b,c\nunknown,unknown,x\n1,2,y\n3,4,z\n",  # names differ
+        "a,b,c\nnone,much,x\n1,2,y\n3,4,z\n",  # no value is no name
+        "a,b,c\nsome,9,x\n1,2,y\n3,4,z\n",
+        "a,b,c\nsome,u,x\n1,v,y\n3,w,z\n",  # above one column of numbers
     ],
 )
 def test_lines_that_may_be_rows_are_no_units(tmp_path, written):
-    assert len(read(tmp_path, written.encode())["a"]) == 2
+    assert len(read(tmp_path, written.encode())["a"]) == written.count("\n") - 1
+
+
+def test_names_under_the_header_are_left_out(tmp_path):
+    table = read(tmp_path, b"q1,q2,q3\nHow long?,When?,Which?\n5,2024-01-02,a\n6,3.4.2024,b\n")
+    assert table["q1"].tolist() == ["5", "6"]
+    assert "under the header ('How long?', 'When?', 'Which?') left out" in table.notes[0]
+    with pytest.raises(InputError, match="line 3: 2 fields"):
+        read(tmp_path, b"a,b,c\n1,2,x\n3,4\n5,6,y\n")
 
 
 @pytest.mark.parametrize(
@@ -327,6 +339,16 @@ def test_json(tmp_path, name, content):
     assert np.isnan(table["d"]).all()
     parts = [*read_batches(tmp_path / name, rows=1, columns={"a", "f"})]
     assert [part["a"].tolist() for part in parts] == [[1], [2.5]]
+
+
+def test_json_with_objects_inside(tmp_path):
+    rows = [{"id": 1, "user": {"age": 3, "at": {"x": 2}}}, {"id": 2, "user": None}]
+    table = read(tmp_path, json.dumps(rows), "a.json")
+    assert [*table.columns] == ["id", "user.age", "user.at.x", "user"]
+    assert table["user.at.x"].tolist()[0] == 2
+    assert "inside objects are columns ('user.age', 'user.at.x')" in table.notes[0]
+    with pytest.raises(InputError, match=r"'user\.age' twice"):
+        read(tmp_path, '[{"user": {"age": 3}, "user.age": 4}]', "a.json")
 
 
 def test_json_of_columns(tmp_path):

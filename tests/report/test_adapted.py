@@ -92,7 +92,8 @@ def test_candidates_are_listed_by_what_they_differ_in(candidates, tmp_path, adap
     done = adapt(*files, SAMPLE, report=(tmp_path / "r.html", adapted_page))
     page = adapted_page(replace(done, model=model, evidence=evidence))
     assert "Models that were weighed without a target label" in page
-    listed = _candidates(model.candidates_)
+    listed = _candidates(model.candidates_, "US")
+    assert "without" not in _candidates(model.candidates_, "SS")
     assert listed.count("<tr>") == 1 + len(model.candidates_)
     assert "fit_intercept" not in listed  # the same in all
 
@@ -131,3 +132,28 @@ def test_columns_that_move_predictions_are_listed(tmp_path, method):
     names = [one.name for one in seen[0].influence]
     assert sorted(names) == [f"reading{k}" for k in range(1, 7)]
     assert "What moves predictions" not in adapted_page(replace(seen[0], influence=()))
+
+
+def test_one_label_is_one_label_and_no_row_is_certain(tmp_path):
+    from marda.adaptation.lines import adapted_lines
+    from marda.report.adapted import adapted_page
+
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    for name, labels in (("s.csv", ["no", "yes"]), ("t.csv", ["", ""])):
+        rows = [f"{x:.3f},{labels[k]}" for x, k in zip(rng.normal(6 * y, 1), y, strict=True)]
+        (tmp_path / name).write_text("\n".join(["size,y", *rows]) + "\n")
+    target = tmp_path / "t.csv"
+    target.write_text(target.read_text().replace(",\n", ",no\n", 1))
+    seen = []
+
+    def page(result):
+        seen.append(result)
+        return adapted_page(result)
+
+    paths = tmp_path / "s.csv", target
+    adapt(*paths, ReadOptions("y"), method="S1", report=(tmp_path / "r.html", page))
+    text = unescape((tmp_path / "r.html").read_text())
+    assert "looked at 60 rows of t.csv (1 of them with a label), and named a class" in text
+    assert "100.0%</td>" not in text.partition("Does adaptation help?")[0]
+    assert "SS: 1 labelled row in the target" in "\n".join(adapted_lines(seen[0]))

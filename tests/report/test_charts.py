@@ -196,3 +196,12 @@ def test_zero_has_its_figure_where_some_are_left_out():
     rows = [("n" * 60, Interval(1e6, -3e6, 2.5e6))]
     texts, _, _ = read(charts.intervals(rows, "x", form="+.0f"))
     assert "0" in {t for t, _ in texts}
+
+
+def test_few_rows_of_a_domain_are_drawn_larger():
+    few = evidence(60)
+    few.target[:] = np.arange(len(few.target)) < 3
+    drawn = charts.scatter(few, few.before, "domain").svg
+    assert drawn.count('r="2.6"') == len(few.target) - 3
+    even = evidence(60)
+    assert 'r="5.0"' not in charts.scatter(even, even.before, "domain").svg

@@ -45,6 +45,12 @@ def test_table():
     assert text.count('aria-sort="none"') == 2
 
 
+def test_long_words_beside_figures_may_be_broken():
+    text = table("c", ("a", "b"), [["x" * 40, "y" * 40], ["x", "y"]])
+    assert f'<td class="long">{"y" * 40}</td>' in text
+    assert "<td>y</td>" in text
+
+
 def test_one_row_has_nothing_to_sort():
     assert "button" not in table("c", ("a",), [["x"]])
 

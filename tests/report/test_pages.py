@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from report_pages import HOSTILE, KINDS, page_of
+from report_pages import HOSTILE, KINDS, heads, page_of
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 
@@ -112,7 +112,7 @@ WANTED = {
         "Confusion matrix",
         "two dimensions",
     ],
-    "reproduce": ["Paper against ours", "Task by task: AMT, US", "findings", "2 runs failed"],
+    "reproduce": ["Paper against ours", "Task by task: AMT, US", "findings", "failed: no luck"],
     "reproduce-auto": ["AMT, US, 12 tasks", "Checks and notes", "auto"],
 }
 
@@ -122,3 +122,9 @@ def test_content(kind, read):
     for words in WANTED[kind]:
         assert words in text
     assert "of memory" in text
+
+
+def test_a_head_tells_nothing_twice_and_breaks_long_names_between_words():
+    text = heads()
+    assert text.count("of the target is predicted as") == 1
+    assert "spending_<wbr>on_<wbr>household" in text

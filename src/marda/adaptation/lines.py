@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -31,7 +32,7 @@ __all__ = [
 MOST_CLASSES = 30
 SETTINGS = {
     "US": "no labels in the target",
-    "SS": "{n} labelled rows in the target",
+    "SS": "{n} in the target",
     "SUP": "all rows of the target labelled",
 }
 
@@ -89,7 +90,7 @@ def _statistics_lines(result: AdaptedFromStatistics) -> list[str]:
 
 
 def _model(model: Any, n_source: int, n_target: int, n_labelled: int) -> list[str]:
-    setting = SETTINGS[model.setting_].format(n=n_labelled)
+    setting = SETTINGS[model.setting_].format(n=counted(n_labelled, "labelled row"))
     return [
         f"method     {method_of(model)} ({model.setting_}: {setting})",
         f"rows       {n_source} source, {n_target} target; "
@@ -249,13 +250,14 @@ def label_lines(result: ToLabel) -> list[str]:
     parts = zip(ids, result.predictions, result.probabilities, result.reasons, strict=True)
     for one, predicted, likely, reason in parts:
         lines.append(f"{one:>{width}}  {predicted} ({likely:.0%})  {reason}")
-    lines.append("")
+    lines += ["", *(f"note: {note}" for note in result.notes)]
     if result.file is None:
         lines.append("note: nothing was written: name a file with --out.")
         return lines
     lines.append(f"written: {result.file}")
     if result.whole:
-        again = f"marda adapt --source … --target {result.file} --label {result.label}"
+        file, label = shlex.quote(result.file), shlex.quote(result.label)
+        again = f"marda adapt --source … --target {file} --label {label}"
         lines.append(f"next: fill in the column {result.label!r}, then {again}")
     else:
         lines.append(

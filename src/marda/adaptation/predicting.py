@@ -359,7 +359,7 @@ def predict_on_spark(frame: Any, model: PathLike, *, keep: Sequence[str] | None 
 def _read_whole(
     chosen: Preprocessing, input: PathLike, options: ReadOptions, *names: str
 ) -> tuple[Table, Any]:
-    """A file whole: its table as it is, and its rows for the model.
+    """A file whole: its table as it is, and its rows for the model; no last row of sums in either.
 
     Columns of the model and of `names` are called as these call them where only case, spaces and
     the like differ.
@@ -369,7 +369,12 @@ def _read_whole(
         raise InputError(f"{input} has no rows.")
     table, _ = named(table, [*chosen.columns, *names])
     converted, _ = chosen.converted(table, options.notations(1)[0])
-    return table, chosen.transform(converted)
+    notes = [*table.notes]
+    kept = without_totals(converted, notes)
+    if kept is not converted:
+        columns = {column: values[: kept.n_rows] for column, values in table.columns.items()}
+        table = replace(table, n_rows=kept.n_rows, columns=columns, notes=tuple(notes))
+    return table, chosen.transform(kept)
 
 
 def _rows(path: Path, format: str | None) -> int:
@@ -407,6 +412,8 @@ class ToLabel:
         The column to fill in.
     n_rows, n_labelled : int
         Rows of the file, and those of them that have a label already.
+    notes : tuple of str
+        What was decided in reading.
     """
 
     rows: NDArray[np.int64]
@@ -420,6 +427,7 @@ class ToLabel:
     seconds: float
     file: str | None = None
     whole: bool = False
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -439,6 +447,7 @@ class ToLabel:
                 {"row": row, "id": id, "prediction": c, "probability": p, "reason": reason}
                 for row, id, c, p, reason in zip(*parts, strict=True)
             ],
+            "notes": list(self.notes),
             "files": [] if self.file is None else [self.file],
             "seconds": round(self.seconds, 3),
         }
@@ -518,6 +527,7 @@ def label(
         time.perf_counter() - began,
         None if out is None else str(out),
         whole,
+        table.notes,
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Literal
 
+from marda._machine import counted
 from marda.benchmarks import paper
 from marda.benchmarks.plan import (
     BENCHMARKS,
@@ -442,9 +443,9 @@ class CheckedClaim:
     def summary(self) -> str:
         """How many comparisons hold, and how many lack rows."""
         known = [e.holds for e in self.evidence if e.holds is not None]
-        text = f"{sum(known)} of {len(known)} comparisons hold"
+        text = f"holds in {sum(known)} of {counted(len(known), 'comparison')}"
         lacking = len(self.evidence) - len(known)
-        return text + (f", {lacking} lack rows" if lacking else "")
+        return text + (f", {lacking} lack{'s' if lacking == 1 else ''} rows" if lacking else "")
 
 
 def check_findings(

@@ -114,6 +114,7 @@ def add_reproduce(commands: Any) -> None:
         "--settings",
         default="paper",
         choices=("paper", "marda", "auto"),
+        metavar="S",
         help="paper (default), marda, or auto: marda's own choice beside others",
     )
     add(

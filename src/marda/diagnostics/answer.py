@@ -98,9 +98,10 @@ def can_use(
 def _measured(facts: Facts, judged: Judged, unsure: tuple[int, float] | None) -> Answer:
     right = judged.adapted
     low, high = share_text(right.low), share_text(right.high)
+    others = "more rows like them" if judged.n_rows >= facts.n_target else "all rows"
     text = (
         f"{share_text(right.value)} of {counted(judged.n_rows, 'row')} with known labels are "
-        f"right; among all rows it is {low} to {high}, as far as these rows tell (95% interval)."
+        f"right; among {others} it is {low} to {high}, as far as these rows tell (95% interval)."
     )
     hurts = judged.gain.high < 0 and judged.p_value < 0.05
     if right.low <= judged.commonest:
@@ -226,7 +227,7 @@ def _steps(
     if facts.n_labelled >= facts.n_target > 0:
         label = f"Add target rows, {LABELS} of them with labels: those there are few."
     elif to_label:
-        first = ", ".join(to_label[:NAMED])
+        first = _rows(to_label[:NAMED])
         more = " … (the list below)" if len(to_label) > NAMED else ""
         label = f"Label the rows that tell most: {first}{more}."
     else:
@@ -235,6 +236,15 @@ def _steps(
     write += ", add rows," if 0 < facts.n_target < ENOUGH else ""
     again = f"{write} and run this again: {LABELS} of them measure the accuracy."
     return use, label, again
+
+
+def _rows(names: Sequence[str]) -> str:
+    """``rows 3, 1, 2`` where rows have numbers only."""
+    numbers = [name.removeprefix("row ") for name in names]
+    plain = len(names) > 1 and all(
+        name == f"row {n}" for name, n in zip(names, numbers, strict=True)
+    )
+    return f"rows {', '.join(numbers)}" if plain else ", ".join(names)
 
 
 def _look(unsure: tuple[int, float] | None) -> str:

@@ -149,11 +149,14 @@ def data_findings(Xs: Any, Xt: Any, names: Sequence[str], *, scales: bool = True
     if "leakage" in checked and apart.any():
         shown = ", ".join(repr(names[k]) for k in np.flatnonzero(apart)[:3])
         more = f" and {int(apart.sum()) - 3} more" if apart.sum() > 3 else ""
+        each, out = ("", "it out with --drop if it is")
+        if apart.sum() > 1:
+            each, out = ("each of ", "those out with --drop that are")
         found.append(
             Finding(
                 "leakage",
-                f"{shown}{more} alone tells source from target in every row, as an id or a date "
-                "does: leave it out with --drop if it is one.",
+                f"{each}{shown}{more} alone tells source from target in every row, as an id or a "
+                f"date does: leave {out} one.",
             )
         )
     return found
@@ -184,6 +187,8 @@ def prediction_findings(
 
     Advice depends on how many target rows have labels.
     """
+    if len(predicted) < FEW_ROWS:  # a matter of luck
+        return []
     shares = [np.array([(y == c).mean() for c in classes]) for y in (source, predicted)]
     rows = Facts(len(source), len(predicted), n_labelled)
     return share_findings(classes, shares[0], shares[1], next_step(rows))

@@ -134,6 +134,11 @@ class Evaluated:
             return f"{seen} of {counted(self.n_rows, 'row')} are right; nothing had been expected."
         low, high = (f"{bound:.0%}" for bound in self.expected["interval"])
         between = f"the expected interval, {low} to {high}"
+        if self.outcome == "within" and not self.expected["can_tell"]:
+            return (
+                f"{seen} of {counted(self.n_rows, 'row')} are right; beforehand it could not be "
+                f"told, {low} to {high} were possible."
+            )
         if self.outcome == "within":
             return f"As expected: {seen} of the rows are right, within {between}."
         side = self.outcome.removesuffix("?")

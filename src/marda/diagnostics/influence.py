@@ -271,10 +271,10 @@ class _Orders:
             place, there = np.searchsorted(kept, place[mine]), there[kept]
         n = len(there)
         rng = np.random.default_rng(0)  # the same for every row: nothing depends on their order
-        half = np.array([rng.permutation(n) for _ in range(ORDERS // 2)]).reshape(-1, n)
+        half = np.array([rng.permutation(n) for _ in range(ORDERS // 2)]).reshape(ORDERS // 2, n)
         orders = np.vstack([half, half[:, ::-1]])
         come = np.argsort(orders, axis=1)  # when each part comes
-        mask = (come[:, None, :] < np.arange(n + 1)[None, :, None]).reshape(-1, n)
+        mask = (come[:, None, :] < np.arange(n + 1)[None, :, None]).reshape(ORDERS * (n + 1), n)
         return cls(features, values, place, there, orders, mask)
 
     def rows(self, batch: Any, i: int, start: Vector | None) -> Any:

@@ -291,7 +291,7 @@ def _movement_sentence(facts: Facts) -> str:
     if movement in ("closer", "unclear") or set(facts.directions) == {"rose"}:
         figures = []
         if facts.mmd is not None:
-            figures.append(f"MMD {_step(facts.mmd)}")
+            figures.append(f"distance {_step(facts.mmd)}")
         if facts.told_apart is not None:
             before, after = _step(facts.told_apart, "%").split(" → ")
             figures.append(f"told apart in {before} of rows before and {after} after")
@@ -304,7 +304,7 @@ def _movement_sentence(facts: Facts) -> str:
     words = {"fell": "fell", "rose": "rose", "unclear": "did not clearly change"}
     told = []
     if facts.mmd is not None:
-        told.append(f"MMD {words[facts.mmd.direction]} ({_step(facts.mmd)})")
+        told.append(f"the distance {words[facts.mmd.direction]} ({_step(facts.mmd)})")
     if facts.told_apart is not None:
         direction = words[_above_chance(facts.told_apart).direction]
         told.append(f"the share of rows told apart {direction} ({_step(facts.told_apart, '%')})")

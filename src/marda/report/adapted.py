@@ -129,7 +129,7 @@ def _to_label(result: Adapted) -> list[Section]:
         [
             row.name,
             row.predicted,
-            *([NumberCell(percent(row.probability), row.probability)] if known else []),
+            *([NumberCell(_sure(row.probability), row.probability)] if known else []),
             row.reason,
         ]
         for row in result.label_first
@@ -138,6 +138,11 @@ def _to_label(result: Adapted) -> list[Section]:
     header = ("row", "predicted", *(["probability"] if known else []), "why")
     shown = table(caption, header, rows)
     return [Section("Rows to label first", (paragraph(_said(result, text)), shown))]
+
+
+def _sure(probability: float) -> str:
+    """No row is certain."""
+    return ">99%" if probability > 0.99 else f"{probability:.0%}"
 
 
 def _helps(result: Adapted) -> Section:
@@ -167,21 +172,23 @@ def _influence(result: Adapted) -> list[Section]:
 
 def adapted_head(result: Adapted) -> str:
     """The page's first screen, for a notebook; below it, what a reader should know of the rows."""
-    warnings = [finding.text for finding in result.diagnosis.findings]
-    return head(_lead(result), _verdict(result), _figures(result), (*warnings, *result.notes))
+    verdict = _verdict(result)
+    told = {text for _, text in verdict.reasons}
+    found = (_said(result, finding.text) for finding in result.diagnosis.findings)
+    warnings = [text for text in found if text not in told]
+    return head(_lead(result), verdict, _figures(result), (*warnings, *result.notes))
 
 
 def _lead(result: Adapted) -> str:
     """What was done, in one sentence."""
     source, target = result.inputs
-    labels = "which had no labels"
-    if result.n_labelled_target:
-        every = result.n_labelled_target == result.n_target
-        labels = f"{'all' if every else f'{result.n_labelled_target:,}'} of which had labels"
+    n = result.n_labelled_target
+    labels = "without labels" if not n else f"{n:,} of them with a label"
+    if n == result.n_target:
+        labels = "all with a label"
     return (
-        f"A classifier learned from {counted(result.n_source, 'labelled row')} of {source} and "
-        f"adapted itself to {counted(result.n_target, 'row')} of {target}, {labels}; it then "
-        "named a class for every one of them."
+        f"A classifier learned from {counted(result.n_source, 'labelled row')} of {source}, looked "
+        f"at {counted(result.n_target, 'row')} of {target} ({labels}), and named a class for each."
     )
 
 
@@ -267,12 +274,12 @@ def _settings(model: Any, notes: Sequence[str]) -> Section:
     full = f"<details><summary>All parameters</summary>{table(caption, HEADER, rows)}</details>"
     parts = [facts(shown)]
     if len(getattr(model, "candidates_", ())) > 1:
-        parts.append(_candidates(model.candidates_))
+        parts.append(_candidates(model.candidates_, model.setting_))
     return Section("Settings", (*parts, *([points(notes)] if notes else []), full))
 
 
-def _candidates(candidates: Sequence[dict[str, Any]]) -> str:
-    """Models that were weighed without target labels, by what they differ in."""
+def _candidates(candidates: Sequence[dict[str, Any]], setting: str) -> str:
+    """Models that were weighed, by what they differ in."""
     names = list(dict.fromkeys(name for c in candidates for name in c))
     values = {name: {str(c[name]) for c in candidates if name in c} for name in names}
     # A source-only model has no parameters of denoising: those that all others share tell nothing.
@@ -282,7 +289,8 @@ def _candidates(candidates: Sequence[dict[str, Any]]) -> str:
         [str(c.get("name", k)), *(_value(c.get(name, "–")) for name in told)]
         for k, c in enumerate(candidates[:MOST_CANDIDATES], start=1)
     ]
-    caption = "Models that were weighed without a target label, by what they differ in."
+    how = " without a target label" if setting == "US" else ""
+    caption = f"Models that were weighed{how}, by what they differ in."
     return table(caption, ("model", *told), rows)
 
 

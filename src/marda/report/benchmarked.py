@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
@@ -30,6 +32,7 @@ from marda.report.page import (
     Chart,
     NumberCell,
     Section,
+    Term,
     number,
     page,
     paragraph,
@@ -41,6 +44,11 @@ from marda.report.sections import times
 __all__ = ["benchmarked_page", "benchmarked_sections"]
 
 BASE, ADAPTED = "BL", "S1D"
+SOME = 6  # models that a line of warnings names
+_KIND = re.compile(r"^\w+Warning: ")
+_AND_ANOTHER = re.compile(r"; (?=\w+Warning: )")
+_FIGURES = re.compile(r"\d[\d.,e-]*")
+_LEADING = re.compile(r"(?:< )?([+−-]?\d[\d,]*(?:\.\d+)?)")
 
 
 def benchmarked_page(results: Results, command: str = "") -> str:
@@ -79,7 +87,7 @@ def benchmarked_sections(results: Results) -> list[Section]:
     sections += _boards(results.leaderboards, results.notes)
     problems = _problems(results)
     if problems:
-        sections.insert(0, Section("Warnings", (points(problems, "warnings"),)))
+        sections.append(Section("Warnings", (points(problems, "warnings"),)))
     peaks = [row.peak_mb for row in results.rows if row.peak_mb is not None]
     spent = [(what, seconds) for what, seconds, _ in time_lines(results.rows)]
     total = sum(row.seconds for row in results.rows)
@@ -143,16 +151,30 @@ def _figures(results: Results, n_tasks: int) -> list[tuple[str, str]]:
 
 
 def _problems(results: Results) -> list[str]:
-    """Failures by reason, and what single runs warned of."""
-    reasons: dict[str, int] = {}
-    for row in results.failures:
-        reasons[row.message] = reasons.get(row.message, 0) + 1
-    told = [f"{counted(n, 'run')} failed: {reason}" for reason, n in reasons.items()]
-    warned: dict[str, int] = {}
-    for row in results.rows:
-        if row.message:
-            warned[row.message] = warned.get(row.message, 0) + 1
-    return told + [f"{counted(n, 'run')} warned: {message}" for message, n in warned.items()]
+    """Failures by reason, and what runs warned of; alike ones in one line, frequent ones first."""
+    failed = [(row.spec.model, row.message) for row in results.failures]
+    warned = [
+        (row.spec.model, _KIND.sub("", text))
+        for row in results.rows
+        for text in _AND_ANOTHER.split(row.message)
+        if text
+    ]
+    return [*_alike(failed, "failed"), *_alike(warned, "warned")]
+
+
+def _alike(told: Sequence[tuple[str, str]], what: str) -> list[str]:
+    """A line for all messages that differ in figures and in the name of the model only."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for model, text in told:
+        key = _FIGURES.sub("#", re.sub(rf"\b{re.escape(model)}\b", "#", text))
+        groups.setdefault(key, []).append((model, text))
+    lines = []
+    for found in sorted(groups.values(), key=len, reverse=True):
+        models = list(dict.fromkeys(model for model, _ in found))
+        some = ", ".join(models[:SOME]) + (" and others" if len(models) > SOME else "")
+        instance = "" if len({text for _, text in found}) == 1 else ", for instance"
+        lines.append(f"{counted(len(found), 'run')} of {some} {what}{instance}: {found[0][1]}")
+    return lines
 
 
 def _paper(tables: Sequence[PaperTable]) -> list[Section]:
@@ -207,7 +229,7 @@ def _ours(cell: Cell) -> NumberCell:
 
 def _printed(cell: Cell) -> NumberCell:
     if cell.paper is None:
-        return NONE
+        return NumberCell("none", math.nan)
     return NumberCell(f"{cell.paper:.1f}", cell.paper, cell.paper_better, cell.paper_improves)
 
 
@@ -220,28 +242,34 @@ def _block(block: Block) -> str:
                 ("ours", [_ours(c) for c in row.cells]),
                 ("paper", [_printed(c) for c in row.cells]),
             ):
-                if any(figure is not NONE for figure in figures):
+                if any(not math.isnan(figure.value) for figure in figures):
                     rows.append([row.label, whose, *figures])
         return table(block.heading, ("method", "whose", *block.columns), rows)
-    printed = [
-        any(row.cells[k].paper is not None for row in block.rows) for k in range(len(block.columns))
-    ]
-    header = ["model"]
-    for beside, column in zip(printed, block.columns, strict=True):
-        header += [column, f"{column}, paper", f"{column} − paper"] if beside else [column]
-    for row in block.rows:
-        line: Cells = [row.label]
-        for beside, cell in zip(printed, row.cells, strict=True):
-            line.append(_ours(cell))
-            if beside:
-                gap = cell.difference
-                line += [_printed(cell), NONE if gap is None else number(gap, "+.1f")]
-        rows.append(line)
+    header: list[str] = ["model"]
+    columns: list[list[str | NumberCell | Term]] = [[row.label for row in block.rows]]
+    for k, column in enumerate(block.columns):
+        for name, figure in (
+            (column, _ours),
+            (f"{column}, paper", _printed),
+            (f"{column} − paper", _gap),
+        ):
+            cells = [figure(row.cells[k]) for row in block.rows]
+            if figure is _ours or any(not math.isnan(cell.value) for cell in cells):
+                header.append(name)
+                columns.append([*cells])
+    rows = [[*line] for line in zip(*columns, strict=True)]
     return table(block.heading, header, rows)
 
 
+def _gap(cell: Cell) -> NumberCell:
+    return NONE if cell.difference is None else number(cell.difference, "+.1f")
+
+
 def _findings(found: Sequence[CheckedClaim]) -> Section:
-    rows: list[Cells] = [[f.statement, f.verdict, f.summary] for f in found]
+    known = [f for f in found if f.verdict != "not enough rows"]
+    rows: list[Cells] = [[f.statement, f.verdict, f.summary] for f in known]
+    more = counted(len(found) - len(known), "more finding" if known else "finding")
+    lacking = f"{more}: not enough rows to tell." if len(known) < len(found) else ""
     evidence: list[Cells] = [
         [e.text, number(e.difference, "+.1f"), "yes" if e.holds else "no"]
         for f in found
@@ -252,7 +280,10 @@ def _findings(found: Sequence[CheckedClaim]) -> Section:
     return Section(
         "The paper's findings on our rows",
         (
-            table("Claims of the paper.", ("finding", "holds", "comparisons"), rows),
+            table("Claims of the paper.", ("finding", "holds", "comparisons"), rows)
+            if rows
+            else "",
+            paragraph(lacking) if lacking else "",
             f"<details><summary>Every comparison</summary>{details}</details>" if evidence else "",
         ),
     )
@@ -309,6 +340,16 @@ def _heat(rows: Sequence[ResultRow], classifier: str) -> Chart:
     return Chart(drawing, name, table(name, ("task", *models), lines))
 
 
+def _figure(text: str) -> str | NumberCell:
+    """A cell that begins with a figure sorts by it."""
+    if text in ("", "–"):
+        return NumberCell(text, math.nan)
+    found = _LEADING.match(text)
+    if found is None:
+        return text
+    return NumberCell(text, float(found[1].replace(",", "").replace("−", "-")))
+
+
 # marda's own choice next to the alternatives ------------------------------------------------------
 
 
@@ -328,7 +369,7 @@ def _auto_verdict(boards: Sequence[Leaderboard]) -> Verdict | None:
 
 def _halves(lines: Sequence[HalfLine]) -> Section:
     header, *rows = halves_grid(lines)
-    cells: list[Cells] = [[*row] for row in rows]
+    cells: list[Cells] = [[row[0], *map(_figure, row[1:])] for row in rows]
     name = "Tasks that may settle constants, and tasks that may not; a click sorts."
     return Section(HALVES, (table(name, ("tasks of", *header[1:]), cells),))
 
@@ -350,7 +391,7 @@ def _ranking(boards: Sequence[Leaderboard]) -> list[Section]:
     ranks = [(one.label, one.rank) for one in ranking.systems if one.rank is not None]
     drawing = charts.intervals(ranks, "mean rank", zero=False, form=".1f")
     header, *rows = ranking_grid(ranking)
-    cells: list[Cells] = [[*row] for row in rows]
+    cells: list[Cells] = [[row[0], *map(_figure, row[1:])] for row in rows]
     name = f"Mean ranks over {counted(ranking.n_tasks, 'task')}; intervals that overlap are alike."
     whole = table("Auto against every other system; a click sorts.", ("system", *header[1:]), cells)
     return [Section(RANKING, (Chart(drawing, name, ""), whole, points([*RANKING_NOTES], "note")))]

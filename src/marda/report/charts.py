@@ -36,6 +36,7 @@ __all__ = [
 
 WIDTH = 380  # of all charts but heat maps, in pixels
 SIZE = 12  # of letters
+FEW_MARKS = 50  # fewer rows of a domain would be lost among the other's
 LINE = 15
 MANY = 12  # columns: the map is wide anyway, and names beside it may be
 MARGIN = 12  # around a chart in a file of its own
@@ -492,13 +493,16 @@ def scatter(evidence: Evidence, picture: Picture, by: str) -> Drawing:
         at = picture.places[:, k]
         spans.append(_Scale(float(at.min()), float(at.max()), start, end))
     marks: dict[tuple[int, int], list[str]] = {}
+    n_target = int(evidence.target.sum())
+    counts = len(evidence.target) - n_target, n_target
+    sizes = [5.0 if n < FEW_MARKS else 2.6 for n in counts]
     for (x, y), target, code in zip(
         picture.places.tolist(), evidence.target.tolist(), evidence.codes.tolist(), strict=True
     ):
         # Shape tells the domains apart without colour.
         shape = "triangle" if target else "circle"
         marks.setdefault((int(target), code), []).append(
-            _mark(shape, spans[0](x), spans[1](y), 2.6)
+            _mark(shape, spans[0](x), spans[1](y), sizes[int(target)])
         )
     parts = [
         legend,

@@ -125,7 +125,7 @@ def points(lines: Sequence[str], kind: str = "") -> str:
 
 def facts(pairs: Sequence[tuple[str, str]]) -> str:
     """Names and what they stand for."""
-    lines = "".join(f"<div><dt>{escape(n)}</dt><dd>{escape(v)}</dd></div>" for n, v in pairs)
+    lines = "".join(f"<div><dt>{_breakable(n)}</dt><dd>{escape(v)}</dd></div>" for n, v in pairs)
     return f'<dl class="facts">{lines}</dl>'
 
 
@@ -165,7 +165,10 @@ def _cell(cell: str | NumberCell | Term, column: int) -> str:
         key = "" if math.isnan(cell.value) else f"{cell.value:.10g}"
         return f'<td class="number" data-sort="{key}">{text}</td>'
     inside = _breakable(cell) if isinstance(cell, str) else _term(cell)
-    return f'<th scope="row">{inside}</th>' if column == 0 else f"<td>{inside}</td>"
+    if column == 0:
+        return f'<th scope="row">{inside}</th>'
+    long = isinstance(cell, str) and len(cell) > LONG
+    return f'<td class="long">{inside}</td>' if long else f"<td>{inside}</td>"
 
 
 def _breakable(text: str) -> str:

@@ -62,7 +62,7 @@ def before_and_after(diagnosis: Diagnosis, evidence: Evidence) -> list[Section]:
         warnings(diagnosis.findings, diagnosis.checks),
         *_distances(diagnosis, moved=evidence.moved),
         pictures(evidence, (facts.n_source, facts.n_target)),
-        features(evidence.gaps, moved=evidence.moved),
+        features(evidence.gaps, moved=evidence.moved, few=facts.few),
     ]
 
 
@@ -183,7 +183,9 @@ def _centres(evidence: Evidence, picture: Picture, by: str, stage: str) -> str:
     return table(f"Centres and spreads {stage}.", header, rows)
 
 
-def features(gaps: Sequence[Gap], after: str = "after adaptation", *, moved: bool) -> Section:
+def features(
+    gaps: Sequence[Gap], after: str = "after adaptation", *, moved: bool, few: bool = False
+) -> Section:
     """Single features whose gap between the domains changed most, or is largest."""
     title = "Features that changed most" if moved else "Features that differ most"
     if not gaps:
@@ -201,6 +203,8 @@ def features(gaps: Sequence[Gap], after: str = "after adaptation", *, moved: boo
         "The mean of the target minus that of the source, in standard deviations of the feature: "
         "to the right of the line the target has more of it."
     )
+    if few:
+        text += " With so few rows, it may be chance."
     if moved:
         text += (
             " A gap that shrinks is a difference between the domains that the classifier sees less "

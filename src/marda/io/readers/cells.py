@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from marda._machine import DEFLATE_RATIO, available_memory, format_bytes
 from marda.io.readers import text
-from marda.io.readers.text import MAX_COLUMNS, name_columns
+from marda.io.readers.text import MAX_COLUMNS, name_columns, short_list
 from marda.io.table import WHOLE, InputError, ReadRequest, Table
 
 __all__ = ["excel_batches", "json_batches", "table_of_cells"]
@@ -168,11 +168,33 @@ def _tables(
     names: dict[str, None] = {}
     some = False
     while part := [*islice(records, request.rows if request.rows < WHOLE else None)]:
-        names |= dict.fromkeys(name for row in part for name in row)
-        yield _table(path, part, [*names], request, notes)
+        rows = [_flat(path, row) for row in part]
+        names |= dict.fromkeys(name for row in rows for name in row)
+        top = {name for row in part for name in row}
+        told = notes
+        if inside := [name for name in names if name not in top]:
+            told = (*notes, f"{path}: fields inside objects are columns ({short_list(inside)}).")
+        yield _table(path, rows, [*names], request, told)
         some = True
     if not some:
         yield _table(path, [], [], request, notes)
+
+
+def _flat(path: Path, record: dict[str, Any]) -> dict[str, Any]:
+    """A record without objects inside: `{"user": {"age": 3}}` has the column `user.age`."""
+    if not any(isinstance(value, dict) for value in record.values()):
+        return record
+    found: dict[str, Any] = {}
+    waiting = [*reversed(record.items())]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [(f"{name}.{inner}", held) for inner, held in reversed(value.items())]
+        elif name in found:
+            raise InputError(f"{path}: a record has the field {name!r} twice, once in an object.")
+        else:
+            found[name] = value
+    return found
 
 
 def _table(
@@ -210,8 +232,8 @@ def excel_batches(path: Path, request: ReadRequest) -> Iterator[Table]:
             warnings.simplefilter("ignore")  # of styles and validations
             book = openpyxl.load_workbook(path, read_only=True, data_only=True)
             try:
-                sheet = _sheet(path, book, request.sheet)
-                yield from _rows(path, sheet, request)
+                sheet, notes = _sheet(path, book, request.sheet)
+                yield from _rows(path, sheet, request, notes)
             finally:
                 book.close()
     except (InputError, MemoryError, GeneratorExit):
@@ -261,39 +283,55 @@ def _filled(sheet: Any) -> Iterator[tuple[Any, ...]]:
             yield row
 
 
-def _sheet(path: Path, book: Any, wish: str | None) -> Any:
-    """The sheet that was asked for, or the only one that is not empty."""
+def _sheet(path: Path, book: Any, wish: str | None) -> tuple[Any, tuple[str, ...]]:
+    """The sheet that was asked for, or the only one that holds a table; what to say of it."""
     sheets = {sheet.title: sheet for sheet in book.worksheets}
     if wish is not None:
         found = {title.strip().casefold(): sheet for title, sheet in sheets.items()}
         if wish.strip().casefold() not in found:
             shown = ", ".join(map(repr, sheets))
             raise InputError(f"{path} has no sheet {wish!r}: name one with --sheet ({shown}).")
-        return found[wish.strip().casefold()]
+        return found[wish.strip().casefold()], ()
     used = [title for title, sheet in sheets.items() if next(_filled(sheet), None) is not None]
     if not used:
         raise InputError(f"{path} is empty.")
+    tables = [title for title in used if _is_table(sheets[title])]
+    if len(used) > 1 and len(tables) == 1:
+        told = f"{path}: the sheet {tables[0]!r} is read, the only one with a table"
+        return sheets[tables[0]], (f"{told} (--sheet names another).",)
     if len(used) > 1:
         shown = ", ".join(map(repr, used[:8])) + (", …" if len(used) > 8 else "")
         raise InputError(
             f"{path} has {len(used)} sheets with rows ({shown}): name one with --sheet, or one per "
             "file, as in --sheet 'old,new'."
         )
-    return sheets[used[0]]
+    return sheets[used[0]], ()
 
 
-def _rows(path: Path, sheet: Any, request: ReadRequest) -> Iterator[Table]:
+def _is_table(sheet: Any) -> bool:
+    """Whether two of its first rows have two cells or more: a page of remarks has not."""
+    wide = (row for row in islice(_filled(sheet), 20) if _n_filled(row) > 1)
+    return len([*islice(wide, 2)]) == 2
+
+
+def _n_filled(row: tuple[Any, ...]) -> int:
+    return sum(_value(cell) is not None for cell in row)
+
+
+def _rows(path: Path, sheet: Any, request: ReadRequest, notes: tuple[str, ...]) -> Iterator[Table]:
     rows = _filled(sheet)
     head = [*islice(rows, 20)]
     if not head:
         raise InputError(f"{path}: the sheet {sheet.title!r} is empty.")
-    counts = [sum(_value(cell) is not None for cell in row) for row in head]
+    counts = [_n_filled(row) for row in head]
     above = 0
     while above + 2 < len(head) and counts[above] == 1 and max(counts[above + 1 :]) > 2:
         above += 1  # a title
-    notes: tuple[str, ...] = ()
     if above:
-        notes = (f"{path}: {above} row{'s'[: above > 1]} above the header left out.",)
+        notes = (
+            *notes,
+            f"{path}: {above} row{'s'[: above > 1]} above the header left out.",
+        )
     width = max(map(len, head[above:]))
     header = [str(_value(cell) or "") for cell in _padded(head[above], width)]
     names, nameless, twice = name_columns(header)

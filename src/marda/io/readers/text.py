@@ -38,6 +38,7 @@ __all__ = [
     "open_text",
     "packing",
     "reading",
+    "short_list",
     "svmlight_batches",
 ]
 
@@ -508,6 +509,36 @@ def _units(first: Sequence[str], second: Sequence[str]) -> list[str]:
     return units if len(units) == len(filled) > 1 else []
 
 
+def short_list(names: Sequence[str]) -> str:
+    """The first three names, as they are shown."""
+    return ", ".join(map(repr, names[:3])) + (" …" if len(names) > 3 else "")
+
+
+def _names_again(rows: Sequence[Sequence[str]]) -> int:
+    """How many lines under the header are names too: questions of a survey, marks of its export.
+
+    A line of names has no value, no field twice, and words above two columns of values or more;
+    as a row it would be refused.
+    """
+    marks = [field for field in rows[1] if field] if len(rows) > 1 else []
+    if marks and all(field.startswith('{"ImportId"') for field in marks):
+        return 2  # as Qualtrics writes them
+    first, *below = [[field.strip() for field in row] for row in rows]
+    if len(below) < 2 or len({*map(len, (first, *below))}) > 1 or any(map(_is_value, first)):
+        return 0
+    above_values = [
+        name for name, *values in zip(first, *below, strict=True) if all(map(_is_value, values))
+    ]
+    named = all(name.lower() not in MISSING_WORDS for name in above_values)
+    filled = [name for name in first if name]
+    return int(len(above_values) > 1 and named and len({*filled}) == len(filled))
+
+
+def _is_value(field: str) -> bool:
+    """A number, a date or a time."""
+    return re.fullmatch(r"[-+\d.,:/%\s]*\d[-+\d.,:/%\sTZ]*", field) is not None
+
+
 def csv_batches(path: Path, request: ReadRequest) -> Iterator[Table]:
     """Rows of a CSV file with a header; all values are text here."""
     with open_text(path, request.encoding, "CSV") as (file, guessed):
@@ -547,13 +578,22 @@ def _csv_rows(
             break
     waiting = [first] if first else []
     if first is not None and len(first) == len(header):
-        lines.row = 0
-        second = next(reader, None)
-        waiting += [] if second is None else [second]
-        if units := _units(first, second or []):
+        for _ in range(2):
+            lines.row = 0
+            line = next(reader, None)
+            waiting += [] if line is None else [line]
+            if line is None or len(line) != len(header):
+                break  # refused below, by its number
+        second = waiting[1] if len(waiting) > 1 else []
+        if units := _units(first, second):
             waiting = waiting[1:]
-            told = ", ".join(map(repr, units[:3])) + (" …" if len(units) > 3 else "")
+            told = short_list(units)
             notes = (*notes, f"{path}: the line under the header names units ({told}), left out.")
+        elif again := _names_again(waiting):
+            waiting = waiting[again:]
+            what = "line" if again == 1 else f"{again} lines"
+            said = f"the {what} under the header ({short_list(first)}) left out: names again"
+            notes = (*notes, f"{path}: {said}.")
     row_names = trailing = False
     if first is not None and len(first) == len(header) + 1:
         trailing = not first[-1].strip()  # separators at the ends of lines
