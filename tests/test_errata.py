@@ -12,7 +12,7 @@ import pytest
 from scipy.linalg import solve_sylvester
 
 from marda import MDA
-from marda._linalg import SingularError
+from marda._arrays import SingularError
 from marda.benchmarks import paper
 from marda.datasets import load, make_task
 from marda.noise import Dropout

@@ -20,9 +20,9 @@ SRC = Path(marda.__file__).parent
 DOCUMENTED = {"_asdict", "_exit", "_fields", "_make", "_replace"}
 MOST_BASES, MOST_MODULES = 2, 12
 #: The core itself and what every layer may use stand in the root: they have no folder to go to.
-MOST_IN_ROOT = 13
+MOST_IN_ROOT = 12
 #: Without `__init__` and `__main__`. More is a new idea, or an old one cut in two.
-MOST_IN_ALL = 135
+MOST_IN_ALL = 134
 
 
 @cache
@@ -254,8 +254,8 @@ def test_no_rule_of_the_house_is_broken():
     [
         ("from marda.terms import _names", True),
         ("from .terms import _names", True),
-        ("from marda import _linalg", False),
-        ("import marda._linalg\nmarda._linalg.solve", False),
+        ("from marda import _arrays", False),
+        ("import marda._arrays\nmarda._arrays.solve", False),
         ("model._layers", True),
         ("model._layers = 1", True),
         ("class A:\n def f(self): self._x = 1\nA()._x", False),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from marda._linalg import SingularError
+from marda._arrays import SingularError
 from marda.noise import Dropout, Gaussian
 from marda.operators.denoiser import PrimalDenoiser
 from marda.operators.dual import DualDenoiser

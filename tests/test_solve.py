@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from marda._linalg import InaccurateError
+from marda._arrays import InaccurateError
 from marda.noise import Dropout, Gaussian
 from marda.operators import denoiser as denoiser_module
 from marda.operators.cost import ALTERNATIONS

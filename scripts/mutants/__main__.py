@@ -23,7 +23,7 @@ TESTS = (
     "tests/test_noise.py",
     "tests/test_problem.py",
     "tests/test_solve.py",
-    "tests/test_linalg.py",
+    "tests/test_arrays_symmetric.py",
     "tests/operators",
     "tests/moments/test_stats.py",
     "tests/moments/test_accumulate.py",

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda._arrays import (
+    InaccurateError,
     append,
     eye,
     hstack,
@@ -28,12 +29,12 @@ from marda._arrays import (
     norm,
     probes,
     svd,
+    thin_product,
     vdot,
     vstack,
     zeros,
 )
 from marda._arrays import solve as solve_small
-from marda._linalg import InaccurateError, thin_product
 from marda.operators.cost import ALTERNATIONS
 from marda.operators.denoiser import Coupling, Denoiser, PrimalDenoiser
 from marda.operators.dual import RowSpacePredictor

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 
 from marda import DSCM, MDA, MDAClassifier, MDAClassifierCV, Moments, load, noise_path, pack
-from marda._linalg import InaccurateError, SingularError
+from marda._arrays import InaccurateError, SingularError
 from problems import relative
 
 SOLVERS = ("auto", "primal", "dual", "cg")

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from marda import MDA
-from marda._linalg import InaccurateError, SingularError
+from marda._arrays import InaccurateError, SingularError
 from marda.noise_paths import noise_path, path
 from problems import make_case, moments_of, relative
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from marda._linalg import SingularError
+from marda._arrays import SingularError
 from marda.noise import Dropout
 from marda.operators import denoiser as denoisers
 from marda.operators import iterative

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.linalg import lapack
 
-from marda._linalg import InaccurateError
+from marda._arrays import InaccurateError
 from marda.operators.linear import (
     CholeskyFactor,
     DenseGram,

@@ -18,8 +18,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda._arrays import astype, diagonal, host_type, is_numpy, like, namespace, to_numpy
-from marda._linalg import add_gram, mirror_lower
+from marda._arrays import (
+    add_gram,
+    astype,
+    diagonal,
+    host_type,
+    is_numpy,
+    like,
+    mirror_lower,
+    namespace,
+    to_numpy,
+)
 from marda.estimators.accuracy_estimation import target_skill
 from marda.estimators.heads import RidgeHead
 from marda.estimators.model import ROUNDINGS

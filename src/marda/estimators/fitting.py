@@ -16,8 +16,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from marda._arrays import device_memory, is_numpy, namespace, rows_at
-from marda._linalg import InaccurateError, SingularError
+from marda._arrays import (
+    InaccurateError,
+    SingularError,
+    device_memory,
+    is_numpy,
+    namespace,
+    rows_at,
+)
 from marda._machine import format_bytes
 from marda._order import row_order
 from marda._validation import UNLABELED

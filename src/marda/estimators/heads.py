@@ -47,6 +47,7 @@ from marda._arrays import (
     is_numpy,
     like,
     mean,
+    mirror_lower,
     namespace,
     ones,
     rows_at,
@@ -55,7 +56,6 @@ from marda._arrays import (
     vdot,
     vstack,
 )
-from marda._linalg import mirror_lower
 from marda.estimators.dscm import DSCM, class_means
 from marda.moments import accumulate
 

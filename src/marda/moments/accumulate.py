@@ -17,16 +17,17 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _get_feature_names, check_array
 
 from marda._arrays import (
+    add_gram,
     beside,
     detached,
     float64,
     is_followed,
     is_numpy,
+    mirror_lower,
     namespace,
     rows_at,
     zeros,
 )
-from marda._linalg import add_gram, mirror_lower
 from marda._validation import (
     UNLABELED,
     Labels,

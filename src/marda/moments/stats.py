@@ -20,13 +20,13 @@ from marda._arrays import (
     beside,
     copy,
     is_numpy,
+    mirror_lower,
     namespace,
     place_of,
     rows_at,
     vstack,
     zeros,
 )
-from marda._linalg import mirror_lower
 from marda._validation import UNLABELED, check_class_weight
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marda._linalg import InaccurateError, SingularError
+from marda._arrays import InaccurateError, SingularError
 from marda._machine import available_memory, format_bytes
 from marda._validation import UNLABELED, Labels, check_number
 from marda.estimators import MDAClassifier

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from marda._linalg import SingularError, add_gram, mirror_lower, symmetric_eigen
+from marda._arrays import SingularError, add_gram, mirror_lower, symmetric_eigen
 from marda.noise_paths.levels import FACTORS, Found, Point, Sample, Trial
 from marda.operators.linear import CholeskyFactor, RowGram
 

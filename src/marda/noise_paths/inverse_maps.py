@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from marda._linalg import SingularError, add_gram, mirror_lower, thin_product
+from marda._arrays import SingularError, add_gram, mirror_lower, thin_product
 from marda.noise_paths.levels import Found, Point, Sample, Trial
 from marda.operators.linear import CholeskyFactor, conjugate_gradients
 

@@ -19,6 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from marda._arrays import (
+    InaccurateError,
+    SingularError,
     beside,
     detached,
     divided,
@@ -30,10 +32,10 @@ from marda._arrays import (
     norms,
     place_of,
     probes,
+    symmetric_eigen,
     to_numpy,
     zeros,
 )
-from marda._linalg import InaccurateError, SingularError, symmetric_eigen
 from marda._validation import check_number, check_unmasked, float_types, summed
 from marda.moments import Moments, accumulate
 from marda.noise import Dropout

@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import lapack, lu_factor, lu_solve
 
-from marda._linalg import SingularError, add_gram, lower_product, mirror_lower
+from marda._arrays import SingularError, add_gram, lower_product, mirror_lower
 from marda.noise_paths.levels import FACTORS, Found, Point, Sample, Trial
 from marda.operators.linear import CholeskyFactor, RowGram
 from marda.operators.rows import Rows

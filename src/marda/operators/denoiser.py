@@ -35,14 +35,17 @@ from marda._arrays import (
     float64,
     hstack,
     is_numpy,
+    lower_product,
     merge_columns,
+    mirror_lower,
     namespace,
+    symmetric_eigen,
+    thin_product,
     to_numpy,
     vdot,
     vstack,
     zeros,
 )
-from marda._linalg import lower_product, mirror_lower, symmetric_eigen, thin_product
 from marda.operators.linear import (
     SINGLE_LIMIT,
     CholeskyFactor,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack, solve_triangular
 
 from marda._arrays import (
+    add_gram,
     add_to_diagonal,
     beside,
     columns,
@@ -20,6 +21,7 @@ from marda._arrays import (
     eigh,
     hstack,
     is_numpy,
+    mirror_lower,
     namespace,
     norms,
     ones,
@@ -28,7 +30,6 @@ from marda._arrays import (
     vstack,
     zeros,
 )
-from marda._linalg import add_gram, mirror_lower
 from marda.operators.denoiser import THIN_FACTOR, Denoiser
 from marda.operators.linear import (
     CholeskyFactor,

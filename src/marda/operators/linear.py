@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky, eigvalsh_tridiagonal, lapack
 
 from marda._arrays import (
+    InaccurateError,
+    SingularError,
     add_to_diagonal,
     append,
     astype,
@@ -33,15 +35,16 @@ from marda._arrays import (
     hstack,
     is_numpy,
     merge_columns,
+    mirror_lower,
     namespace,
     norms,
     probes,
+    thin_product,
     vstack,
     zeros,
 )
 from marda._arrays import cholesky as cholesky_elsewhere
 from marda._arrays import solve as solve_small
-from marda._linalg import InaccurateError, SingularError, mirror_lower, thin_product
 from marda.operators.rows import Rows
 
 __all__ = [

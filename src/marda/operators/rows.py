@@ -15,8 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marda._arrays import is_numpy, namespace, ones, zeros
-from marda._linalg import add_gram, mirror_lower, thin_product
+from marda._arrays import add_gram, is_numpy, mirror_lower, namespace, ones, thin_product, zeros
 
 __all__ = ["Rows"]
 

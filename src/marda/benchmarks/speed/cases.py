@@ -36,7 +36,7 @@ from marda import (
     noise_path,
     paper_settings,
 )
-from marda._linalg import add_gram, lower_product
+from marda._arrays import add_gram, lower_product
 from marda._machine import blas_threads, machine_facts, peak_mb
 from marda.benchmarks.execute import fit_unit
 from marda.benchmarks.plan import MODELS_US, Spec, TaskSpec

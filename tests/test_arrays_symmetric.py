@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marda._linalg import (
+from marda._arrays import (
     add_gram,
     lower_product,
     mirror_lower,
