@@ -174,7 +174,7 @@ def _statistics(X: Any) -> tuple[Array, ...]:
         off = cut - mean[:, None]
         variance = np.square(off).mean(1)
         off /= np.sqrt(np.where(variance > 0, variance, 1))[:, None]
-        skew = np.where(variance > 0, (off**3).mean(1), 0)
+        skew = np.where(variance > 0, (off * off * off).mean(1), 0)
         found.append(np.stack([low, high, mean, variance, skew]))
     return tuple(np.hstack(found))
 
