@@ -2,18 +2,17 @@
 
     python scripts/paper_tables.py [--add results.sqlite ...] [--check] [--time] [--out FOLDER]
 
-The rows lie in docs/rows.jsonl.xz, one JSON object per run with its commit, versions and machine;
-docs/amt-gap.csv has those of the Amazon reviews without target labels. Written from them: the
-claims in docs/findings.md, tables 3 and 4 and the SURF experiment in docs/tables, and the ranking
-of all systems. --add takes the rows of stores of `marda reproduce` in first; --check writes nothing
-and fails where a page is not what the rows give; --time prints what `marda reproduce --all` costs
-by the rows on record; --out writes every table in every format into a folder.
+The rows lie in docs/rows.jsonl.xz, one JSON object per run with its commit, versions and machine.
+Written from them: the claims in docs/findings.md, tables 3 and 4 and the SURF experiment in
+docs/tables, and the ranking of all systems. --add takes the rows of stores of `marda reproduce` in
+first; --check writes nothing and fails where a page is not what the rows give; --time prints what
+`marda reproduce --all` costs by the rows on record; --out writes every table in every format into a
+folder.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ from pathlib import Path
 from statistics import fmean
 
 from marda.benchmarks.leaderboard import RANKING_NOTES, rank_systems, ranking_grid
-from marda.benchmarks.plan import Spec, TableName, TaskSpec, belongs, everything
+from marda.benchmarks.plan import TableName, belongs, everything
 from marda.benchmarks.render import align, findings_grid, markdown_lines, to_markdown
 from marda.benchmarks.results import Results, results_of, write_results
 from marda.benchmarks.runner import RunReport
@@ -31,7 +30,7 @@ from marda.benchmarks.tables import build_table
 from marda.report.benchmarked import benchmarked_page
 
 DOCS = Path(__file__).parent.parent / "docs"
-ROWS, AMT = DOCS / "rows.jsonl.xz", DOCS / "amt-gap.csv"
+ROWS = DOCS / "rows.jsonl.xz"
 BEGIN = "<!-- written by scripts/paper_tables.py -->"
 TITLES: dict[TableName, str] = {
     "sup": "Table 3 (SUP), ours next to the paper's",
@@ -56,25 +55,9 @@ RANKED = (
 )
 
 
-def amt_rows(path: Path = AMT) -> list[ResultRow]:
-    """Runs of scripts/amt_gap.py with the stated settings, as rows of Table 2."""
-    stated = {"tf": "plain", "reading": "marginalised", "setting": "US", "unlabelled": "train"}
-    found = []
-    with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            if any(row[name] != value for name, value in stated.items()):
-                continue
-            if float(row["delta"]) == float(row["gamma"]) == 1.0:
-                source, target = row["task"].split("-")
-                spec = Spec(TaskSpec("amt", source, target, "US"), row["model"], "ridge")
-                found.append(ResultRow(spec, "done", accuracy=float(row["accuracy"])))
-    return found
-
-
 def every_row(path: Path = ROWS) -> tuple[ResultRow, ...]:
-    """Rows on record; where a run is in both files, that of the first."""
-    rows = {row.spec.key: row for row in (*amt_rows(), *read_rows(path))}
-    return tuple(rows.values())
+    """Rows on record."""
+    return tuple(read_rows(path))
 
 
 def pages(results: Results) -> dict[Path, str]:
@@ -130,8 +113,7 @@ def costs(rows: Sequence[ResultRow]) -> list[list[str]]:
     A run that is not on record counts as the mean of its model on the data set, in any setting; of
     a model that never ran there, as the mean of all that did.
     """
-    # Rows of AMT come without their seconds.
-    recorded = {row.spec.key: row.seconds for row in rows if row.seconds > 0}
+    recorded = {row.spec.key: row.seconds for row in rows}
     of_model: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)
     for row in rows:
         if row.seconds > 0:

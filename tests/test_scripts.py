@@ -147,6 +147,8 @@ def test_pages_are_what_the_rows_on_record_give(tmp_path, capsys):
     assert tables.main(["--check", "--out", str(tmp_path)]) == 0, capsys.readouterr().out
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"tables.md", "tables.csv", "tables.tex", "auto.md", "rows.csv", "report.html"}
-    rows = tables.every_row()
-    assert all(row.commit and row.versions and row.machine for row in rows if row.n_test)
-    assert sum(not row.n_test for row in rows) == 60  # of amt-gap.csv: 12 tasks, 5 models
+    for row in tables.every_row():
+        assert row.n_test
+        assert row.commit
+        assert row.versions
+        assert row.machine
