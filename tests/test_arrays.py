@@ -24,6 +24,7 @@ from marda import DSCM, MDA, MDAClassifier, MDAClassifierCV, Moments, load, nois
 from marda import _arrays as arrays_module
 from marda.estimators import fitting, heads, self_training
 from marda.estimators.forest import fit_forest
+from marda.estimators.heads import RidgeOnRows, signs
 from marda.noise import Gaussian, Poisson
 from marda.operators import maps as maps_module
 from marda.operators import rows as rows_module
@@ -164,6 +165,24 @@ def test_strong_ridges_and_rows_in_parts(arrays, ridge, monkeypatch):
     own = MDA("S1D", noise=0.2, ridge=ridge, solver="primal").fit(X, y, sample_domain=domain)
     assert off(arrays.here(model.W_), own.W_) < 1e-12
     assert off(arrays.here(model.transform(arrays.there(X))), own.transform(X)) < 1e-12
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e6])  # the second takes singular values
+@pytest.mark.parametrize("shape", [(20, 30), (40, 8)])
+def test_linear_ridges_on_rows(arrays, shape, unit):
+    rng = np.random.default_rng(0)
+    F, codes = rng.normal(size=shape) * unit, rng.integers(0, 3, shape[0])
+    some = np.arange(shape[0] // 2)
+    Y, weights = signs(codes, 3)[some], np.ones(len(some))
+    for G in (F, arrays.there(F)):
+        ridge = RidgeOnRows(G, gaussian=False)
+        solution, scores = ridge.fit(some, Y, weights, 1.0)
+        left_out = ridge.leave_one_out(some, Y, weights, 1.0)
+        found = scores, left_out, ridge.scores(solution, some)
+        if G is F:
+            expected = found
+    for ours, theirs in zip(found, expected, strict=True):
+        assert off(ours, theirs) < 1e-9
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

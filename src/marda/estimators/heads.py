@@ -341,8 +341,8 @@ class RidgeOnRows:
     ) -> tuple[RidgeSolution, Matrix]:
         """The solution on some rows, and its scores on all rows."""
         if self._long(weights, ridge):
-            found = _SingularValues(self.F[rows], Y, weights, ridge).solution()
-            return found, self.F @ found.coef + found.intercept
+            found = _SingularValues(to_numpy(self._rows(rows)), Y, weights, ridge).solution()
+            return found, _product(self.F, found.coef) + found.intercept
         if self._gram is not None:
             held = self._held
             if isinstance(held, _HeldFactor) and held.starts(rows, Y, weights, ridge):
@@ -354,7 +354,7 @@ class RidgeOnRows:
             coef = np.zeros((self._gram.shape[0], Y.shape[1]), dtype=self.dtype)
             coef[rows] = solved[:, :-1] - solved[:, -1:] * b
             scores = _product(self._gram, coef) + b
-            return RidgeSolution(coef if self.gaussian else self.F.T @ coef, b), scores
+            return RidgeSolution(coef if self.gaussian else _product(self.F.T, coef), b), scores
         assert self._explicit is not None
         sums = self._sums(rows, Y, weights, ridge)
         z = to_numpy(_posdef_solve(sums.system(), sums.right))
@@ -382,7 +382,7 @@ class RidgeOnRows:
     def leave_one_out(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> Matrix:
         """Scores of every fitted row by the solution without it, exactly."""
         if self._long(weights, ridge):
-            return _SingularValues(self.F[rows], Y, weights, ridge).leave_one_out()
+            return _SingularValues(to_numpy(self._rows(rows)), Y, weights, ridge).leave_one_out()
         if self._gram is not None:
             # B = M⁻¹ − ssᵀ/Σs with s = M⁻¹1 takes targets to weights, whatever the intercept
             Mi = _inverse(_ridged(self._gram, rows, ridge / weights))
