@@ -199,9 +199,10 @@ def fit_unit(task: Task, specs: Sequence[Spec], device: str | None = None) -> It
         yield from fit_methods(task, specs, device)
         return
     X, y, domain = pack(task.X_source, task.y_source, task.X_target, task.y_visible)
-    rows = Rows(X, y, domain, task.X_test)
+    X_test = task.X_test
     if device is not None:
-        rows = replace(rows, X=to_device(X, device), X_test=to_device(task.X_test, device))
+        X, X_test = to_device(X, device), to_device(X_test, device)
+    rows = adapters.TaskRows(X, y, domain, X_test)
     models: dict[tuple[str, str], list[Spec]] = {}
     for spec in specs:
         models.setdefault((spec.model, spec.variant), []).append(spec)
@@ -241,21 +242,6 @@ class MappedRows:
         return fitted.place(H) if fitted.normalize else H
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Rows to learn from, and test rows."""
-
-    X: Any
-    y: NDArray[Any]
-    domain: NDArray[np.int64]
-    X_test: Any
-
-    @property
-    def known(self) -> NDArray[np.int64]:
-        """Labelled rows: class numbers start at 0, so pack marks with -1."""
-        return np.flatnonzero(self.y != -1)
-
-
 def to_device(X: Any, device: str) -> Any:
     """Rows as a dense tensor of torch, on one of its devices."""
     import torch
@@ -264,7 +250,7 @@ def to_device(X: Any, device: str) -> Any:
 
 
 def _fit_model(
-    specs: Sequence[Spec], rows: Rows, factors: Any, mapped: MappedRows
+    specs: Sequence[Spec], rows: adapters.TaskRows, factors: Any, mapped: MappedRows
 ) -> Iterator[Fitted]:
     """One model with all its classifiers; shared seconds are divided among them."""
     from marda import MDAClassifier
@@ -296,14 +282,15 @@ def _fit_model(
     if not others:
         return
     started = time.process_time()
-    H, H_test = rows_at(rows.X, rows.known), rows.X_test
+    known = np.flatnonzero(rows.y != -1)  # class numbers start at 0, so pack marks with -1
+    H, H_test = rows_at(rows.X, known), rows.X_test
     if not plain:
         H = mapped.transform(model, "labelled", H)
         H_test = mapped.transform(model, "test", H_test)
     denoising = (time.process_time() - started) / len(others)
     for spec in others:
         started = time.process_time()
-        classifier = _on_rows(spec.classifier, H, rows.y[rows.known], rows.domain[rows.known])
+        classifier = _on_rows(spec.classifier, H, rows.y[known], rows.domain[known])
         predicted = np.asarray(to_numpy(classifier.predict(H_test)))
         seconds = time.process_time() - started + denoising
         yield Fitted(spec, predicted, predict_seconds=seconds, **shared)
