@@ -85,9 +85,13 @@ class Alignment:
     factor: Array
     offset: Array
 
-    def __call__(self, rows: Array) -> Array:
-        """Rows, mapped."""
-        return (rows * self.factor if self.factor.ndim == 1 else rows @ self.factor) + self.offset
+    def __call__(self, rows: Array, directions: Array | None = None) -> Array:
+        """Rows, mapped; along directions, where few of them are asked for."""
+        each = self.factor.ndim == 1
+        if directions is None:
+            return (rows * self.factor if each else rows @ self.factor) + self.offset
+        along = self.factor[:, None] * directions if each else self.factor @ directions
+        return rows @ along + self.offset @ directions
 
 
 @dataclass(frozen=True)
@@ -331,10 +335,7 @@ class _Closeness:
             pi = start
             for step in range(N_STEPS if self.hypothesis.shares else 1):
                 alignment = here.map_to(moments, pi)
-                mapped = alignment(rows)
-                if self.directions is not None:
-                    mapped = mapped @ self.directions
-                mean = self.features(mapped).mean(0)
+                mean = self.features(alignment(rows, self.directions)).mean(0)
                 delta = mean - pi @ per_class
                 left = float(delta @ delta)
                 if best is None or left < best[0]:
