@@ -70,6 +70,8 @@ __all__ = [
     "symmetric_eigen",
     "thin_product",
     "to_numpy",
+    "to_torch",
+    "torch_device",
     "triangular_solve",
     "vdot",
     "vstack",
@@ -194,6 +196,27 @@ def device_memory(A: Any) -> int | None:
         with A.device:
             return int(namespace(A).cuda.runtime.memGetInfo()[0])
     return None
+
+
+def torch_device(device: str) -> Any:
+    """One number on a device of torch; a `ValueError` says why there is none."""
+    try:
+        import array_api_compat  # noqa: F401
+        import torch
+    except ImportError as error:
+        raise ValueError(f"needs {error.name}: run pip install torch 'marda[arrays]'.") from None
+    try:
+        return torch.zeros(1, dtype=torch.float64, device=device)
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError):
+        known = ", ".join(["cpu", *(f"cuda:{k}" for k in range(torch.cuda.device_count()))])
+        raise ValueError(f"{device} is not here: torch has {known}.") from None
+
+
+def to_torch(X: Any, device: str) -> Any:
+    """Rows as a dense tensor of torch, on one of its devices."""
+    import torch
+
+    return torch.asarray(X.toarray() if sp.issparse(X) else X, device=device)
 
 
 # Making arrays ----------------------------------------------------------------------------------

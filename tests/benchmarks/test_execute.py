@@ -219,7 +219,7 @@ def device(request, monkeypatch):
         strict = import_module(request.param)
         there = strict.Device("device1")
         monkeypatch.setattr(
-            execute, "to_device", lambda X, name: strict.asarray(X.toarray(), device=there)
+            execute, "to_torch", lambda X, name: strict.asarray(X.toarray(), device=there)
         )
     return "cpu"
 

@@ -268,3 +268,11 @@ def test_everything_leaves_nothing_to_choose(tmp_path, capsys):
     call = ["reproduce", "--all", "--table", "us", "--models", "S1", "--out", str(tmp_path)]
     assert cli.main(call) == 2
     assert "--all runs everything: leave --models, --table out." in capsys.readouterr().err
+
+
+def test_a_device_that_is_not_here(tmp_path, capsys):
+    call = ["reproduce", "--table", "us", "--device", "nowhere", "--out", str(tmp_path / "out")]
+    assert cli.main(call) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("marda reproduce: --device n")  # "nowhere is not here", "needs torch"
+    assert not (tmp_path / "out").exists()

@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from marda._arrays import device_memory
+from marda._arrays import device_memory, to_torch, torch_device
 from marda._machine import available_memory, format_bytes
 from marda._order import row_order
 from marda.adaptation.reading import Data
@@ -150,18 +150,9 @@ def fit_on_device(model: Any, X: Any, y: Any, domain: NDArray[np.int64], device:
 def _moved(X: Any, device: str) -> Any:
     """Rows as a dense tensor on a device; what there is not room for is refused."""
     try:
-        import array_api_compat  # noqa: F401
-        import torch
-    except ImportError as error:
-        raise InputError(
-            f"--device needs {error.name}: run pip install torch 'marda[arrays]'."
-        ) from None
-    try:
-        probe = torch.zeros(1, dtype=torch.float64, device=device)
-    except (RuntimeError, AssertionError, TypeError, NotImplementedError):
-        n = torch.cuda.device_count()
-        known = ", ".join(["cpu", *(f"cuda:{k}" for k in range(n))])
-        raise InputError(f"--device {device} is not here: torch has {known}.") from None
+        probe = torch_device(device)
+    except ValueError as error:
+        raise InputError(f"--device {error}") from None
     n_values = X.shape[0] * X.shape[1]
     free = device_memory(probe)
     free = available_memory() if free is None else free
@@ -172,7 +163,7 @@ def _moved(X: Any, device: str) -> Any:
             f"--device {device} has {format_bytes(free)} free, and {X.shape[0]} rows × "
             f"{X.shape[1]} columns need about {format_bytes(needed)} there: leave --device out."
         )
-    return torch.asarray(X.toarray() if sp.issparse(X) else X, device=device)
+    return to_torch(X, device)
 
 
 def compared_classifier(method: str, unlabeled: Any, **parameters: Any) -> Any:

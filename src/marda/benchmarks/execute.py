@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn import config_context
 
 from marda import datasets
-from marda._arrays import is_numpy, namespace, rows_at, to_numpy
+from marda._arrays import is_numpy, namespace, rows_at, to_numpy, to_torch
 from marda._machine import peak_mb, reset_peak
 from marda.benchmarks.peers import adapters
 from marda.benchmarks.plan import (
@@ -201,7 +200,7 @@ def fit_unit(task: Task, specs: Sequence[Spec], device: str | None = None) -> It
     X, y, domain = pack(task.X_source, task.y_source, task.X_target, task.y_visible)
     X_test = task.X_test
     if device is not None:
-        X, X_test = to_device(X, device), to_device(X_test, device)
+        X, X_test = to_torch(X, device), to_torch(X_test, device)
     rows = adapters.TaskRows(X, y, domain, X_test)
     models: dict[tuple[str, str], list[Spec]] = {}
     for spec in specs:
@@ -240,13 +239,6 @@ class MappedRows:
             self.parts[name] = denoising.apply_base(X)
         H = denoising.apply(X, self.parts[name])
         return fitted.place(H) if fitted.normalize else H
-
-
-def to_device(X: Any, device: str) -> Any:
-    """Rows as a dense tensor of torch, on one of its devices."""
-    import torch
-
-    return torch.asarray(X.toarray() if sp.issparse(X) else X, device=device)
 
 
 def _fit_model(
@@ -375,7 +367,7 @@ def _fit_auto(
 
     X, X_test = rows.X, rows.X_test
     if device is not None:
-        X, X_test = to_device(X, device), to_device(X_test, device)
+        X, X_test = to_torch(X, device), to_torch(X_test, device)
     with config_context(array_api_dispatch=device is not None):
         for spec in specs:
             arguments: dict[str, Any] = {"random_state": 0, **dict(spec.overrides)}

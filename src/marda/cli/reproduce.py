@@ -209,20 +209,14 @@ def _on_device(device: str) -> Any:
     """What fits models of a unit on a device, in a worker; one that is not there is refused."""
     from functools import partial
 
+    from marda._arrays import torch_device
     from marda.benchmarks.execute import run_unit
     from marda.benchmarks.plan import PlanError
 
     try:
-        import torch
-
-        torch.empty(1, device=device)
-    except ImportError:
-        raise PlanError(
-            "--device needs torch, which is not installed: pip install torch."
-        ) from None
-    except (RuntimeError, AssertionError) as error:
-        why = str(error).partition("\n")[0].partition(". ")[0]
-        raise PlanError(f"--device {device}: torch has no such device here ({why}).") from None
+        torch_device(device)
+    except ValueError as error:
+        raise PlanError(f"--device {error}") from None
     os.environ["SCIPY_ARRAY_API"] = "1"  # workers load scipy, which follows arrays only by it
     return partial(run_unit, device=device)
 
