@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -201,8 +202,9 @@ def device_memory(A: Any) -> int | None:
 def torch_device(device: str) -> Any:
     """One number on a device of torch; a `ValueError` says why there is none."""
     try:
-        import array_api_compat  # noqa: F401
         import torch
+
+        import_module("array_api_compat")
     except ImportError as error:
         raise ValueError(f"needs {error.name}: run pip install torch 'marda[arrays]'.") from None
     try:
