@@ -398,24 +398,27 @@ def _(folder):
     return paths
 
 
-@case("questions", "a line of questions under the header")
-def _(folder):
+def under_header(folder, lines):
+    """Both files, with lines that are made of their names under the header."""
     paths = both(folder)
     for path in paths:
-        names, rows = path.read_text().split("\n", 1)
-        asked = ",".join(f"What is its {name}?" for name in names.split(","))
-        path.write_text(f"{names}\n{asked}\n{rows}")
+        header, rows = path.read_text().split("\n", 1)
+        path.write_text("\n".join([header, *lines(header.split(",")), rows]))
     return paths
+
+
+@case("questions", "a line of questions under the header")
+def _(folder):
+    return under_header(folder, lambda names: [",".join(f"What is its {n}?" for n in names)])
 
 
 @case("qualtrics", "the three lines of names that Qualtrics writes")
 def _(folder):
-    paths = both(folder)
-    for path in paths:
-        names, rows = path.read_text().split("\n", 1)
-        marks = ",".join(f'"{{""ImportId"":""{name}""}}"' for name in names.split(","))
-        path.write_text(f"{names}\n{names.upper()}\n{marks}\n{rows}")
-    return paths
+    def lines(names):
+        marks = (f'"{{""ImportId"":""{name}""}}"' for name in names)
+        return [",".join(names).upper(), ",".join(marks)]
+
+    return under_header(folder, lines)
 
 
 @case("no-header", "no header", label="column6")

@@ -203,6 +203,9 @@ def test_units_under_the_header_are_left_out(tmp_path):
         "a,b,c\nnone,much,x\n1,2,y\n3,4,z\n",  # no value is no name
         "a,b,c\nsome,9,x\n1,2,y\n3,4,z\n",
         "a,b,c\nsome,u,x\n1,v,y\n3,w,z\n",  # above one column of numbers
+        "a,b,c\nbroken,off,red\n1,2,red\n3,4,blue\n",  # words, but no questions
+        "a,b,c\nnot known,too high,dark red\n1,2,red\n3,4,blue\n",
+        "a,b,c\nwhat?,off,red\n1,2,red\n3,4,blue\n",
     ],
 )
 def test_lines_that_may_be_rows_are_no_units(tmp_path, written):

@@ -517,8 +517,8 @@ def short_list(names: Sequence[str]) -> str:
 def _names_again(rows: Sequence[Sequence[str]]) -> int:
     """How many lines under the header are names too: questions of a survey, marks of its export.
 
-    A line of names has no value, no field twice, and words above two columns of values or more;
-    as a row it would be refused.
+    A line of questions has no value, no field twice, words above two columns of values or more, and
+    in every field a question or several words: a row of single words is refused, not left out.
     """
     marks = [field for field in rows[1] if field] if len(rows) > 1 else []
     if marks and all(field.startswith('{"ImportId"') for field in marks):
@@ -531,7 +531,9 @@ def _names_again(rows: Sequence[Sequence[str]]) -> int:
     ]
     named = all(name.lower() not in MISSING_WORDS for name in above_values)
     filled = [name for name in first if name]
-    return int(len(above_values) > 1 and named and len({*filled}) == len(filled))
+    asked = any(name.endswith("?") for name in filled)
+    asked &= all(name.endswith("?") or " " in name for name in filled)
+    return int(asked and len(above_values) > 1 and named and len({*filled}) == len(filled))
 
 
 def _is_value(field: str) -> bool:
