@@ -152,3 +152,46 @@ def test_pages_are_what_the_rows_on_record_give(tmp_path, capsys):
         assert row.commit
         assert row.versions
         assert row.machine
+
+
+def test_unseen_tables(tmp_path, monkeypatch, capsys):
+    """A table of words, gaps and a rare class is read, cut, measured once, and summed up."""
+    module, rng = script("unseen_tables.py"), np.random.default_rng(0)
+    y = rng.integers(2, size=300)
+    numbers = rng.normal(y[:, None], 1, (300, 2))
+    lines = [f"{a:.3f}, {b:.3f}, {'<ab'[k]}, c{k}" for (a, b), k in zip(numbers, y, strict=True)]
+    lines += ["1, ?, a, c0", "1, 1, a, rare", "", "@data"]
+    (tmp_path / "made.dat").write_text("\n".join(lines))
+    X, classes = module.read(tmp_path / "made.dat")
+    assert X.shape == (300, 4)
+    np.testing.assert_allclose(X[:, :2], numbers, atol=1e-3)
+    np.testing.assert_array_equal(X[:, 2:], np.eye(2)[y])
+    np.testing.assert_array_equal(classes, y)
+    kinds = {}
+    for kind, source, target, Xt in module.cuts(X, classes, rng):
+        assert not set(source) & set(target)
+        kinds[kind] = classes[target].mean(), Xt[:, 0].std() / X[target, 0].std()
+    assert set(kinds) == {"none", "by column 0", "by column 1", "shares", "moved"}
+    assert abs(kinds["shares"][0] - 0.5) > 0.2  # of four rows of the larger class one is left
+    monkeypatch.setattr(module, "cuts", lambda X, y, rng: [*_two_cuts(X, y)])
+    monkeypatch.setattr(
+        "sys.argv", ["x", "--folder", str(tmp_path), "--out", str(tmp_path / "out.csv")]
+    )
+    module.main()
+    rows = stored(tmp_path / "out.csv")
+    assert [row["kind"] for row in rows] == ["none", "moved"]
+    for row in rows:
+        assert 55 < float(row["default"]) <= 100
+        assert row["folds"] == row[row["folds_choose"]]
+        assert float(row["low"]) <= float(row["expected"]) <= float(row["high"])
+    module.main()  # nothing is measured again
+    assert stored(tmp_path / "out.csv") == rows
+    told = capsys.readouterr().out
+    assert told.count("made done") == 1
+    assert "| all | 2 |" in told
+
+
+def _two_cuts(X, y):
+    rows = np.arange(len(y))
+    yield "none", rows[:80], rows[80:160], X[80:160]
+    yield "moved", rows[:80], rows[80:160], X[80:160] + 0.5
