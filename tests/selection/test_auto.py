@@ -244,8 +244,15 @@ def test_a_rare_class_is_never_lost_to_a_sample(monkeypatch):
 # Where no explanation fits ------------------------------------------------------------------------
 
 
-def test_tables_that_nothing_explains_get_leaves_beside_the_source_model(default):
-    model = default("mixed")
+def test_tables_that_nothing_explains_get_leaves_beside_the_source_model(monkeypatch):
+    """As far as kinds of models agree; one that knows nothing of the source is not asked."""
+    Xs, ys, Xt = PROBLEMS["mixed"]()
+    yt = Xt[:, 0] * Xt[:, 1] > 0
+    (member,) = fitted(Xs, ys, Xt).members_  # a line knows nothing of chequered classes
+    assert member.name == "source only, pool"
+    assert np.mean(member.scores(Xt).argmax(1) == yt) > 0.9
+    monkeypatch.setattr(auto, "KNOWS", 0.0)  # it agrees with nobody
+    model = fitted(Xs, ys, Xt)
     assert model.shift_.fitting == ()
     leaves, plain = model.members_
     assert (leaves.inputs.kind, leaves.weight) == ("leaves", 1.0)
@@ -290,6 +297,25 @@ def test_forests_that_predict_worse_leave_it_to_adapted_models(monkeypatch):
     # Nor where trees are worse by less than matters: then rows are a table.
     monkeypatch.setattr(auto, "NOTABLY", 1.0)
     assert fitted(Xs, ys, Xt).members_[0].inputs.kind == "leaves"
+
+
+@pytest.mark.parametrize("upside_down", [True, False])
+def test_adapted_models_that_contradict_the_source_are_not_used(monkeypatch, upside_down):
+    """Labels may settle on the classes the wrong way round, and nothing there speaks against it."""
+    Xs, ys, Xt = PROBLEMS["none"]()
+    unexplained(monkeypatch)
+    monkeypatch.setattr(auto, "MAX_WEIGHT", 1e9)
+    adapted = auto.fit_leaves
+
+    def turned(*args):
+        found = adapted(*args)
+        first = found.members[0]
+        scores = -first.on_target if upside_down else first.on_target
+        return replace(found, members=[replace(first, on_target=scores)])
+
+    monkeypatch.setattr(auto, "fit_leaves", turned)
+    names = [member.name for member in fitted(Xs, ys, Xt).members_]
+    assert names == (["source only, pool"] if upside_down else ["adapted, leaves rows"])
 
 
 def test_wide_rows_that_nothing_explains_are_adapted(default):

@@ -94,6 +94,9 @@ CLEARLY, NOTABLY = 2.0, 0.005
 MAX_WEIGHT = 10.0
 #: The same where columns would be adapted: models agree nine tenths as well as on the source.
 AGREED = 81.0
+#: A kind of model is not asked what the target is if it knows less of the source than this share of
+#: what the best kind does: it would agree with nobody, whatever differs.
+KNOWS = 0.5
 #: Explanations that fit so much that they may take classes for each other: told, not acted on.
 FLEXIBLE = {"class shares and moved columns", "linear map"}
 #: How far the adapted ensemble is believed in before labels where no explanation fits and it was
@@ -396,6 +399,9 @@ class _Action:
         what = "adapting" if features else "adapting leaves of a forest"
         with step(costs.adapt if features else costs.leaves, costs.judge, what):
             fit = adapt(self.fits, say)
+        if self.contradicted(fit.members):
+            say("the adapted models contradict the source: not used")
+            return self.source_only()
         with step(costs.judge, 0.0, "judging"):
             evidence = self._evidence(self_trained=features)
         return replace(_adapted(fit), shift=self.shift, evidence=evidence)
@@ -406,6 +412,19 @@ class _Action:
         if self.leaves_help():
             return None if weight >= MAX_WEIGHT else partial(self._leaves, weight)
         return None if weight >= AGREED else _by_features
+
+    def contradicted(self, members: list[Member]) -> bool:
+        """Whether adapted models agree with that of the source no more than chance would.
+
+        Labels that a model gives itself can settle on classes the wrong way round: nothing on the
+        target speaks against it then but what the source has taught.
+        """
+        X, places = self.target
+        adapted = Ensemble(tuple(members)).scores(X, places).argmax(1)
+        plain = self.models.chosen.model.scores(X).argmax(1)
+        if np.ptp(adapted) == 0 or np.ptp(plain) == 0:
+            return False
+        return agreement(adapted, plain) <= 0
 
     def leaves_help(self) -> bool:
         """Whether the rows are a table: no other model predicts the source clearly better."""
@@ -525,8 +544,12 @@ class _Action:
         if len(self._single) < 2:
             return 0.0
         here, there = [], []
-        on_target = [one.model.scores(self.target.X).argmax(1) for one in self._single]
-        on_source = [one.left_out.argmax(1) for one in self._single]
+        said = [one.left_out.argmax(1) for one in self._single]
+        skills = [recall_above_chance(self.models.codes, labels) for labels in said]
+        least = min(KNOWS * max(skills), sorted(skills)[-2])  # two at least
+        kept = [k for k, skill in enumerate(skills) if skill >= least]
+        on_source = [said[k] for k in kept]
+        on_target = [self._single[k].model.scores(self.target.X).argmax(1) for k in kept]
         for i, j in combinations(range(len(on_target)), 2):
             here.append(agreement(on_source[i], on_source[j]))
             there.append(agreement(on_target[i], on_target[j]))
