@@ -186,13 +186,13 @@ def test_an_answer_that_is_not_right_is_fitted_on_its_own(wide, own, monkeypatch
     """Whatever goes wrong where candidates are solved together, the equations tell."""
     data, many = rows(wide=wide), grid(*DENOISE, ridge=0.3)
     if wide:
-        real = row_space._Level.__init__
+        real = row_space._RowLevel.__init__
 
         def off(self, *arguments):
             real(self, *arguments)
             self.F = self.F * (1 + 1e-5)
 
-        monkeypatch.setattr(row_space._Level, "__init__", off)
+        monkeypatch.setattr(row_space._RowLevel, "__init__", off)
     else:
         basis, inverse = eigenbasis.EigenBasis.__init__, inverse_maps.InverseMaps.__init__
 
