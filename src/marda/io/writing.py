@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.io.readers.binary import pyarrow
+from marda.io.binary import pyarrow
 from marda.io.table import InputError, is_missing
 
 __all__ = [
@@ -116,7 +116,6 @@ class PredictionWriter:
         if self.names[0] in more:
             self.names[0] += "_id"
         self.names += more
-        self.has_id = id is not None
         self.path, self.classes, self.n_rows = path, classes, 0
         self._stack = replacing(path)
         self._out: Any = None

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.io.readers.binary import (
+from marda.io.binary import (
     MissingPyarrow,
     Unreadable,
     is_number,

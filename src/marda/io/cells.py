@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda._machine import DEFLATE_RATIO, available_memory, format_bytes
-from marda.io.readers import text
-from marda.io.readers.text import MAX_COLUMNS, name_columns, short_list
+from marda.io import text
 from marda.io.table import WHOLE, InputError, ReadRequest, Table
+from marda.io.text import MAX_COLUMNS, name_columns, short_list
 
 __all__ = ["excel_batches", "json_batches", "table_of_cells"]
 

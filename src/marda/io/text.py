@@ -34,6 +34,7 @@ __all__ = [
     "first_line",
     "head_of",
     "name_columns",
+    "only_member",
     "open_bytes",
     "open_text",
     "packing",
@@ -113,7 +114,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     kind = packing(path)
     with ExitStack() as stack:
         if kind == "zip":
-            file: Any = _only_member(path)
+            file: Any = _open_member(path)
         elif kind == "gzip":
             file = gzip.GzipFile(path, "rb")
         elif kind == "bzip2":
@@ -126,7 +127,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         yield stack.enter_context(file)
 
 
-def head_of(path: Path, n: int = 2**12) -> bytes:
+def head_of(path: Path, n: int) -> bytes:
     """The first bytes, unpacked."""
     with reading(path, packing(path) or "text"), open_bytes(path) as file:
         return file.read(n)
@@ -138,22 +139,29 @@ def archive_members(path: Path) -> list[str]:
         return [name for name in archive.namelist() if not _CLUTTER.search(name)]
 
 
-@contextmanager
-def _only_member(path: Path) -> Iterator[IO[bytes]]:
+def only_member(path: Path) -> str:
+    """The name of the one file of a zip archive; several are refused."""
     names = archive_members(path)
     if len(names) != 1:
         shown = ", ".join(map(repr, names[:3])) + (", …" if len(names) > 3 else "")
         raise InputError(
-            f"{path} is a zip archive of {len(names)} files ({shown}): unpack it and give one file."
+            f"{path} is a zip archive of {len(names)} files ({shown}): unpack it and give the file "
+            "with the rows."
         )
+    return names[0]
+
+
+@contextmanager
+def _open_member(path: Path) -> Iterator[IO[bytes]]:
+    name = only_member(path)
     with zipfile.ZipFile(path) as archive:
-        member = archive.getinfo(names[0])
+        member = archive.getinfo(name)
         if member.flag_bits & 1:
             raise InputError(f"{path} is encrypted: unpack it and give the file inside.")
         ratio = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: DEFLATE_RATIO}
         most = member.compress_size * ratio.get(member.compress_type, 2**62)
         if member.compress_size > path.stat().st_size or member.file_size > most:
-            raise InputError(f"{path}: {names[0]!r} declares more bytes than the file can hold.")
+            raise InputError(f"{path}: {name!r} declares more bytes than the file can hold.")
         with archive.open(member) as file:
             yield file
 
