@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from marda import MDAClassifier
 from marda._validation import Labels
-from marda.benchmarks.speed.cases import dense_problem
+from marda.benchmarks.speed_cases import dense_problem
 from marda.noise import Gaussian
 from marda.noise_paths import (
     PathCandidates,
