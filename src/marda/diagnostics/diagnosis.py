@@ -63,7 +63,8 @@ def domain_accuracy(Xs: Any, Xt: Any, *, seed: int = 0) -> Interval:
 
 def a_distance(accuracy: Interval) -> Interval:
     """2(1 − 2ε), cut to [0, 2]."""
-    return Interval(*(float(np.clip(4 * v - 2, 0, 2)) for v in (*_values(accuracy),)))
+    values = accuracy.value, accuracy.low, accuracy.high
+    return Interval(*(float(np.clip(4 * v - 2, 0, 2)) for v in values))
 
 
 def mmd(Xs: Any, Xt: Any, *, seed: int = 0, max_rows: int = 500) -> Interval:
@@ -95,10 +96,6 @@ def mmd(Xs: Any, Xt: Any, *, seed: int = 0, max_rows: int = 500) -> Interval:
     # Centred on the estimate: a bootstrap of a U-statistic is shifted upwards.
     drawn += value - drawn.mean()
     return percentile_interval(np.sqrt(max(0.0, value)), np.sqrt(np.maximum(0.0, drawn)))
-
-
-def _values(interval: Interval) -> tuple[float, float, float]:
-    return interval.value, interval.low, interval.high
 
 
 # Warnings -----------------------------------------------------------------------------------------

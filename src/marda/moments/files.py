@@ -49,7 +49,6 @@ __all__ = [
     "load",
     "merge_files",
     "read",
-    "save",
     "smallest_group",
     "summary_lines",
     "write",
@@ -67,11 +66,6 @@ _DTYPES = ("bool", "float64", "int64", "object", "str")
 
 class MomentsFileError(ValueError):
     """A moments file that cannot be used; the message names it and says why."""
-
-
-def save(moments: Moments, path: str | os.PathLike[str], *, min_group: int = 1) -> None:
-    """`Moments.save`."""
-    write(moments, path, min_group=min_group)
 
 
 def load(path: str | os.PathLike[str]) -> Moments:
