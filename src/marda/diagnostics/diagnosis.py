@@ -28,6 +28,7 @@ from marda.diagnostics.verdict import (
     next_step,
     outcome_of,
 )
+from marda.io.table import some_names
 from marda.selection.source_only import SourceOnly
 from marda.selection.stacking import LEARNED
 
@@ -144,15 +145,14 @@ def data_findings(Xs: Any, Xt: Any, names: Sequence[str], *, scales: bool = True
         )
     apart = (low[0] > high[1]) | (low[1] > high[0])
     if "leakage" in checked and apart.any():
-        shown = ", ".join(repr(names[k]) for k in np.flatnonzero(apart)[:3])
-        more = f" and {int(apart.sum()) - 3} more" if apart.sum() > 3 else ""
+        shown = some_names((names[k] for k in np.flatnonzero(apart).tolist()), 3)
         each, out = ("", "it out with --drop if it is")
         if apart.sum() > 1:
             each, out = ("each of ", "those out with --drop that are")
         found.append(
             Finding(
                 "leakage",
-                f"{each}{shown}{more} alone tells source from target in every row, as an id or a "
+                f"{each}{shown} alone tells source from target in every row, as an id or a "
                 f"date does: leave {out} one.",
             )
         )

@@ -22,7 +22,7 @@ from marda.diagnostics.intervals import (
 )
 from marda.diagnostics.verdict import Judged, Verdict, judged_verdict
 from marda.io import InputError
-from marda.io.table import as_numbers, as_texts, is_missing
+from marda.io.table import as_numbers, as_texts, is_missing, some_names
 
 __all__ = [
     "Bin",
@@ -201,15 +201,11 @@ def label_codes(
     codes = np.array([place[value] for value in given], dtype=np.int64)
     if (codes >= len(classes)).all():
         raise InputError(
-            f"{where} holds no class of the model: got {_some(shown)}; its classes are "
-            f"{_some(classes.tolist())}."
+            f"{where} holds no class of the model: got {some_names(shown)}; its classes are "
+            f"{some_names(classes.tolist())}."
         )
     counts = np.bincount(codes, minlength=len(place))[len(classes) :]
     return codes, known, dict(zip(shown, counts.tolist(), strict=True))
-
-
-def _some(names: list[Any]) -> str:
-    return ", ".join(repr(name) for name in names[:5]) + (", …" if len(names) > 5 else "")
 
 
 def evaluation(

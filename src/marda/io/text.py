@@ -24,7 +24,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from marda._machine import DEFLATE_RATIO, available_memory, format_bytes
-from marda.io.table import MISSING_WORDS, WHOLE, InputError, ReadRequest, Table, check_width
+from marda.io.table import (
+    MISSING_WORDS,
+    WHOLE,
+    InputError,
+    ReadRequest,
+    Table,
+    check_width,
+    some_names,
+)
 
 __all__ = [
     "PACKED_SUFFIXES",
@@ -39,7 +47,6 @@ __all__ = [
     "open_text",
     "packing",
     "reading",
-    "short_list",
     "svmlight_batches",
 ]
 
@@ -143,10 +150,9 @@ def only_member(path: Path) -> str:
     """The name of the one file of a zip archive; several are refused."""
     names = archive_members(path)
     if len(names) != 1:
-        shown = ", ".join(map(repr, names[:3])) + (", …" if len(names) > 3 else "")
         raise InputError(
-            f"{path} is a zip archive of {len(names)} files ({shown}): unpack it and give the file "
-            "with the rows."
+            f"{path} is a zip archive of {len(names)} files ({some_names(names, 3)}): unpack it "
+            "and give the file with the rows."
         )
     return names[0]
 
@@ -517,11 +523,6 @@ def _units(first: Sequence[str], second: Sequence[str]) -> list[str]:
     return units if len(units) == len(filled) > 1 else []
 
 
-def short_list(names: Sequence[str]) -> str:
-    """The first three names, as they are shown."""
-    return ", ".join(map(repr, names[:3])) + (" …" if len(names) > 3 else "")
-
-
 def _names_again(rows: Sequence[Sequence[str]]) -> int:
     """How many lines under the header are names too: questions of a survey, marks of its export.
 
@@ -597,12 +598,12 @@ def _csv_rows(
         second = waiting[1] if len(waiting) > 1 else []
         if units := _units(first, second):
             waiting = waiting[1:]
-            told = short_list(units)
+            told = some_names(units, 3)
             notes = (*notes, f"{path}: the line under the header names units ({told}), left out.")
         elif again := _names_again(waiting):
             waiting = waiting[again:]
             what = "line" if again == 1 else f"{again} lines"
-            said = f"the {what} under the header ({short_list(first)}) left out: names again"
+            said = f"the {what} under the header ({some_names(first, 3)}) left out: names again"
             notes = (*notes, f"{path}: {said}.")
     row_names = trailing = False
     if first is not None and len(first) == len(header) + 1:
