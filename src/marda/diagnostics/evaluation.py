@@ -16,6 +16,7 @@ from marda.diagnostics.intervals import (
     Interval,
     bootstrap_mean,
     counted,
+    holm,
     percent,
     percentile_interval,
     wilson,
@@ -371,18 +372,13 @@ def pairs_of(methods: Sequence[str], right: list[NDArray[np.bool_]]) -> tuple[Pa
     """All pairs; Holm's correction, since many pairs find a difference by chance."""
     places = list(combinations(range(len(methods)), 2))
     p_values = [mcnemar(right[i], right[j]) for i, j in places]
-    adjusted = np.zeros(len(places))
-    largest = 0.0
-    for rank, k in enumerate(np.argsort(p_values, kind="stable")):
-        largest = max(largest, min(1.0, (len(places) - rank) * p_values[k]))
-        adjusted[k] = largest
     return tuple(
         Pair(
             methods[i],
             methods[j],
             bootstrap_mean(right[i].astype(float) - right[j]),
-            float(p),
-            bool(p < LEVEL),
+            p,
+            p < LEVEL,
         )
-        for (i, j), p in zip(places, adjusted, strict=True)
+        for (i, j), p in zip(places, holm(p_values), strict=True)
     )

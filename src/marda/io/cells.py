@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda._machine import DEFLATE_RATIO, available_memory, format_bytes
+from marda._machine import DEFLATE_RATIO, available_memory, counted, format_bytes
 from marda.io import text
 from marda.io.table import WHOLE, InputError, ReadRequest, Table, some_names
 from marda.io.text import MAX_COLUMNS, name_columns
@@ -329,7 +329,7 @@ def _rows(path: Path, sheet: Any, request: ReadRequest, notes: tuple[str, ...]) 
     if above:
         notes = (
             *notes,
-            f"{path}: {above} row{'s'[: above > 1]} above the header left out.",
+            f"{path}: {counted(above, 'row')} above the header left out.",
         )
     width = max(map(len, head[above:]))
     header = [str(_value(cell) or "") for cell in _padded(head[above], width)]

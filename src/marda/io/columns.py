@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda._machine import counted
 from marda.io.conventions import days_of, quantities
 from marda.io.table import InputError, Table, as_numbers, as_texts, is_missing
 
@@ -78,7 +79,7 @@ class MissingValues(InputError):
 
     def __init__(self, name: str, count: int):
         super().__init__(name)
-        self.what = f"{name!r} ({'1 row' if count == 1 else f'{count} rows'})"
+        self.what = f"{name!r} ({counted(count, 'row')})"
 
 
 class _OneColumn(Step):
@@ -386,7 +387,7 @@ def read_labels(
         _refuse_amounts(source.path, label, ys, rows)
     gone = np.flatnonzero(is_missing(ys))
     if len(gone):
-        lost = "1 source row has" if len(gone) == 1 else f"{len(gone)} source rows have"
+        lost = f"{counted(len(gone), 'source row')} {'has' if len(gone) == 1 else 'have'}"
         path, row = source.place(int(gone[0]))
         raise InputError(
             f"{path}: {lost} no label in column {label!r} (the first: row {row + 1}): fill them or "

@@ -23,7 +23,7 @@ from typing import IO, Any
 import numpy as np
 import scipy.sparse as sp
 
-from marda._machine import DEFLATE_RATIO, available_memory, format_bytes
+from marda._machine import DEFLATE_RATIO, available_memory, counted, format_bytes
 from marda.io.table import (
     MISSING_WORDS,
     WHOLE,
@@ -569,8 +569,7 @@ def csv_batches(path: Path, request: ReadRequest) -> Iterator[Table]:
             raise InputError(f"{path} has more than {MAX_COLUMNS:,} columns: is it a table?")
         sep = re.match(r"\"?sep=", head[0])
         if above > bool(sep) and any(line.strip() for line in head[:above]):
-            lead = "1 line" if above == 1 else f"{above} lines"
-            notes = (*notes, f"{path}: {lead} above the header left out.")
+            notes = (*notes, f"{path}: {counted(above, 'line')} above the header left out.")
         rows = csv.reader(chain(head[above:], stream), delimiter=delimiter, strict=True)
         yield from _csv_rows(path, rows, lines, request, notes, above)
 
