@@ -124,7 +124,9 @@ class Number(_OneColumn):
         """One feature."""
         values = as_numbers(table[self.name])
         if values is None:
-            bad = _first_word(table[self.name])
+            given = table[self.name]
+            words = (v for v in given if as_numbers(np.array([v], dtype=object)) is None)
+            bad = str(next(words, given[0]))[:30]
             raise InputError(f"{table.path}: column {self.name!r} must hold numbers, got {bad!r}.")
         values = self._filled(values, np.isnan(values))
         if not np.isfinite(values).all():
@@ -305,14 +307,6 @@ class Matrix(Step):
         if have != self.width:
             raise InputError(f"{table.path} has {have} features, but the model wants {self.width}.")
         return block
-
-
-def _first_word(values: NDArray[Any]) -> str:
-    """The first value that is not a number."""
-    for value in values:
-        if as_numbers(np.array([value], dtype=object)) is None:
-            return str(value)[:30]
-    return ""
 
 
 # Steps of a model file ---------------------------------------------------------------------------

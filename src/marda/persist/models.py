@@ -602,9 +602,7 @@ def encode_classifier(name: str, fitted: Any, out: Writer) -> dict[str, Any]:
         return {
             "nn": {"rows": out.put("nn.rows", fitted.rows_), "codes": out.put("nn.codes", codes)}
         }
-    if name == "dscm":
-        return {"dscm": encode_dscm(fitted, out)}
-    raise AssertionError(f"classifier {name!r} has no place in model files")
+    return {"dscm": encode_dscm(fitted, out)}
 
 
 def decode_classifier(
@@ -619,9 +617,7 @@ def decode_classifier(
         # A negative or large code raises here, before it can name a class that is not there.
         labels = classes[indices(codes, len(classes))]
         return NearestRow(n_neighbors=1).fit(rows, labels)
-    if name == "dscm":
-        return decode_dscm(state["dscm"], reader, DSCM(), d)
-    raise AssertionError(f"classifier {name!r} has no place in model files")
+    return decode_dscm(state["dscm"], reader, DSCM(), d)
 
 
 def encode_kernel(kernel: GaussianRidge, out: Writer) -> dict[str, Any]:
