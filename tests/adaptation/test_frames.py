@@ -14,8 +14,7 @@ import marda
 from marda import cli
 from marda.adaptation import checking, frames
 from marda.diagnostics import answer, diagnosis, verdict
-from marda.io import InputError, screening
-from marda.io.readers import dataframes
+from marda.io import InputError, dataframes, screening
 
 pytest.importorskip("pyarrow")  # polars and pandas exchange tables through it
 pl = pytest.importorskip("polars")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marda.benchmarks.leaderboard import holm, leaderboards, mean_ranks, rank_systems, ranking_grid
+from marda.benchmarks.leaderboard import leaderboards, mean_ranks, rank_systems, ranking_grid
 from marda.benchmarks.plan import plan_leaderboard
 
 from .fakes import made_row
@@ -90,9 +90,3 @@ def test_mean_ranks_and_the_critical_difference_are_demsars():
     np.testing.assert_allclose(ranks, [(1 + 1.5 + 3) / 3, (2 + 1.5 + 2) / 3, (3 + 3 + 1) / 3])
     # Demšar 2006, 3.2.2: four classifiers on 14 data sets, q = 2.569, CD = 1.25.
     assert mean_ranks(np.zeros((4, 14)))[1] == pytest.approx(1.25, abs=0.005)
-
-
-def test_holm():
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([0.9, 0.8]) == [1.0, 1.0]
-    assert holm([]) == []

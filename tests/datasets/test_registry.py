@@ -60,7 +60,6 @@ def test_path_goes_before_the_environment(monkeypatch, surf, tmp_path_factory):
 
 def test_checksums(surf):
     dataset = datasets.load("oc10-surf", surf)
-    assert dataset.verified is False  # a known name with other bytes
     assert len(dataset.checksum) == 64
     (file,) = datasets.check("oc10-surf", surf)
     assert (file.ok, file.sha256) == (False, dataset.checksum)

@@ -43,7 +43,7 @@ def test_count():
 
 def test_embedded_data():
     data = load("sentiment-snippets")
-    assert data.verified
+    data.verify()
     assert {name: len(domain) for name, domain in data.domains.items()} == {
         "products": 2985, "films": 10072, "editorials": 2970, "tweets": 3432,
     }  # fmt: skip

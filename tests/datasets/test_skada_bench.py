@@ -66,7 +66,6 @@ def test_a_file_of_something_else(tmp_path):
 @pytest.mark.skipif(not os.environ.get("MARDA_DATA"), reason="MARDA_DATA is not set")
 def test_the_real_file():
     data = load("skada-bench", verify=True)
-    assert data.verified
     assert data.pairs() == tuple(domains_of(t, k) for t in TASKS for k in range(SPLITS))
     task = make_task(data, *domains_of("mushrooms e>t", 0))
     assert (len(task.y_source), len(task.y_target), len(task.y_test)) == (2813, 3686, 922)

@@ -9,6 +9,7 @@ from marda.diagnostics.intervals import (
     Interval,
     bootstrap_mean,
     counted,
+    holm,
     percent,
     percentile_interval,
     points_text,
@@ -78,3 +79,9 @@ def test_rows_that_are_all_right_do_not_make_it_sure():
     assert 0.1 < none.high < 0.13
     some = np.arange(30) < 20
     assert share_right(some) == bootstrap_mean(some)
+
+
+def test_holm():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []

@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVC
 from marda import MDAClassifier, pack
 from marda.criteria import Agreement, nearest_neighbours
 from marda.estimators.pseudo_labels import (
-    Pool,
+    LabelPool,
     RefinementWarning,
     balanced_weights,
     class_separation,
@@ -74,7 +74,7 @@ def loop_rows(n_free=40, near=True):
     F += 1e-3 * np.arange(len(F))[:, None]
     free = np.arange(4, 4 + n_free)
     neighbours = nearest_neighbours(F[free], 5) if near else None
-    return Pool(np.arange(4), np.array([0, 1, 0, 1]), np.ones(4), free, True, neighbours)
+    return LabelPool(np.arange(4), np.array([0, 1, 0, 1]), np.ones(4), free, True, neighbours)
 
 
 GOOD = np.r_[[0, 1, 0, 1], np.repeat([0, 1], 20)]
@@ -82,7 +82,7 @@ GOOD = np.r_[[0, 1, 0, 1], np.repeat([0, 1], 20)]
 
 def test_a_sample_keeps_the_shares_of_classes():
     codes = np.repeat([0, 1, 2], [600, 300, 100])
-    given = Pool(np.arange(1000) + 7, codes, codes + 1.0, np.arange(2000, 2400), True)
+    given = LabelPool(np.arange(1000) + 7, codes, codes + 1.0, np.arange(2000, 2400), True)
     who, drawn = given.sample(50)
     np.testing.assert_array_equal(np.bincount(drawn.codes), [30, 15, 5])
     np.testing.assert_array_equal(codes[who[drawn.labelled] - 7], drawn.codes)
@@ -159,7 +159,9 @@ def test_class_separation_leaves_rows_out():
 def test_without_free_rows_there_is_one_fit():
     rows = loop_rows()
     fit = Recorder([GOOD])
-    history, _ = refine(fit, Pool(rows.labelled, rows.codes, rows.weights, rows.free[:0], True), 5)
+    history, _ = refine(
+        fit, LabelPool(rows.labelled, rows.codes, rows.weights, rows.free[:0], True), 5
+    )
     assert history == []
     assert len(fit.calls) == 1
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from marda import MDAClassifier
-from marda.benchmarks.speed.cases import sparse_problem
+from marda.benchmarks.speed_cases import sparse_problem
 from problems import relative
 
 CODE = """
 import json, time
 from marda import MDAClassifier
-from marda.benchmarks.speed.cases import sparse_problem
+from marda.benchmarks.speed_cases import sparse_problem
 from marda._machine import peak_mb
 X, y, domain = sparse_problem(9000, 10_000, 20)
 for method in ("BL", "MCF"):

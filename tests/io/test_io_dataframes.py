@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from marda.io import InputError, read_table
-from marda.io.readers.dataframes import as_frame, make_frame
+from marda.io.dataframes import as_frame, make_frame
 
 pytest.importorskip("pyarrow")  # polars and pandas exchange tables through it
 pl = pytest.importorskip("polars")

@@ -16,8 +16,7 @@ from datetime import date, datetime
 import numpy as np
 import pytest
 
-from marda.io import InputError, detect_format, read_batches, read_table
-from marda.io.readers import text
+from marda.io import InputError, detect_format, read_batches, read_table, text
 from measured import traced_peak
 
 CSV = "a,b\n1,x\n2,y\n"

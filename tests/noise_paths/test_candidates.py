@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from marda import MDAClassifier
 from marda._validation import Labels
-from marda.benchmarks.speed.cases import dense_problem
+from marda.benchmarks.speed_cases import dense_problem
 from marda.noise import Gaussian
 from marda.noise_paths import (
     PathCandidates,
@@ -186,13 +186,13 @@ def test_an_answer_that_is_not_right_is_fitted_on_its_own(wide, own, monkeypatch
     """Whatever goes wrong where candidates are solved together, the equations tell."""
     data, many = rows(wide=wide), grid(*DENOISE, ridge=0.3)
     if wide:
-        real = row_space._Level.__init__
+        real = row_space._RowLevel.__init__
 
         def off(self, *arguments):
             real(self, *arguments)
             self.F = self.F * (1 + 1e-5)
 
-        monkeypatch.setattr(row_space._Level, "__init__", off)
+        monkeypatch.setattr(row_space._RowLevel, "__init__", off)
     else:
         basis, inverse = eigenbasis.EigenBasis.__init__, inverse_maps.InverseMaps.__init__
 

@@ -34,6 +34,7 @@ from marda.diagnostics.diagnosis import Finding, a_distance, data_findings, doma
 from marda.diagnostics.intervals import (
     Interval,
     counted,
+    holm,
     share_right,
     share_text,
     signed,
@@ -330,21 +331,11 @@ def compare_columns(
         elif isinstance(step, Number | Date | Category):
             values = [table[step.name][p] for table, p in zip(tables, places, strict=True)]
             found.append(_column(step, values))
-    p = _holm([column.p_value for column in found])
+    p = holm([column.p_value for column in found])
     corrected = [
         ColumnShift(c.name, c.kind, c.distance, q, c.text) for c, q in zip(found, p, strict=True)
     ]
     return tuple(sorted(corrected, key=lambda c: (not c.differs, -c.distance, c.p_value, c.name)))
-
-
-def _holm(p_values: Sequence[float]) -> list[float]:
-    """Corrected for their number: the least times n, the next times n − 1, …, never falling."""
-    out = np.ones(len(p_values))
-    largest = 0.0
-    for rank, k in enumerate(np.argsort(p_values, kind="stable")):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[k]))
-        out[k] = largest
-    return out.tolist()
 
 
 def _column(step: Number | Date | Category, values: Sequence[NDArray[Any]]) -> ColumnShift:

@@ -42,7 +42,7 @@ from marda.diagnostics.verdict import Verdict, expected_text
 from marda.estimators import MDAClassifier
 from marda.io import InputError, Table, replacing
 from marda.io.conventions import Notation
-from marda.io.readers.dataframes import Frame, as_frame, make_frame
+from marda.io.dataframes import Frame, as_frame, make_frame
 from marda.io.table import as_keywords, did_you_mean
 from marda.io.writing import prediction_names
 from marda.selection.labelling import choose_rows

@@ -17,6 +17,7 @@ from marda.diagnostics import Facts, Finding, Interval
 from marda.diagnostics.evaluation import Evaluated
 from marda.diagnostics.intervals import counted
 from marda.diagnostics.verdict import expected_text
+from marda.io.table import some_names
 
 __all__ = [
     "adapted_lines",
@@ -158,7 +159,7 @@ def checked_lines(result: CheckedTables) -> list[str]:
         )
     for columns, where in ((result.only_source, "source"), (result.only_target, "target")):
         if columns:
-            lines.append(f"only in    the {where}: {_some_names(columns)}")
+            lines.append(f"only in    the {where}: {some_names(columns, 8)}")
     many = f"{len(differ)} of {counted(len(found.columns), 'column')}"
     lines.append(f"columns    {many} differ by more than chance" + (":" if differ else ""))
     width = min(24, max((len(column.name) for column in differ[:MOST_COLUMNS]), default=0))
@@ -174,11 +175,6 @@ def checked_lines(result: CheckedTables) -> list[str]:
         *(f"warning: {finding.text}" for finding in found.findings),
         *(f"note: {note}" for note in result.notes),
     ]
-
-
-def _some_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-    return ", ".join(map(repr, names[:8])) + more
 
 
 def predicted_lines(result: Predicted) -> list[str]:

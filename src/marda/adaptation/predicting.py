@@ -30,9 +30,9 @@ from marda.diagnostics.evaluation import Evaluated, evaluation, label_codes
 from marda.diagnostics.influence import explain_rows, is_exact, parts_of
 from marda.estimators import MDAClassifier
 from marda.io import InputError, PredictionWriter, Preprocessing, detect_format, read_batches
+from marda.io.binary import parquet_footer
 from marda.io.columns import Category, Date, Matrix, Number, Words
-from marda.io.readers.binary import parquet_footer
-from marda.io.readers.dataframes import as_frame
+from marda.io.dataframes import as_frame
 from marda.io.table import Table, as_texts, did_you_mean, is_missing, named
 from marda.io.writing import prediction_names, replacing
 from marda.moments.spark import NUMBERS

@@ -28,10 +28,10 @@ from marda.io import (
     read_table,
     stack_sources,
 )
+from marda.io.binary import parquet_files, parquet_footer
 from marda.io.conventions import Notation, respelled, settle
 from marda.io.formats import is_sample, refuse_address
 from marda.io.preprocessing import missing_values
-from marda.io.readers.binary import parquet_files, parquet_footer
 from marda.io.screening import free_texts, notes_of, screen, unique_dates, used_notes
 from marda.io.table import InputProblem, Table, as_numbers, as_texts, is_missing, named, refuse
 from marda.selection.inputs import COPIES

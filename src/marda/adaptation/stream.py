@@ -37,8 +37,8 @@ from marda.adaptation.reading import (
 )
 from marda.adaptation.statistics import AdaptedFromStatistics, fit_statistics, model_for
 from marda.io import InputError, Preprocessing, Table, read_batches, read_labels
+from marda.io.binary import is_number
 from marda.io.columns import Number
-from marda.io.readers.binary import is_number
 from marda.io.table import as_numbers, as_texts, is_missing
 from marda.io.writing import remove_stale
 from marda.moments import Moments

@@ -14,7 +14,8 @@ Each module does one of these steps and knows nothing of the next:
 ``render``            tables, rows and times → terminal, Markdown, CSV, LaTeX
 ``results``           a folder of results: run, write, read back; `Results`
 ``demonstration``     the newcomer's minute on embedded data
-``speed``             speed and memory against reference implementations
+``speed_cases``       speed and memory against reference implementations, one function each
+``speed_claims``      the bounds that they must keep: what ``marda bench`` runs
 ====================  ==================================================================
 
 Nothing is imported here, so that planning and rendering never pay for scikit-learn.

@@ -43,7 +43,7 @@ from marda.benchmarks.plan import (
 )
 from marda.benchmarks.store import ResultRow
 from marda.benchmarks.tables import SQUEEZENET
-from marda.diagnostics.intervals import Interval, bootstrap_mean, signed
+from marda.diagnostics.intervals import Interval, bootstrap_mean, holm, signed
 
 HARM = 1.0
 """Points below the source-only baseline on a task from which on auto is said to harm."""
@@ -687,16 +687,6 @@ def _signed_ranks(differences: NDArray[np.float64]) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # old SciPy says that few tasks are few
         return float(wilcoxon(differences, zero_method="zsplit", method=method).pvalue)
-
-
-def holm(values: Sequence[float]) -> list[float]:
-    """Holm's correction of p-values, in the order given."""
-    order = np.argsort(values, kind="stable")
-    found, last = np.zeros(len(values)), 0.0
-    for place, at in enumerate(order):
-        last = max(last, min(1.0, (len(values) - place) * values[at]))
-        found[at] = last
-    return [float(p) for p in found]
 
 
 def _beyond_chance(

@@ -328,6 +328,16 @@ def report_to(path: Path | None, page: Callable[..., str], args: argparse.Namesp
     return None if path is None else (path, partial(page, command=command_of(args)))
 
 
+def plots_to(folder: Path | None, sections: Callable[..., Any]) -> Any:
+    """Where charts go and what makes them, or None."""
+    if folder is None:
+        return None
+    from marda.report.page import plot_files
+
+    warn_of_png(folder)
+    return folder, lambda result: plot_files(sections(result))
+
+
 def warn_of_png(plots: Path | None) -> None:
     """Say before the work that charts will be SVG only, if so, and what PNG needs."""
     if plots is None:

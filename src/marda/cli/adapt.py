@@ -15,13 +15,13 @@ from marda.cli._common import (
     joint,
     output_file,
     output_folder,
+    plots_to,
     progress_of,
     read_options,
     reading_options,
     report_to,
     show,
     standard_streams,
-    warn_of_png,
 )
 
 EXAMPLE = (
@@ -109,14 +109,14 @@ def run_adapt(args: argparse.Namespace) -> int:
     """Adapt and print the verdict."""
     from marda.adaptation import Cluster, Outputs, adapt, adapt_moments
     from marda.adaptation.lines import adapted_lines
+    from marda.report.adapted import adapted_page, adapted_sections, model_card
 
-    pages = {
-        "report": report_to(args.report, _page, args),
-        "card": report_to(args.card, _card, args),
-        "plots": None if args.plots is None else (args.plots, _plots),
-    }
     _check_call(args)
-    warn_of_png(args.plots)
+    pages = {
+        "report": report_to(args.report, adapted_page, args),
+        "card": report_to(args.card, model_card, args),
+        "plots": plots_to(args.plots, adapted_sections),
+    }
     parameters = {"method": args.method, "noise": args.noise, "classifier": args.classifier}
     with standard_streams(args, "source", "target") as streams, progress_of(args) as progress:
         if args.moments:
@@ -188,25 +188,6 @@ def _check_call(args: argparse.Namespace) -> None:
             )
 
 
-def _page(result: Any, command: str) -> str:
-    from marda.report.adapted import adapted_page
-
-    return adapted_page(result, command)
-
-
-def _card(result: Any, command: str) -> str:
-    from marda.report.adapted import model_card
-
-    return model_card(result, command)
-
-
-def _plots(result: Any) -> dict[str, bytes]:
-    from marda.report.adapted import adapted_sections
-    from marda.report.page import plot_files
-
-    return plot_files(adapted_sections(result))
-
-
 def add_compare(commands: Any) -> None:
     """Add ``marda compare``."""
     parser = add_command(
@@ -238,10 +219,10 @@ def run_compare(args: argparse.Namespace) -> int:
     """Compare and print."""
     from marda.adaptation import compare
     from marda.adaptation.lines import compared_lines
+    from marda.report.compared import compared_page, compared_sections
 
-    report = report_to(args.report, _compared_page, args)
-    plots = None if args.plots is None else (args.plots, _compared_plots)
-    warn_of_png(args.plots)
+    report = report_to(args.report, compared_page, args)
+    plots = plots_to(args.plots, compared_sections)
     with standard_streams(args, "source", "target") as streams, progress_of(args) as progress:
         result = compare(
             args.source,
@@ -256,16 +237,3 @@ def run_compare(args: argparse.Namespace) -> int:
         )
         show(result, compared_lines(result, explain=not args.quiet), args, streams)
     return 0
-
-
-def _compared_page(result: Any, command: str) -> str:
-    from marda.report.compared import compared_page
-
-    return compared_page(result, command)
-
-
-def _compared_plots(result: Any) -> dict[str, bytes]:
-    from marda.report.compared import compared_sections
-    from marda.report.page import plot_files
-
-    return plot_files(compared_sections(result))

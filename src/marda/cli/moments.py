@@ -149,7 +149,6 @@ def run_moments(args: argparse.Namespace) -> int:
 
 def _run_build(args: argparse.Namespace) -> int:
     from marda._machine import parse_bytes
-    from marda.moments.files import summary_lines, write
     from marda.moments.parquet import label_values, moments_from_parquet
 
     with progress_of(args) as progress:
@@ -165,6 +164,13 @@ def _run_build(args: argparse.Namespace) -> int:
             checkpoint=args.checkpoint,
             progress=lambda done, total: progress(done / total, f"{done:,} of {total:,} rows"),
         )
+    return _written(moments, args)
+
+
+def _written(moments: Any, args: argparse.Namespace) -> int:
+    """Write the file and tell what it holds."""
+    from marda.moments.files import summary_lines, write
+
     write(moments, args.out, min_group=args.min_group)
     print("\n".join(summary_lines(args.out)))
     return 0
@@ -187,23 +193,16 @@ def _run_sql(args: argparse.Namespace) -> int:
 
 
 def _run_read(args: argparse.Namespace) -> int:
-    from marda.moments.files import summary_lines, write
     from marda.moments.sql import moments_from_sql
 
-    moments = moments_from_sql(
-        args.data, text_labels=args.text_labels, class_grams=args.class_grams
-    )
-    write(moments, args.out, min_group=args.min_group)
-    print("\n".join(summary_lines(args.out)))
-    return 0
+    options = {"text_labels": args.text_labels, "class_grams": args.class_grams}
+    return _written(moments_from_sql(args.data, **options), args)
 
 
 def _run_merge(args: argparse.Namespace) -> int:
-    from marda.moments.files import merge_files, summary_lines, write
+    from marda.moments.files import merge_files
 
-    write(merge_files(args.files), args.out, min_group=args.min_group)
-    print("\n".join(summary_lines(args.out)))
-    return 0
+    return _written(merge_files(args.files), args)
 
 
 def _run_show(args: argparse.Namespace) -> int:

@@ -397,7 +397,7 @@ def add_bench(commands: Any) -> None:
 
 def run_bench(args: argparse.Namespace) -> int:
     """Run the cases; 1 if a bound does not hold."""
-    from marda.benchmarks.speed.claims import measure
+    from marda.benchmarks.speed_claims import measure
 
     return measure(
         args.json,

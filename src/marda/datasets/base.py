@@ -175,13 +175,6 @@ class Dataset:
         listed = "".join(sums).encode()
         return sums[0].split()[0] if len(sums) == 1 else hashlib.sha256(listed).hexdigest()
 
-    @property
-    def verified(self) -> bool | None:
-        """True if every file has its known checksum, None if the content of one is not known."""
-        if not self.files or any(file.name not in self.known for file in self.files):
-            return None
-        return all(known_sha256(file) == self.known[file.name] for file in self.files)
-
     def verify(self) -> None:
         """Raise `ChecksumError` for the first file that differs from the known one."""
         for file in self.files:

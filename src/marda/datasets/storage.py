@@ -192,7 +192,8 @@ def mat_domain(file: Path, n_classes: int) -> Domain:
     if key is None or "labels" not in content:
         raise FormatError(f"{file} must hold 'feas' or 'fts', and 'labels': rename its variables.")
     X: Rows = content[key]
-    X = np.array(X, dtype=_float_type(X)) if isinstance(X, np.ndarray) else sparse.csr_matrix(X)
+    dtype = np.float32 if X.dtype == np.float32 else np.float64
+    X = np.array(X, dtype=dtype) if isinstance(X, np.ndarray) else sparse.csr_matrix(X)
     y = class_numbers(content["labels"].ravel(), n_classes, file, one_based=True)
     if X.shape[0] != y.shape[0]:
         hint = "transpose it" if X.shape[1] == y.shape[0] else "check the file"
@@ -277,11 +278,6 @@ def finite(X: Rows, file: Path) -> Rows:
     if not np.isfinite(values).all():
         raise FormatError(f"{file} holds NaN or infinity: remove or impute those values.")
     return X
-
-
-def _float_type(X: NDArray[Any]) -> type[np.float32 | np.float64]:
-    """Keep float32, turn everything else into float64."""
-    return np.float32 if X.dtype == np.float32 else np.float64
 
 
 def _numeric(fields: Sequence[str]) -> bool:

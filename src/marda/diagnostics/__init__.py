@@ -5,7 +5,10 @@ No target label is needed: all evidence comes from rows and predictions.
 
 from marda.diagnostics.diagnosis import (
     Diagnosis,
+    Evidence,
     Finding,
+    Gap,
+    Picture,
     a_distance,
     checks_of,
     data_findings,
@@ -13,10 +16,10 @@ from marda.diagnostics.diagnosis import (
     diagnose,
     domain_accuracy,
     facts_of,
+    gather,
     mmd,
     prediction_findings,
 )
-from marda.diagnostics.evidence import Evidence, Gap, Picture, gather
 from marda.diagnostics.intervals import Interval
 from marda.diagnostics.verdict import Change, Facts
 

@@ -16,13 +16,14 @@ from marda.diagnostics.intervals import (
     Interval,
     bootstrap_mean,
     counted,
+    holm,
     percent,
     percentile_interval,
     wilson,
 )
 from marda.diagnostics.verdict import Judged, Verdict, judged_verdict
 from marda.io import InputError
-from marda.io.table import as_numbers, as_texts, is_missing
+from marda.io.table import as_numbers, as_texts, is_missing, some_names
 
 __all__ = [
     "Bin",
@@ -201,15 +202,11 @@ def label_codes(
     codes = np.array([place[value] for value in given], dtype=np.int64)
     if (codes >= len(classes)).all():
         raise InputError(
-            f"{where} holds no class of the model: got {_some(shown)}; its classes are "
-            f"{_some(classes.tolist())}."
+            f"{where} holds no class of the model: got {some_names(shown)}; its classes are "
+            f"{some_names(classes.tolist())}."
         )
     counts = np.bincount(codes, minlength=len(place))[len(classes) :]
     return codes, known, dict(zip(shown, counts.tolist(), strict=True))
-
-
-def _some(names: list[Any]) -> str:
-    return ", ".join(repr(name) for name in names[:5]) + (", …" if len(names) > 5 else "")
 
 
 def evaluation(
@@ -375,18 +372,13 @@ def pairs_of(methods: Sequence[str], right: list[NDArray[np.bool_]]) -> tuple[Pa
     """All pairs; Holm's correction, since many pairs find a difference by chance."""
     places = list(combinations(range(len(methods)), 2))
     p_values = [mcnemar(right[i], right[j]) for i, j in places]
-    adjusted = np.zeros(len(places))
-    largest = 0.0
-    for rank, k in enumerate(np.argsort(p_values, kind="stable")):
-        largest = max(largest, min(1.0, (len(places) - rank) * p_values[k]))
-        adjusted[k] = largest
     return tuple(
         Pair(
             methods[i],
             methods[j],
             bootstrap_mean(right[i].astype(float) - right[j]),
-            float(p),
-            bool(p < LEVEL),
+            p,
+            p < LEVEL,
         )
-        for (i, j), p in zip(places, adjusted, strict=True)
+        for (i, j), p in zip(places, holm(p_values), strict=True)
     )

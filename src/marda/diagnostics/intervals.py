@@ -1,7 +1,8 @@
-"""Estimates with intervals: the bootstrap over rows, and figures as text."""
+"""Estimates with intervals: the bootstrap over rows, corrected tests, and figures as text."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ __all__ = [
     "Interval",
     "bootstrap_mean",
     "counted",
+    "holm",
     "percent",
     "percentile_interval",
     "points_text",
@@ -76,6 +78,15 @@ def wilson(hits: int, n: int) -> Interval:
     """The share of hits with Wilson's interval, which holds for few rows and for shares near 1."""
     bounds = binomtest(hits, n).proportion_ci(0.95, method="wilson")
     return Interval(hits / n, float(bounds.low), float(bounds.high))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Corrected for their number: the least times n, the next times n − 1, …, never falling."""
+    found, largest = np.ones(len(p_values)), 0.0
+    for rank, k in enumerate(np.argsort(p_values, kind="stable")):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[k]))
+        found[k] = largest
+    return [float(p) for p in found]
 
 
 # Figures as text ----------------------------------------------------------------------------------

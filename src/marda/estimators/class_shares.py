@@ -32,7 +32,7 @@ from marda._arrays import (
 from marda.estimators.accuracy_estimation import target_skill
 from marda.estimators.heads import RidgeHead
 from marda.estimators.model import ROUNDINGS
-from marda.estimators.pseudo_labels import Pool
+from marda.estimators.pseudo_labels import LabelPool
 
 __all__ = ["Centred", "CentredGram", "Centring"]
 
@@ -63,7 +63,7 @@ class Centring:
     ----------
     place : callable
         Shares → a head on features that are centred for them; None: that are not centred.
-    rows : Pool
+    rows : LabelPool
         Labelled rows of the source, and free rows.
     source_skill, ridge : float
         Of the classifier, whatever the centre.
@@ -72,7 +72,7 @@ class Centring:
     """
 
     place: Callable[[Shares | None], RidgeHead]
-    rows: Pool
+    rows: LabelPool
     source_skill: float
     ridge: float
     seed: int = 0

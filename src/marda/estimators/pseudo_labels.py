@@ -19,7 +19,14 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from marda.criteria import Agreement, Neighbours, label_agreement
 
-__all__ = ["Pool", "RefinementWarning", "Round", "balanced_weights", "class_separation", "refine"]
+__all__ = [
+    "LabelPool",
+    "RefinementWarning",
+    "Round",
+    "balanced_weights",
+    "class_separation",
+    "refine",
+]
 
 Matrix = NDArray[np.floating]
 Vector = NDArray[np.floating]
@@ -62,7 +69,7 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Pool:
+class LabelPool:
     """Who is labelled, who may be, and how they weigh.
 
     Attributes
@@ -84,12 +91,12 @@ class Pool:
     balanced: bool
     neighbours: Neighbours | None = None
 
-    def of(self, some: NDArray[np.bool_]) -> Pool:
+    def of(self, some: NDArray[np.bool_]) -> LabelPool:
         """With some of the labelled rows alone."""
         kept = self.labelled[some], self.codes[some], self.weights[some]
         return replace(self, labelled=kept[0], codes=kept[1], weights=kept[2])
 
-    def sample(self, n: int, seed: int = 0) -> tuple[Index, Pool]:
+    def sample(self, n: int, seed: int = 0) -> tuple[Index, LabelPool]:
         """At most n labelled rows, a share of every class, and n free ones; who they are.
 
         Those are rows 0, 1 … of what is given back.
@@ -103,7 +110,7 @@ class Pool:
         some = np.sort(np.argsort(rank, kind="stable")[:n])
         who = np.concatenate([self.labelled[some], np.sort(rng.permutation(self.free)[:n])])
         labelled, free = np.split(np.arange(len(who)), [len(some)])
-        drawn = Pool(labelled, self.codes[some], self.weights[some], free, self.balanced)
+        drawn = LabelPool(labelled, self.codes[some], self.weights[some], free, self.balanced)
         return who, drawn
 
 
@@ -115,7 +122,7 @@ def balanced_weights(codes: Index, n_classes: int) -> Vector:
 
 
 def refine(
-    fit: Fit, rows: Pool, n_rounds: int, separation: Callable[[], Agreement] | None = None
+    fit: Fit, rows: LabelPool, n_rounds: int, separation: Callable[[], Agreement] | None = None
 ) -> tuple[list[Round], Matrix]:
     """Fit on the labelled rows, then in rounds on those and rows with pseudo-labels.
 
@@ -124,7 +131,7 @@ def refine(
     fit : callable
         (rows, codes, weights) → scores of all rows, one column per class. Its last call is the one
         that holds.
-    rows : Pool
+    rows : LabelPool
         Labelled and free rows.
     n_rounds : int
         Rounds; labels that have settled skip to the last.
@@ -182,7 +189,7 @@ def refine(
     return history, scores
 
 
-def _fit_with(fit: Fit, rows: Pool, joined: tuple[Index, Index, Vector]) -> Matrix:
+def _fit_with(fit: Fit, rows: LabelPool, joined: tuple[Index, Index, Vector]) -> Matrix:
     """Fit on the labelled rows and these."""
     return fit(
         np.concatenate([rows.labelled, joined[0]]),
@@ -201,7 +208,7 @@ def most_confident(labels: Index, confidence: Vector, share: float) -> Index:
     return np.flatnonzero(kept)
 
 
-def _weights(rows: Pool, labels: Index, confidence: Vector) -> Vector:
+def _weights(rows: LabelPool, labels: Index, confidence: Vector) -> Vector:
     """Confidence, with equal sums per class if balanced; in all as much as their number, at most
     as much as the labelled rows.
     """
@@ -213,7 +220,7 @@ def _weights(rows: Pool, labels: Index, confidence: Vector) -> Vector:
 
 
 def _evidence(
-    rows: Pool, labels: Index, separation: Callable[[], Agreement] | None
+    rows: LabelPool, labels: Index, separation: Callable[[], Agreement] | None
 ) -> list[Agreement]:
     """What a round must not make worse, in the order of WORSE."""
     nothing = Agreement(0.0, 0.0)

@@ -45,7 +45,7 @@ from marda.estimators.model import (
 )
 from marda.estimators.pseudo_labels import (
     TARGET_WEIGHT,
-    Pool,
+    LabelPool,
     Round,
     balanced_weights,
     class_separation,
@@ -182,7 +182,7 @@ def train_on_features(
     at = np.full(len(domain), -1)
     at[used] = np.arange(len(used))
     free = np.flatnonzero((codes == UNLABELED) & (domain < 0)) if refining else known[:0]
-    pool = Pool(
+    pool = LabelPool(
         at[known],
         codes[known],
         _row_weights(codes[known], domain[known] < 0, settings, class_weights),
@@ -282,7 +282,7 @@ class _Start:
     training: SelfTraining
 
 
-def _start(task: _Task, used: Index, pool: Pool, known: Index) -> _Start:
+def _start(task: _Task, used: Index, pool: LabelPool, known: Index) -> _Start:
     """A head on features of the used rows; with "auto" they are centred by evidence."""
     side = task.rows.domain[used]
     source = task.rows.domain[known] >= 0
@@ -299,7 +299,11 @@ def _start(task: _Task, used: Index, pool: Pool, known: Index) -> _Start:
 
 
 def _judged(
-    settings: ModelSettings, head: RidgeHead, pool: Pool, known: Index, source: NDArray[np.bool_]
+    settings: ModelSettings,
+    head: RidgeHead,
+    pool: LabelPool,
+    known: Index,
+    source: NDArray[np.bool_],
 ) -> SelfTraining:
     """κ: how much better than chance the source predicts itself, row by row left out.
 
@@ -319,7 +323,7 @@ def _judged(
 
 
 def _centred(
-    task: _Task, H: Any, side: Index, pool: Pool, known: Index, source: NDArray[np.bool_]
+    task: _Task, H: Any, side: Index, pool: LabelPool, known: Index, source: NDArray[np.bool_]
 ) -> _Start:
     """The head of the best guess at the target's class shares."""
     settings, model = task.settings, task.model

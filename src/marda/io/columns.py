@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda._machine import counted
 from marda.io.conventions import days_of, quantities
 from marda.io.table import InputError, Table, as_numbers, as_texts, is_missing
 
@@ -78,7 +79,7 @@ class MissingValues(InputError):
 
     def __init__(self, name: str, count: int):
         super().__init__(name)
-        self.what = f"{name!r} ({'1 row' if count == 1 else f'{count} rows'})"
+        self.what = f"{name!r} ({counted(count, 'row')})"
 
 
 class _OneColumn(Step):
@@ -123,7 +124,9 @@ class Number(_OneColumn):
         """One feature."""
         values = as_numbers(table[self.name])
         if values is None:
-            bad = _first_word(table[self.name])
+            given = table[self.name]
+            words = (v for v in given if as_numbers(np.array([v], dtype=object)) is None)
+            bad = str(next(words, given[0]))[:30]
             raise InputError(f"{table.path}: column {self.name!r} must hold numbers, got {bad!r}.")
         values = self._filled(values, np.isnan(values))
         if not np.isfinite(values).all():
@@ -306,14 +309,6 @@ class Matrix(Step):
         return block
 
 
-def _first_word(values: NDArray[Any]) -> str:
-    """The first value that is not a number."""
-    for value in values:
-        if as_numbers(np.array([value], dtype=object)) is None:
-            return str(value)[:30]
-    return ""
-
-
 # Steps of a model file ---------------------------------------------------------------------------
 
 KINDS: dict[str, type[Any]] = {c.kind: c for c in (Number, Date, Category, Words, Matrix)}
@@ -386,7 +381,7 @@ def read_labels(
         _refuse_amounts(source.path, label, ys, rows)
     gone = np.flatnonzero(is_missing(ys))
     if len(gone):
-        lost = "1 source row has" if len(gone) == 1 else f"{len(gone)} source rows have"
+        lost = f"{counted(len(gone), 'source row')} {'has' if len(gone) == 1 else 'have'}"
         path, row = source.place(int(gone[0]))
         raise InputError(
             f"{path}: {lost} no label in column {label!r} (the first: row {row + 1}): fill them or "

@@ -28,6 +28,7 @@ from marda.io.table import (
     is_missing,
     joined_names,
     option,
+    some_names,
 )
 
 __all__ = [
@@ -592,10 +593,9 @@ def _stray_words(
     else:
         return None
     different = sorted({word.strip() for word in words})
-    shown = ", ".join(repr(word[:30]) for word in different[:3])
-    more = f" and {len(different) - 3} more" if len(different) > 3 else ""
+    shown = some_names((word[:30] for word in different), 3)
     paths = " and ".join(dict.fromkeys(table.path for table in tables))
-    begin = f"column {name!r} of {paths} holds {what}, but also {shown}{more}"
+    begin = f"column {name!r} of {paths} holds {what}, but also {shown}"
     if len(different) > 5:
         return InputProblem(
             f"{begin}: correct them, or leave it out with {option('--drop', name)}",

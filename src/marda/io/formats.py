@@ -10,24 +10,25 @@ from pathlib import Path
 
 import numpy as np
 
-from marda.io.readers.binary import (
+from marda.io.binary import (
     arrow_batches,
     mat_batches,
     npz_batches,
     parquet_batches,
     parquet_files,
 )
-from marda.io.readers.cells import excel_batches, json_batches
-from marda.io.readers.text import (
+from marda.io.cells import excel_batches, json_batches
+from marda.io.table import WHOLE, InputError, ReadRequest, Table, join
+from marda.io.text import (
     PACKED_SUFFIXES,
     archive_members,
     csv_batches,
     first_line,
     head_of,
+    only_member,
     packing,
     svmlight_batches,
 )
-from marda.io.table import WHOLE, InputError, ReadRequest, Table, join
 
 __all__ = ["FORMATS", "detect_format", "is_sample", "read_batches", "read_table", "refuse_address"]
 
@@ -111,10 +112,9 @@ def detect_format(path: str | os.PathLike[str]) -> str:
         )
     name, packed = path.name.lower(), packing(path)
     if packed == "zip":
-        members = _archive(path)
-        if isinstance(members, str):
-            return members
-        name = members[0].lower()
+        if (own := _archive(path)) is not None:
+            return own
+        name = only_member(path).lower()
     elif packed:
         name = name.removesuffix(next((s for s in PACKED_SUFFIXES if name.endswith(s)), ""))
     known = EXTENSIONS.get(Path(name).suffix)
@@ -134,8 +134,8 @@ def detect_format(path: str | os.PathLike[str]) -> str:
     return "json" if re.match(r'\[\s*(\{|$)|\{\s*("|$)', line) else "csv"
 
 
-def _archive(path: Path) -> str | list[str]:
-    """The format of an archive that is a format of its own, or the one file that it holds."""
+def _archive(path: Path) -> str | None:
+    """The format of an archive that is a format of its own; None: it packs a file."""
     try:
         names = archive_members(path)
     except InputError:
@@ -155,13 +155,7 @@ def _archive(path: Path) -> str | list[str]:
         raise InputError(f"{path} is a document: save its table as CSV and give that file.")
     if names and all(name.endswith(".npy") for name in names):
         return "npz"
-    if len(names) != 1:
-        shown = ", ".join(map(repr, names[:3])) + (", …" if len(names) > 3 else "")
-        raise InputError(
-            f"{path} is a zip archive of {len(names)} files ({shown}): unpack it and give the file "
-            "with the rows."
-        )
-    return names
+    return None
 
 
 def read_batches(

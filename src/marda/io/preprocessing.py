@@ -36,6 +36,7 @@ from marda.io.table import (
     named,
     option,
     refuse,
+    some_names,
 )
 
 __all__ = ["Preprocessing", "fit_preprocessing", "missing_values"]
@@ -127,12 +128,10 @@ class Preprocessing:
         """Rows for the model: dense, or CSR where there is text or a sparse matrix."""
         lost = [name for name in self.columns if name not in table.names]
         if lost:
-            shown = ", ".join(repr(name) for name in lost[:5])
-            more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
             word = "column" if len(lost) == 1 else "columns"
             close = did_you_mean(lost[0], set(table.names) - set(self.columns))
             raise InputError(
-                f"{table.path} has no {word} {shown}{more}, which the model needs{close}."
+                f"{table.path} has no {word} {some_names(lost)}, which the model needs{close}."
             )
         blocks, gaps = [], []
         for step in self.steps:
@@ -179,8 +178,7 @@ class Preprocessing:
 
 def missing_values(table: Table, gaps: Collection[str]) -> str:
     """Which columns lack values, and what to do."""
-    gaps = [*gaps]
-    shown = ", ".join(gaps[:8]) + (f" and {len(gaps) - 8} more" if len(gaps) > 8 else "")
+    shown = some_names(gaps, 8, str)
     return f"{table.path} has missing values in {shown}: fill them, or adapt with --missing impute"
 
 

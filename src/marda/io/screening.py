@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from marda.io.columns import tfidf
 from marda.io.conventions import days_of
-from marda.io.table import Table, as_numbers, as_texts, is_missing, joined_names
+from marda.io.table import Table, as_numbers, as_texts, is_missing, joined_names, some_names
 
 __all__ = [
     "LeftOut",
@@ -120,15 +120,15 @@ def notes_of(left_out: Sequence[LeftOut]) -> list[str]:
         reasons.setdefault(column.why, []).append(column.name)
     notes = []
     for why, names in reasons.items():
-        shown = ", ".join(map(repr, names[:5])) + _more(names)
-        notes.append(f"left out: {shown}, which {why} (--keep '{joined_names(names[:5])}').")
+        keep = joined_names(names[:5])
+        notes.append(f"left out: {some_names(names)}, which {why} (--keep '{keep}').")
     return notes
 
 
 def used_notes(texts: Sequence[str], dates: Sequence[str]) -> list[str]:
     """What is told of columns that are used in a way that a person may not expect."""
     return [
-        f"{how}: {', '.join(map(repr, names[:5]))}{_more(names)} "
+        f"{how}: {some_names(names)} "
         f"(--drop '{joined_names(names[:5])}' leaves {'it' if len(names) == 1 else 'them'} out)."
         for how, names in (
             ("read as text, word by word", texts),
@@ -136,10 +136,6 @@ def used_notes(texts: Sequence[str], dates: Sequence[str]) -> list[str]:
         )
         if names
     ]
-
-
-def _more(names: Sequence[str]) -> str:
-    return f" and {len(names) - 5} more" if len(names) > 5 else ""
 
 
 def _plain_reason(source: Table, target: Table, name: str) -> str | None:

@@ -8,7 +8,7 @@ import io
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,6 +39,7 @@ __all__ = [
     "named",
     "option",
     "refuse",
+    "some_names",
     "split_names",
     "stack_sources",
 ]
@@ -453,6 +454,13 @@ def option(flag: str, name: str) -> str:
 def name_key(name: str) -> str:
     """The same for names that differ in case, spaces, hyphens and underscores only."""
     return re.sub(r"[\s_\-.]+", "", name).casefold()
+
+
+def some_names(names: Iterable[object], most: int = 5, shown: Callable[[Any], str] = repr) -> str:
+    """The first of them, and how many more there are."""
+    names = [*names]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(shown, names[:most])) + more
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

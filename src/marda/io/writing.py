@@ -9,7 +9,7 @@ import os
 import re
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.io.readers.binary import pyarrow
+from marda.io.binary import pyarrow
 from marda.io.table import InputError, is_missing
 
 __all__ = [
@@ -54,14 +54,11 @@ def replacing(path: str | os.PathLike[str], *, make_folder: bool = True) -> Iter
 
 def remove_stale(path: Path) -> None:
     """Remove temporaries of `path` whose process, of this machine, is gone."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        # Files of earlier versions name the process only.
-        found = re.fullmatch(r"(?:(\w{8})-)?(\d{1,10})", left.name[len(path.name) + 2 : -4])
-        if found and found[1] in (None, _host()) and not process_exists(int(found[2])):
-            try:
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{_host()}-*.tmp"):
+        pid = left.name.rpartition("-")[2].removesuffix(".tmp")
+        if pid.isdecimal() and not process_exists(int(pid)):
+            with suppress(OSError):  # someone else's: it is in nobody's way
                 left.unlink(missing_ok=True)
-            except OSError:  # someone else's: it is in nobody's way
-                continue
 
 
 def process_exists(pid: int) -> bool:
@@ -116,7 +113,6 @@ class PredictionWriter:
         if self.names[0] in more:
             self.names[0] += "_id"
         self.names += more
-        self.has_id = id is not None
         self.path, self.classes, self.n_rows = path, classes, 0
         self._stack = replacing(path)
         self._out: Any = None

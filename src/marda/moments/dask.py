@@ -13,7 +13,9 @@ import os
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from importlib import import_module
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -216,35 +218,21 @@ def sum_on_workers(
     """
     dask = _require("dask")
     held = [dask.delayed(one, pure=False, traverse=False) for one in shared]
-    first, more = (dask.delayed(f, pure=False, traverse=False) for f in (_first, _more))
-    n_lanes = max(1, min(len(places), lanes or LANES_PER_THREAD * _n_threads()))
-    ends = []
-    for lane in _lanes(len(places), n_lanes, {}):
-        total = first(task, places[lane[0]], *held)
-        for i in lane[1:]:
-            total = more(total, task, places[i], *held)
-        ends.append(total)
-    while len(ends) > 1:
-        ends = [
-            dask.delayed(_added, pure=False)(ends[i : i + SPLIT_EVERY])
-            for i in range(0, len(ends), SPLIT_EVERY)
-        ]
-    return dask.compute(ends[0])[0]
+    more = dask.delayed(_more, pure=False, traverse=False)
 
+    def step(total: Any, i: int) -> Any:
+        return more(total, task, places[i], *held)
 
-def _first(task: Callable[..., Any], place: Any, *shared: Any) -> Any:
-    return task(place, *shared)
+    return _in_lanes(step, len(places), _added, lanes)
 
 
 def _more(total: Any, task: Callable[..., Any], place: Any, *shared: Any) -> Any:
-    return total + task(place, *shared)
+    part = task(place, *shared)
+    return part if total is None else total + part
 
 
 def _added(parts: Sequence[Any]) -> Any:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    return reduce(add, parts)
 
 
 def _reduced(
@@ -254,6 +242,21 @@ def _reduced(
     lanes: int | None,
     homes: dict[int, str] | None = None,
 ) -> Moments:
+    """The moments of all partitions."""
+    total = _in_lanes(step, n_parts, partial(_merge, options=options), lanes, homes)
+    if total is None:
+        raise ValueError("no rows: all partitions are empty.")
+    moments: Moments = total.moments
+    return moments
+
+
+def _in_lanes(
+    step: Callable[[Any, int], Any],
+    n_parts: int,
+    merge: Callable[[Sequence[Any]], Any],
+    lanes: int | None,
+    homes: dict[int, str] | None = None,
+) -> Any:
     """Lanes, then a tree of merges; computed by the current scheduler."""
     dask = _require("dask")
     n_lanes = max(1, min(n_parts, lanes or LANES_PER_THREAD * _n_threads()))
@@ -263,14 +266,10 @@ def _reduced(
         for i in lane:
             held = step(held, i)
         ends.append(held)
-    merge = dask.delayed(_merge, pure=False)
+    join = dask.delayed(merge, pure=False)
     while len(ends) > 1:
-        ends = [merge(ends[i : i + SPLIT_EVERY], options) for i in range(0, len(ends), SPLIT_EVERY)]
-    (total,) = dask.compute(ends[0])
-    if total is None:
-        raise ValueError("no rows: all partitions are empty.")
-    moments: Moments = total.moments
-    return moments
+        ends = [join(ends[i : i + SPLIT_EVERY]) for i in range(0, len(ends), SPLIT_EVERY)]
+    return dask.compute(ends[0])[0]
 
 
 def _lanes(n_parts: int, n_lanes: int, homes: dict[int, str]) -> list[list[int]]:

@@ -42,6 +42,7 @@ from marda.io.container import (
     open_container,
     write_container,
 )
+from marda.io.table import some_names
 from marda.moments.stats import Moments
 
 __all__ = [
@@ -49,7 +50,6 @@ __all__ = [
     "load",
     "merge_files",
     "read",
-    "save",
     "smallest_group",
     "summary_lines",
     "write",
@@ -67,11 +67,6 @@ _DTYPES = ("bool", "float64", "int64", "object", "str")
 
 class MomentsFileError(ValueError):
     """A moments file that cannot be used; the message names it and says why."""
-
-
-def save(moments: Moments, path: str | os.PathLike[str], *, min_group: int = 1) -> None:
-    """`Moments.save`."""
-    write(moments, path, min_group=min_group)
 
 
 def load(path: str | os.PathLike[str]) -> Moments:
@@ -132,9 +127,7 @@ def summary_lines(path: str | os.PathLike[str]) -> list[str]:
     """What a file holds, in lines for a terminal."""
     moments, header = read(path)
     names = moments.feature_names
-    shown = (
-        "no names" if names is None else ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
-    )
+    shown = "no names" if names is None else some_names(names, 6, str)
     grams = [n for n in ("gram", "gram_labelled", "class_grams") if getattr(moments, n) is not None]
     lines = [
         f"{path}: {counted(moments.n_rows, 'row')}, {counted(moments.n_features, 'column')} "

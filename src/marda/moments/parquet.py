@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.io.readers.binary import (
+from marda.io.binary import (
     MissingPyarrow,
     Unreadable,
     is_number,
@@ -23,7 +23,7 @@ from marda.io.readers.binary import (
     reading_parquet,
     record_batches,
 )
-from marda.io.table import InputError
+from marda.io.table import InputError, some_names
 from marda.moments.accumulate import BATCH_BYTES, Collector
 from marda.moments.files import MomentsFileError, read, write
 from marda.moments.stats import Moments
@@ -93,7 +93,7 @@ class ParquetRows:
         first = _schema(files[0])
         if label is not None and label not in first:
             raise ParquetError(
-                f"{files[0]}: no column {label!r} for the label; it has {_some(list(first))}."
+                f"{files[0]}: no column {label!r} for the label; it has {some_names(first, 6)}."
             )
         names = tuple(n for n in first if n != label) if features is None else tuple(features)
         if not names:
@@ -396,8 +396,3 @@ def _schema(path: Path) -> dict[str, Any]:
 def column_types(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Names and types of the columns of a file, or of the first file of a folder."""
     return _schema(_files([path])[0])
-
-
-def _some(names: list[str]) -> str:
-    shown = ", ".join(repr(n) for n in names[:6])
-    return shown if len(names) <= 6 else f"{shown} and {len(names) - 6} more"

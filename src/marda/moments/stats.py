@@ -152,9 +152,9 @@ class Moments:
         min_group : int, default=1
             Refuse to write the statistics of a group (domain and class) of fewer rows.
         """
-        from marda.moments.files import save
+        from marda.moments.files import write
 
-        save(self, path, min_group=min_group)
+        write(self, path, min_group=min_group)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Moments:

@@ -2,9 +2,9 @@
 
 S1, S1M and S1D come from few factorisations per noise level: through the inverse of the rows' Gram,
 in the eigenbasis of the noise path, or with fewer rows than features in the space of the rows.
-Every answer is tried on its equations (`Sample.residuals`; `Sample.plain_residual` of BL and MCF);
-a candidate whose answer is not right to six digits is solved in the next way, and at last fitted on
-its own, by the routes and checks of any fit: it is right then, or refused.
+Every answer is tried on its equations (`SharedSums.residuals`; `SharedSums.plain_residual` of BL
+and MCF); a candidate whose answer is not right to six digits is solved in the next way, and at last
+fitted on its own, by the routes and checks of any fit: it is right then, or refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from marda.moments import Moments, accumulate
 from marda.noise import Dropout
 from marda.noise_paths.eigenbasis import EigenBasis
 from marda.noise_paths.inverse_maps import InverseMaps
-from marda.noise_paths.levels import FACTORS, Found, Point, Sample
+from marda.noise_paths.levels import FACTORS, Found, Point, SharedSums
 from marda.noise_paths.row_space import RowSpace
 from marda.operators.cost import Workload, routes
 from marda.operators.linear import (
@@ -193,7 +193,7 @@ class PathCandidates:
         return moments.shift + total / n, moments.shift + total_l / n_l
 
     @cached_property
-    def _sample(self) -> Sample:
+    def _shared_sums(self) -> SharedSums:
         """What all candidates have in common."""
         moments, (rows, labelled), centers = self._sums(not self._thin), self._rows, self._centers
         weights = self._weights
@@ -206,25 +206,25 @@ class PathCandidates:
         bias, alpha, scaling = (
             self.shared[name] for name in ("fit_intercept", "ridge_domain", "scaling")
         )
-        return Sample(moments, weights, gram, gram_l, *centers, bias, alpha, scaling)
+        return SharedSums(moments, weights, gram, gram_l, *centers, bias, alpha, scaling)
 
     @cached_property
     def _row_space(self) -> RowSpace:
-        sample, (rows, labelled) = self._sample, self._rows
-        groups = sample.moments.row_groups(self._domain, self._labels.codes)
-        return RowSpace(sample, rows, self._labelled, labelled, groups)
+        sums, (rows, labelled) = self._shared_sums, self._rows
+        groups = sums.moments.row_groups(self._domain, self._labels.codes)
+        return RowSpace(sums, rows, self._labelled, labelled, groups)
 
     @cached_property
     def _inverse_maps(self) -> InverseMaps | None:
         """None where features depend on each other, or nearly so."""
         try:
-            return InverseMaps(self._sample)
+            return InverseMaps(self._shared_sums)
         except SingularError:
             return None
 
     @cached_property
     def _eigenbasis(self) -> EigenBasis:
-        return EigenBasis(self._sample, self._rows[1])
+        return EigenBasis(self._shared_sums, self._rows[1])
 
     def _engines(self) -> Iterator[Engine]:
         """Where candidates with a W of their own are solved together; the fastest first."""
@@ -319,10 +319,10 @@ class PathCandidates:
 
     def _together(self, given: set[Any]) -> dict[Any, tuple[Matrix, Vector]]:
         """Weights of features and intercepts of the candidates that are right."""
-        sample = self._sample
+        sums = self._shared_sums
         points: dict[Point, list[Any]] = {}
         for one in given:
-            points.setdefault(sample.point(*one), []).append(one)
+            points.setdefault(sums.point(*one), []).append(one)
         plain = [point for point in points if point.method in PLAIN]
         mapped = [point for point in points if point.method not in PLAIN]
         deltas = sorted({point.ridge_class for point in mapped})
@@ -345,8 +345,8 @@ class PathCandidates:
                 break
         found: dict[Any, tuple[Matrix, Vector]] = {}
         for point, few in [*right.items(), *self._plain(plain)]:
-            q, coef = 1 - point.noise, sample.all_classes(few)
-            intercept = sample.wanted - q * sample.labelled_center @ coef
+            q, coef = 1 - point.noise, sums.all_classes(few)
+            intercept = sums.wanted - q * sums.labelled_center @ coef
             found |= dict.fromkeys(points[point], (coef, intercept))
         return found
 
@@ -367,26 +367,26 @@ class PathCandidates:
 
     def _right(self, answers: Sequence[tuple[Point, Found]]) -> Iterator[tuple[Point, Matrix]]:
         """Weights of features of those that are right to six digits."""
-        sample = self._sample
+        sums = self._shared_sums
         # One product for many: thin ones would be bound by memory.
         step = max(1, BLOCK_BYTES // (24 * self._X.shape[1]))
         for start in range(0, len(answers), step):
             points, found = zip(*answers[start : start + step], strict=True)
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                residuals = sample.residuals(points, [one.trial for one in found])
+                residuals = sums.residuals(points, [one.trial for one in found])
             for point, one, residual in zip(points, found, residuals, strict=True):
-                error = sample.far * max(one.left_out, EPS * one.condition)
+                error = sums.far * max(one.left_out, EPS * one.condition)
                 solved = residual <= RESIDUAL + GROWTH * one.left_out
                 if solved and error <= LIMIT and np.isfinite(one.coef).all():
                     yield point, one.coef
 
     def _plain(self, points: Sequence[Point]) -> Iterator[tuple[Point, Matrix]]:
         """W = I, so that V = Z: (q²S_l' + pqD_l + δI) Z = qT', where that is right."""
-        sample, gram = self._sample, self._sample.labelled_gram
-        d, name = len(sample.squares), "the class predictor's matrix"
+        sums, gram = self._shared_sums, self._shared_sums.labelled_gram
+        d, name = len(sums.squares), "the class predictor's matrix"
         for point in points:
             q, delta = 1 - point.noise, point.ridge_class
-            diagonal = point.noise * q * sample.labelled_squares + delta
+            diagonal = point.noise * q * sums.labelled_squares + delta
             system = DiagonalPlusGram(diagonal, np.full(d, q), gram, np.zeros((0, d)))
             factor: CholeskyFactor | RowFactor
             try:
@@ -396,20 +396,20 @@ class PathCandidates:
                         Z = factor.solve_rows(self._row_labels)
                     else:
                         factor = CholeskyFactor(system.dense(), name, delta)
-                        Z = factor.solve(q * sample.labels)
-                    residual = sample.plain_residual(point, Z)
+                        Z = factor.solve(q * sums.labels)
+                    residual = sums.plain_residual(point, Z)
             except SingularError:
                 continue
-            error = sample.far * EPS * factor.condition
+            error = sums.far * EPS * factor.condition
             if residual <= RESIDUAL and error <= LIMIT and np.isfinite(Z).all():
                 yield point, Z
 
     @cached_property
     def _row_labels(self) -> Matrix:
         """√w Y of the labelled rows, about the mean of Y where there is an intercept."""
-        codes, sample = self._labels.codes[self._labelled], self._sample
-        Y = np.where(codes[:, None] == np.arange(len(sample.wanted)), 1.0, -1.0) - sample.wanted
-        Y = Y[:, : sample.labels.shape[1]]
+        codes, sums = self._labels.codes[self._labelled], self._shared_sums
+        Y = np.where(codes[:, None] == np.arange(len(sums.wanted)), 1.0, -1.0) - sums.wanted
+        Y = Y[:, : sums.labels.shape[1]]
         weights = self._rows[1].weights
         return Y if weights is None else np.sqrt(weights)[:, None] * Y
 

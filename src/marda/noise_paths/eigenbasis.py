@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda._arrays import SingularError, add_gram, mirror_lower, symmetric_eigen
-from marda.noise_paths.levels import FACTORS, Found, Point, Sample, Trial
+from marda.noise_paths.levels import FACTORS, Found, Point, SharedSums, Trial
 from marda.operators.linear import CholeskyFactor, RowGram
 
 __all__ = ["EigenBasis"]
@@ -34,7 +34,7 @@ NEAR = 0.1  # how much e may differ from its middle, in units of the noise, for 
 SETTLED, STEPS = 2e-8, 8  # what a series may leave out, and how many terms it may have
 
 
-class _Term(NamedTuple):
+class _EigenTerm(NamedTuple):
     """τκᵀ of S1M or S1D."""
 
     tau: Matrix
@@ -57,7 +57,7 @@ class _Term(NamedTuple):
         return np.asarray(self.kappa @ (self.tau.T @ R)) if self.pushes else np.zeros_like(R)
 
 
-class _Domain(NamedTuple):
+class _EigenDomain(NamedTuple):
     """U of the domain predictor, one column per direction."""
 
     U: Matrix  # as features
@@ -73,8 +73,8 @@ class _Job(NamedTuple):
     """Candidates with one W, and the level that they are solved from."""
 
     points: Sequence[Point]
-    term: _Term
-    level: _Level
+    term: _EigenTerm
+    level: _EigenLevel
     distance: float  # of their G from the level's
 
     @property
@@ -99,20 +99,20 @@ class EigenBasis:
 
     Parameters
     ----------
-    sample : Sample
+    sums : SharedSums
         Sums of the rows.
     labelled_rows : RowGram
         The labelled rows about their mean, and their weights.
     """
 
-    def __init__(self, sample: Sample, labelled_rows: RowGram):
-        self.sample, self.labelled_rows = sample, labelled_rows
-        self.kept = sample.squares > 0  # an empty column is reconstructed by nothing
-        D = sample.squares[self.kept]
+    def __init__(self, sums: SharedSums, labelled_rows: RowGram):
+        self.sums, self.labelled_rows = sums, labelled_rows
+        self.kept = sums.squares > 0  # an empty column is reconstructed by nothing
+        D = sums.squares[self.kept]
         root = np.sqrt(D)
         if not len(D):
             raise SingularError("all rows are zero: there is nothing to learn from.")
-        S = sample.gram.dense()
+        S = sums.gram.dense()
         if len(D) < len(self.kept):
             S = S[np.ix_(self.kept, self.kept)]
         K = S / root / root[:, None]
@@ -121,7 +121,7 @@ class EigenBasis:
         outward = np.zeros((len(self.kept), len(D)))
         outward[self.kept] = V / root[:, None]
         self.outward = np.asfortranarray(outward)  # D^-½V
-        self._levels: dict[tuple[float, float, float], _Level] = {}
+        self._levels: dict[tuple[float, float, float], _EigenLevel] = {}
 
     def moment(self, squares: Vector) -> Matrix:
         """Vᵀ diag(squares / D) V."""
@@ -135,7 +135,7 @@ class EigenBasis:
     @cached_property
     def center(self) -> float:
         """c, the middle of the eigenvalues of C, which are 1 / D."""
-        D = self.sample.squares[self.kept]
+        D = self.sums.squares[self.kept]
         return float(1 / D.min() + 1 / D.max()) / 2
 
     @cached_property
@@ -149,16 +149,16 @@ class EigenBasis:
     def single(self) -> dict[str, Single]:
         """C/c − I and Vᵀ(D_M/D)V for products whose last digits do not matter."""
         found = {"spread": (self.spread / self.center).astype(np.float32)}
-        if self.sample.has_target:
+        if self.sums.has_target:
             found["means"] = self.means.T.astype(np.float32)
         return found
 
     @cached_property
     def means(self) -> Matrix:
         """Vᵀ(D_M/D)V."""
-        sample, wanted = self.sample, self.sample.discrepancy.diagonal
+        sums, wanted = self.sums, self.sums.discrepancy.diagonal
         # Where all source rows and no others are labelled, D_M = a D_l + b D.
-        known = np.stack([sample.labelled_squares, sample.squares], 1)
+        known = np.stack([sums.labelled_squares, sums.squares], 1)
         a, b = np.linalg.lstsq(known, wanted, rcond=None)[0]
         if not np.allclose(known @ (a, b), wanted, rtol=10 * EPS, atol=0.0):
             return self.moment(wanted)
@@ -169,7 +169,7 @@ class EigenBasis:
     @cached_property
     def differences(self) -> Matrix:
         """VᵀD^-½ of S1M's differences of means."""
-        return np.asarray(self.outward.T @ self.sample.discrepancy.rows.T)
+        return np.asarray(self.outward.T @ self.sums.discrepancy.rows.T)
 
     @cached_property
     def _labelled(self) -> tuple[Matrix, Matrix]:
@@ -179,8 +179,8 @@ class EigenBasis:
             B = rows.dot(Y)
             gram = _gram(B if weights is None else np.sqrt(weights)[:, None] * B)
         else:
-            gram = np.asarray((Y.T @ self.sample.labelled_gram.matmul(Y)).T)
-        return gram, self.moment(self.sample.labelled_squares)
+            gram = np.asarray((Y.T @ self.sums.labelled_gram.matmul(Y)).T)
+        return gram, self.moment(self.sums.labelled_squares)
 
     def labelled(self, noise: float) -> Matrix:
         """A = q²G_l + pqE_l."""
@@ -193,24 +193,24 @@ class EigenBasis:
     @cached_property
     def right(self) -> Matrix:
         """VᵀD^-½ of the labels' sums."""
-        return np.asarray(self.outward.T @ self.sample.labels)
+        return np.asarray(self.outward.T @ self.sums.labels)
 
     @cached_property
-    def domain(self) -> _Domain:
+    def domain(self) -> _EigenDomain:
         """z_D in coordinates, (Λ + αC)u = Bᵀy_D, and its orthonormal directions."""
-        K = self.sample.domain_ridge * self.penalty
+        K = self.sums.domain_ridge * self.penalty
         K[np.diag_indices_from(K)] += self.values
-        right = self.outward.T @ (self.sample.group_sums.T @ self.sample.targets.labels)
+        right = self.outward.T @ (self.sums.group_sums.T @ self.sums.targets.labels)
         factor = CholeskyFactor(K, "the domain predictor's matrix")
         u = factor.solve(right)
         Cu = self.penalty @ u
-        E, strengths, push = self.sample.directions(u.T @ Cu)
+        E, strengths, push = self.sums.directions(u.T @ Cu)
         outputs = u @ E
         U = self.outward @ outputs
-        image = self.sample.gram.matmul(U)
-        return _Domain(U, outputs, Cu @ E, image, strengths, push, factor.condition)
+        image = self.sums.gram.matmul(U)
+        return _EigenDomain(U, outputs, Cu @ E, image, strengths, push, factor.condition)
 
-    def level(self, point: Point) -> tuple[_Level, float]:
+    def level(self, point: Point) -> tuple[_EigenLevel, float]:
         """The level whose G is nearest to the candidate's, and how near that is."""
         own = point.weight if point.method == "S1M" else 0.0
         level = self._made(*point.level, 0.0)
@@ -218,12 +218,12 @@ class EigenBasis:
             level = self._made(*point.level, own)
         return level, level.distance(own)
 
-    def _made(self, noise: float, ridge: float, weight: float) -> _Level:
+    def _made(self, noise: float, ridge: float, weight: float) -> _EigenLevel:
         """A level; candidates come in order, so that S1's and one more are enough."""
         key = noise, ridge, weight
         if key not in self._levels:
             plain = {k: made for k, made in self._levels.items() if k == (noise, ridge, 0.0)}
-            self._levels = {**plain, key: _Level(self, *key)}
+            self._levels = {**plain, key: _EigenLevel(self, *key)}
         return self._levels[key]
 
     def coefs(self, groups: Sequence[Sequence[Point]]) -> list[Found]:
@@ -244,7 +244,7 @@ class EigenBasis:
         parts = [state.V, state.u, state.V0, state.B, state.right, *pushed]
         ends = np.cumsum([part.shape[1] for part in parts])
         V, Z, V0, B, right, *deltas = np.split(self.outward @ np.hstack(parts), ends[:-1], axis=1)
-        right = self.sample.squares[:, None] * right  # D^½V of it: it belongs to outputs
+        right = self.sums.squares[:, None] * right  # D^½V of it: it belongs to outputs
         coefs = np.split(V, Z.shape[1], axis=1)
         found: dict[Point, Found] = {}
         for points, term, level, _ in jobs:
@@ -266,14 +266,14 @@ def _gram(A: Matrix) -> Matrix:
     return mirror_lower(add_gram(np.zeros((size, size), order="F"), A.T))
 
 
-class _Level:
+class _EigenLevel:
     """One noise, one ω, and S1M's γ where it is too large to be left to a series."""
 
     def __init__(self, basis: EigenBasis, noise: float, ridge: float, weight: float):
         self.basis, self.p, self.q = basis, noise, 1 - noise
         self.ridge, self.weight = ridge, weight
         pq = noise * self.q
-        D = basis.sample.squares[basis.kept]
+        D = basis.sums.squares[basis.kept]
         extra = self._extra(weight)
         self.middle = float((extra.min() + extra.max()) / 2) if len(D) else 0.0
         self.h = self.q**2 * basis.values + pq
@@ -302,11 +302,11 @@ class _Level:
 
     def _extra(self, weight: float) -> Vector:
         """E of every feature."""
-        sample, kept = self.basis.sample, self.basis.kept
+        sums, kept = self.basis.sums, self.basis.kept
         e = np.full(int(kept.sum()), self.ridge)
         if weight:
-            e = e + (weight * self.p * self.q) * sample.discrepancy.diagonal[kept]
-        return np.asarray(e / sample.squares[kept])
+            e = e + (weight * self.p * self.q) * sums.discrepancy.diagonal[kept]
+        return np.asarray(e / sums.squares[kept])
 
     def distance(self, weight: float) -> float:
         """How far G with S1M's γ is from this level's, in units of it."""
@@ -372,7 +372,7 @@ class _Level:
 
     # The domain terms ---------------------------------------------------------------------------
 
-    def term(self, point: Point) -> _Term:
+    def term(self, point: Point) -> _EigenTerm:
         """τκᵀ."""
         if point.method == "S1D":
             return self._domain_term(point)
@@ -384,11 +384,11 @@ class _Level:
         solved = self._solve(E)
         core = np.eye(E.shape[1]) + E.T @ solved
         tau = np.asarray(-np.linalg.solve(core, solved.T).T, dtype=np.float64)
-        return _Term(tau, self._tdot(E), E, np.zeros((len(basis.kept), 0)), 0.0)
+        return _EigenTerm(tau, self._tdot(E), E, np.zeros((len(basis.kept), 0)), 0.0)
 
-    def _domain_term(self, point: Point) -> _Term:
+    def _domain_term(self, point: Point) -> _EigenTerm:
         """(★U), each column of U on its own: (G + sQ)Δ = a T zᵀU − sQ W₀U, by a series too."""
-        basis, q, domain, sample = self.basis, self.q, self.basis.domain, self.basis.sample
+        basis, q, domain, sums = self.basis, self.q, self.basis.domain, self.basis.sums
         s = point.weight * domain.strengths
         push = point.weight * q * domain.push
         sQ = np.outer(q**2 * basis.values + self.p * q, s)
@@ -405,8 +405,8 @@ class _Level:
             if np.linalg.norm(more) <= 1e-3 * SETTLED * np.linalg.norm(delta):
                 break
         features = basis.outward @ mapped, basis.outward @ delta
-        residual = sample.domain_residual(point, domain.image, *features, push, s)
-        return _Term(delta, domain.inputs, np.zeros((len(self.P), 0)), domain.U, residual)
+        residual = sums.domain_residual(point, domain.image, *features, push, s)
+        return _EigenTerm(delta, domain.inputs, np.zeros((len(self.P), 0)), domain.U, residual)
 
     # The class predictor ------------------------------------------------------------------------
 
@@ -417,12 +417,12 @@ class _Level:
         V₀ and B; what R makes of an answer is the right-hand side of the next.
         """
         basis, A, P = self.basis, self.A, self.P[:, None]
-        w, n_classes = basis.sample.probe, basis.right.shape[1]
+        w, n_classes = basis.sums.probe, basis.right.shape[1]
         counts = np.array([len(job.points) for job in jobs])
         ends, total = np.cumsum(counts), int(counts.sum())
         predict = self._predictor(jobs)
 
-        def parts(R: Matrix) -> Iterator[tuple[_Term, Matrix]]:
+        def parts(R: Matrix) -> Iterator[tuple[_EigenTerm, Matrix]]:
             """The columns of each job."""
             blocks = np.split(R, ends[:-1] * (R.shape[1] // total), axis=1)
             return zip((job.term for job in jobs), blocks, strict=True)

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda._arrays import SingularError, add_gram, mirror_lower, thin_product
-from marda.noise_paths.levels import Found, Point, Sample, Trial
+from marda.noise_paths.levels import Found, Point, SharedSums, Trial
 from marda.operators.linear import CholeskyFactor, conjugate_gradients
 
 __all__ = ["InverseMaps"]
@@ -41,7 +41,7 @@ CG_TOL = 1e-10  # of the domain terms
 TINY = float(np.finfo(float).tiny)
 
 
-class _Domain(NamedTuple):
+class _InverseDomain(NamedTuple):
     """U of the domain predictor, one column per direction."""
 
     U: Matrix
@@ -51,7 +51,7 @@ class _Domain(NamedTuple):
     condition: float
 
 
-class _Term(NamedTuple):
+class _InverseTerm(NamedTuple):
     """W⁻¹ = W₀⁻¹ + J E; of S1D also Δ and U of W = W₀ + ΔUᵀ."""
 
     J: Matrix
@@ -66,7 +66,7 @@ class InverseMaps:
 
     Parameters
     ----------
-    sample : Sample
+    sums : SharedSums
         Sums of the rows.
 
     Raises
@@ -75,29 +75,29 @@ class InverseMaps:
         If features depend on each other, or nearly so.
     """
 
-    def __init__(self, sample: Sample):
-        self.sample = sample
-        factor = CholeskyFactor(sample.gram.dense().T, "the rows' Gram")
+    def __init__(self, sums: SharedSums):
+        self.sums = sums
+        factor = CholeskyFactor(sums.gram.dense().T, "the rows' Gram")
         self.condition = factor.condition
         if not self.condition <= CONDITION:
             raise SingularError("features nearly depend on each other.")
         self.inverse = factor.inverse()
         self.square = mirror_lower(add_gram(np.zeros_like(self.inverse), self.inverse))
-        self.labelled_gram = np.asfortranarray(sample.labelled_gram.dense())
+        self.labelled_gram = np.asfortranarray(sums.labelled_gram.dense())
         # New memory for every product of this size would cost as much as the product.
         self.penalty, self.labelled, self.scratch = (np.empty_like(self.inverse) for _ in range(3))
 
     @cached_property
-    def domain(self) -> _Domain:
+    def domain(self) -> _InverseDomain:
         """The domain predictor, (S + αI) z_D = Σ (x − m) y_D, and its orthonormal directions."""
-        sample = self.sample
-        K = sample.gram.dense().T.copy(order="F")
-        K[np.diag_indices_from(K)] += sample.domain_ridge
+        sums = self.sums
+        K = sums.gram.dense().T.copy(order="F")
+        K[np.diag_indices_from(K)] += sums.domain_ridge
         factor = CholeskyFactor(K, "the domain predictor's matrix")
-        z = factor.solve(sample.group_sums.T @ sample.targets.labels)
-        E, strengths, push = sample.directions(z.T @ z)
+        z = factor.solve(sums.group_sums.T @ sums.targets.labels)
+        E, strengths, push = sums.directions(z.T @ z)
         U = z @ E
-        return _Domain(U, sample.gram.matmul(U), strengths, push, factor.condition)
+        return _InverseDomain(U, sums.gram.matmul(U), strengths, push, factor.condition)
 
     def coefs(self, groups: Sequence[Sequence[Point]]) -> list[Found]:
         """V of candidates of one level, in groups with one W, and how far off they may be."""
@@ -119,10 +119,10 @@ class _Family:
     """Candidates with one N, in groups with one W; `near` are others of the same level."""
 
     def __init__(self, maps: InverseMaps, groups: Sequence[Sequence[Point]], near: _Family | None):
-        self.maps, self.sample, self.groups, self.near = maps, maps.sample, groups, near
+        self.maps, self.sums, self.groups, self.near = maps, maps.sums, groups, near
         first = groups[0][0]
         self.p, self.q = first.noise, 1 - first.noise
-        self.N = self.sample.metric(first)
+        self.N = self.sums.metric(first)
         self.deltas = sorted({point.ridge_class for group in groups for point in group})
         self.factors: dict[float, CholeskyFactor] = {}  # of Q_l' + δW₀⁻ᵀW₀⁻¹
 
@@ -164,42 +164,42 @@ class _Family:
 
     def _labelled(self) -> Matrix:
         """Q_l'."""
-        Q, sample = self.maps.labelled, self.sample
+        Q, sums = self.maps.labelled, self.sums
         np.multiply(self.maps.labelled_gram, self.q**2, out=Q)
-        Q[np.diag_indices_from(Q)] += self.p * self.q * sample.labelled_squares
+        Q[np.diag_indices_from(Q)] += self.p * self.q * sums.labelled_squares
         return Q
 
     # The domain terms ---------------------------------------------------------------------------
 
-    def _term(self, point: Point) -> _Term:
-        sample = self.sample
+    def _term(self, point: Point) -> _InverseTerm:
+        sums = self.sums
         none = np.zeros((len(self.N), 0))
         if point.method == "S1M":  # G + EᵀE
-            E = np.sqrt(point.weight) * self.q * sample.discrepancy.rows
-            return _Term(thin_product(self.maps.inverse, E.T) / self.q, E, none, none, 0.0)
+            E = np.sqrt(point.weight) * self.q * sums.discrepancy.rows
+            return _InverseTerm(thin_product(self.maps.inverse, E.T) / self.q, E, none, none, 0.0)
         if point.method != "S1D":
-            return _Term(none, none.T, none, none, 0.0)
+            return _InverseTerm(none, none.T, none, none, 0.0)
         delta, residual = self._domain_map(point)
         U = self.maps.domain.U
         back = self._inverse(delta)  # W₀⁻¹Δ, by Sherman–Morrison–Woodbury
         core = np.eye(U.shape[1]) + U.T @ back
         J = np.asarray(-np.linalg.solve(core.T, back.T).T, dtype=np.float64)
-        return _Term(J, self._inverse_adjoint(U).T, delta, U, residual)
+        return _InverseTerm(J, self._inverse_adjoint(U).T, delta, U, residual)
 
     def _domain_map(self, point: Point) -> tuple[Matrix, float]:
         """(★U), each column of U on its own: (G + sQ)Δ = a T zᵀU − sQ W₀U; and its residual."""
-        sample, q, domain = self.sample, self.q, self.maps.domain
+        sums, q, domain = self.sums, self.q, self.maps.domain
         s = point.weight * domain.strengths
         push = point.weight * q * domain.push
-        N, noise = self.N[:, None], (self.p * q * sample.squares)[:, None]
+        N, noise = self.N[:, None], (self.p * q * sums.squares)[:, None]
         mapped = self._conjugate(np.full_like(s, q**2), N + 0 * s, q * domain.image)
-        right = push - sample.Q(self.p, mapped) * s
+        right = push - sums.Q(self.p, mapped) * s
         delta = self._conjugate(q**2 * (1 + s), N + noise * s, right)
-        return delta, sample.domain_residual(point, domain.image, mapped, delta, push, s)
+        return delta, sums.domain_residual(point, domain.image, mapped, delta, push, s)
 
     def _conjugate(self, a: Vector, diagonal: Matrix, R: Matrix) -> Matrix:
         """(a_j S + diag(n_j))⁻¹r_j for every column j."""
-        gram, size = self.sample.gram, a * self.sample.scatter[:, None] + diagonal
+        gram, size = self.sums.gram, a * self.sums.scatter[:, None] + diagonal
 
         def apply(V: Matrix) -> Matrix:
             return a * gram.matmul(V) + diagonal * V
@@ -213,10 +213,10 @@ class _Family:
         """V of the candidates."""
         terms = [self._term(group[0]) for group in self.groups]
         sides = [np.hstack([t.E.T, self._inverse_adjoint(t.J)]) for t in terms]
-        wanted = self.q * self.sample.labels
+        wanted = self.q * self.sums.labels
         ends = np.cumsum([wanted.shape[1], *(side.shape[1] for side in sides)])
         solved, left_out, condition = self._solved(np.hstack([wanted, *sides]))
-        answers: list[tuple[Point, _Term, Matrix]] = []
+        answers: list[tuple[Point, _InverseTerm, Matrix]] = []
         for delta, columns in zip(self.deltas, solved, strict=True):
             of_labels, *of_sides = np.split(columns, ends[:-1], axis=1)
             for group, term, side, own in zip(self.groups, terms, sides, of_sides, strict=True):
@@ -254,7 +254,7 @@ class _Family:
 
     def _series(self, near: _Family, right: Matrix) -> tuple[list[Matrix], float]:
         """The same from the factors of a near N: K⁻¹ = K̃⁻¹ − K̃⁻¹(K − K̃)K̃⁻¹ + …"""
-        change, lengths = self._change(near), np.sqrt(self.sample.scatter)[:, None]
+        change, lengths = self._change(near), np.sqrt(self.sums.scatter)[:, None]
         factors = [near.factors[delta] for delta in self.deltas]
 
         def sizes(V: Matrix) -> Vector:
@@ -277,13 +277,13 @@ class _Family:
                 break
         return np.split(total, len(factors), axis=1), left_out
 
-    def _condition(self, term: _Term, predictor: float) -> float:
+    def _condition(self, term: _InverseTerm, predictor: float) -> float:
         """Of the worst system: what S⁻² has lost, the class predictor's matrix may lose again."""
         domain = self.maps.domain.condition if term.U.shape[1] else 0.0
         return max(predictor * self.maps.condition, domain)
 
     @staticmethod
-    def _updated(V: Matrix, ridge: float, term: _Term, side: Matrix, own: Matrix) -> Matrix:
+    def _updated(V: Matrix, ridge: float, term: _InverseTerm, side: Matrix, own: Matrix) -> Matrix:
         """V for W from that for W₀: W⁻ᵀW⁻¹ has L [[JᵀJ, I], [I, 0]] Lᵀ more, L = [Eᵀ W₀⁻ᵀJ]."""
         if not ridge or not side.shape[1]:
             return V
@@ -291,12 +291,12 @@ class _Family:
         middle = np.block([[0 * eye, eye], [eye, -term.J.T @ term.J]]) / ridge
         return np.asarray(V - own @ np.linalg.solve(middle + side.T @ own, side.T @ V))
 
-    def _tried(self, answers: Sequence[tuple[Point, _Term, Matrix]]) -> list[Trial]:
+    def _tried(self, answers: Sequence[tuple[Point, _InverseTerm, Matrix]]) -> list[Trial]:
         """On one direction of the classes: Z = W⁻¹V, and B from q S B + UΔᵀy + δZ = 0."""
-        sample, w = self.sample, self.sample.probe
+        sums, w = self.sums, self.sums.probe
         V = np.stack([coef @ w for _, _, coef in answers], 1)
         Z, V0 = self._inverse(V), V.copy()
-        y = sample.Q_labelled(self.p, V) - self.q * (sample.labels @ w)[:, None]
+        y = sums.Q_labelled(self.p, V) - self.q * (sums.labels @ w)[:, None]
         right = np.empty_like(Z)
         pushed = np.empty_like(Z)
         for k, (point, term, _) in enumerate(answers):

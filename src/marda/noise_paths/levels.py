@@ -7,7 +7,7 @@ Gram about their mean, and Q_l', T' the second moment and the labels' sums about
     G V₀ = q S Z,   V = V₀ + Δ UᵀZ,   y = Q_l'V − T',   G B = y,   q S B + U Δᵀy + δZ = 0
 
 are the equations of its class predictor Z and of its scores' weights V = WZ (Δ Uᵀ: S1D's, §5).
-`Sample.residuals` tries them on one direction of every candidate, of all candidates at once;
+`SharedSums.residuals` tries them on one direction of every candidate, of all candidates at once;
 whoever solved them, and however.
 """
 
@@ -32,7 +32,7 @@ from marda.terms import (
     label_products,
 )
 
-__all__ = ["FACTORS", "Directions", "Found", "Point", "Sample", "Trial", "offset_ratio"]
+__all__ = ["FACTORS", "Directions", "Found", "Point", "SharedSums", "Trial", "offset_ratio"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -94,7 +94,7 @@ class Found(NamedTuple):
     condition: float  # of the worst system
 
 
-class Sample:
+class SharedSums:
     """Sums of the rows, and what ridges and weights are measured in.
 
     Parameters

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack, lu_factor, lu_solve
 
 from marda._arrays import SingularError, add_gram, lower_product, mirror_lower
-from marda.noise_paths.levels import FACTORS, Found, Point, Sample, Trial
+from marda.noise_paths.levels import FACTORS, Found, Point, SharedSums, Trial
 from marda.operators.linear import CholeskyFactor, RowGram
 from marda.operators.rows import Rows
 
@@ -39,7 +39,7 @@ KERNELS = 3  # that are kept: two of a level, and one of the domain predictor
 SETTLED, STEPS = 2e-8, 8  # what a series may leave out, and how many terms it may have
 
 
-class _Term(NamedTuple):
+class _RowTerm(NamedTuple):
     """Δ cᵀX, what a domain term adds to W₀."""
 
     delta: Matrix
@@ -48,7 +48,7 @@ class _Term(NamedTuple):
     residual: float  # of Δ's own equation
 
 
-class _Domain(NamedTuple):
+class _RowDomain(NamedTuple):
     """U = Xᵀc of the domain predictor, one column per direction."""
 
     U: Matrix
@@ -63,8 +63,8 @@ class _Answer(NamedTuple):
     """Candidates with one W, side by side: Z = Xᵀa, V₀ and V, B where a series needed it."""
 
     points: Sequence[Point]
-    level: _Level
-    term: _Term
+    level: _RowLevel
+    term: _RowTerm
     a: Matrix
     V0: Matrix
     V: Matrix
@@ -77,7 +77,7 @@ class RowSpace:
 
     Parameters
     ----------
-    sample : Sample
+    sums : SharedSums
         Sums of the rows.
     rows : Rows
         All rows about their mean.
@@ -86,21 +86,21 @@ class RowSpace:
     labelled : RowGram
         These rows about their mean, and what they weigh.
     groups : array of shape (n,)
-        The group of `sample.moments` of each row.
+        The group of `sums.moments` of each row.
     """
 
     def __init__(
         self,
-        sample: Sample,
+        sums: SharedSums,
         rows: Rows,
         index: NDArray[np.int64],
         labelled: RowGram,
         groups: NDArray[np.int64],
     ):
-        self.sample, self.rows = sample, rows
+        self.sums, self.rows = sums, rows
         self.index, self.labelled, self.groups = index, labelled.rows, groups
         self.weights = np.ones(len(index)) if labelled.weights is None else labelled.weights
-        self._levels: dict[tuple[float, float, float], _Level] = {}
+        self._levels: dict[tuple[float, float, float], _RowLevel] = {}
         self._kernels: dict[tuple[Any, ...], Matrix] = {}
 
     @cached_property
@@ -125,40 +125,40 @@ class RowSpace:
         return self._kernels[key]
 
     @cached_property
-    def domain(self) -> _Domain:
+    def domain(self) -> _RowDomain:
         """The domain predictor."""
         K = self.gram.copy(order="F")
-        K[np.diag_indices_from(K)] += self.sample.domain_ridge
+        K[np.diag_indices_from(K)] += self.sums.domain_ridge
         factor = CholeskyFactor(K, "the domain predictor's matrix")
-        z = factor.solve(self.sample.targets.labels[self.groups])
-        E, strengths, push = self.sample.directions(z.T @ self.gram @ z)
+        z = factor.solve(self.sums.targets.labels[self.groups])
+        E, strengths, push = self.sums.directions(z.T @ self.gram @ z)
         c = z @ E
         U, image = np.hsplit(self.rows.tdot(np.hstack([c, self.gram @ c])), 2)
-        return _Domain(U, c, image, strengths, push, factor.condition)
+        return _RowDomain(U, c, image, strengths, push, factor.condition)
 
     @cached_property
     def differences(self) -> Matrix:
         """Weights of rows whose sums are S1M's differences of means, a column each."""
-        return np.ascontiguousarray(self.sample.discrepancy.combinations[:, self.groups].T)
+        return np.ascontiguousarray(self.sums.discrepancy.combinations[:, self.groups].T)
 
-    def level(self, point: Point) -> _Level:
+    def level(self, point: Point) -> _RowLevel:
         """The level whose N is the candidate's, or near enough to it."""
         plain = point._replace(method="S1", weight=0.0)
         taken = plain
         if point.method == "S1M":
-            N = self.sample.metric(plain)
-            if not (self.sample.metric(point) - N <= NEAR * N).all():
+            N = self.sums.metric(plain)
+            if not (self.sums.metric(point) - N <= NEAR * N).all():
                 taken = point
         key = *taken.level, taken.weight
         if key not in self._levels:  # candidates come in order: S1's and one more are enough
             kept = {k: made for k, made in self._levels.items() if k == (*plain.level, 0.0)}
-            self._levels = {**kept, key: _Level(self, taken)}
+            self._levels = {**kept, key: _RowLevel(self, taken)}
         return self._levels[key]
 
     def coefs(self, groups: Sequence[Sequence[Point]]) -> list[Found]:
         """V of candidates of one level, in groups with one W, and how far off they may be."""
         answers = [self._answer(points) for points in groups]
-        sample, w = self.sample, self.sample.probe
+        sums, w = self.sums, self.sums.probe
 
         def tried(A: Matrix) -> Matrix:
             """On one direction of the classes of every candidate."""
@@ -166,7 +166,7 @@ class RowSpace:
 
         # Few products for all of them: thin ones would be bound by memory.
         p = groups[0][0].noise
-        wanted = (1 - p) * (sample.labels @ w)[:, None]
+        wanted = (1 - p) * (sums.labels @ w)[:, None]
         rights = [
             one.level.right @ w[:, None] + one.term.c @ (one.term.delta.T @ wanted)
             for one in answers
@@ -177,7 +177,7 @@ class RowSpace:
             ends[-1:],
             axis=1,
         )
-        y = sample.Q_labelled(p, np.hstack([tried(one.V) for one in answers])) - wanted
+        y = sums.Q_labelled(p, np.hstack([tried(one.V) for one in answers])) - wanted
         Y = np.split(y, ends[:-1], axis=1)
         for k, one in enumerate(answers):
             if one.B is not None:  # right but for the last step of the series
@@ -238,14 +238,14 @@ class _SingleRows:
         return out - np.outer(self.center, U.sum(0))
 
 
-class _Level:
+class _RowLevel:
     """One noise and one N."""
 
     def __init__(self, space: RowSpace, point: Point):
         self.space, self.p, self.q = space, point.noise, 1 - point.noise
-        sample, p, q = space.sample, self.p, self.q
-        self.metric = metric = sample.metric(point)
-        if (metric[sample.squares > 0] <= 0).any():
+        sums, p, q = space.sums, self.p, self.q
+        self.metric = metric = sums.metric(point)
+        if (metric[sums.squares > 0] <= 0).any():
             raise SingularError("Q is singular: use noise or a ridge above 0.")
         self.over = np.divide(1.0, metric, out=np.zeros_like(metric), where=metric > 0)
         key = point.variance, point.ridge, point.weight
@@ -257,16 +257,16 @@ class _Level:
         self.F = q * factor.inverse()
         # K F of labelled rows, about their mean where there is an intercept
         hat = K[space.index] @ self.F
-        if sample.bias:
+        if sums.bias:
             hat -= space.weights @ hat / space.weights.sum()
         hat *= np.sqrt(space.weights)[:, None]
         inner = np.zeros(self.F.shape, order="F")
         if p:
-            psi = space.kernel((*key, "labelled"), sample.labelled_squares * self.over**2)
+            psi = space.kernel((*key, "labelled"), sums.labelled_squares * self.over**2)
             inner = lower_product((p * q) * self.F @ psi, self.F)
         inner = mirror_lower(add_gram(inner, q * hat.T))
         self.system = inner @ space.gram
-        self.right = self._through(q * sample.labels)
+        self.right = self._through(q * sums.labels)
         self._factors: dict[float, tuple[tuple[Matrix, Any], float]] = {}
 
     def factor(self, ridge_class: float) -> tuple[tuple[Matrix, Any], float]:
@@ -294,7 +294,7 @@ class _Level:
 
     def beyond(self, point: Point) -> Matrix:
         """What the candidate's N has beyond this level's."""
-        return (self.space.sample.metric(point) - self.metric)[:, None]
+        return (self.space.sums.metric(point) - self.metric)[:, None]
 
     @cached_property
     def _scaled(self) -> list[_SingleRows] | list[Rows]:
@@ -314,13 +314,13 @@ class _Level:
         solved = self.over[:, None] * R
         return solved - self.q * self._features(self.F @ self.space.rows.dot(solved))
 
-    def updated(self, solved: Matrix, term: _Term) -> Matrix:
+    def updated(self, solved: Matrix, term: _RowTerm) -> Matrix:
         """G⁻¹R from that: with S1M's term."""
         return solved + term.delta @ (term.E.T @ solved) if len(term.E.T) else solved
 
     # The domain terms ---------------------------------------------------------------------------
 
-    def term(self, point: Point) -> _Term:
+    def term(self, point: Point) -> _RowTerm:
         """Δ and c."""
         space, q, n, d = self.space, self.q, *self.space.rows.shape
         none = np.zeros((d, 0))
@@ -330,26 +330,26 @@ class _Level:
             solved = self.F @ beta / q
             core = np.eye(beta.shape[1]) + beta.T @ (self.K @ solved)
             delta = -self._features(np.linalg.solve(core.T, solved.T).T)
-            E = np.sqrt(point.weight) * q * space.sample.discrepancy.rows.T
-            return _Term(delta, self.F @ (self.K @ beta), E, 0.0)
+            E = np.sqrt(point.weight) * q * space.sums.discrepancy.rows.T
+            return _RowTerm(delta, self.F @ (self.K @ beta), E, 0.0)
         if point.method != "S1D":
-            return _Term(none, np.zeros((n, 0)), none, 0.0)
+            return _RowTerm(none, np.zeros((n, 0)), none, 0.0)
         # (★U), each column of U on its own: (G + sQ)Δ = a T zᵀU − sQ W₀U
-        domain, sample = space.domain, space.sample
+        domain, sums = space.domain, space.sums
         s = point.weight * domain.strengths
         mapped = self._features(self.F @ (space.gram @ domain.c))
         push = point.weight * q * domain.push
-        right = push - sample.Q(self.p, mapped) * s
+        right = push - sums.Q(self.p, mapped) * s
         delta = np.column_stack(
             [self._solve_more(point, s_j, r) for s_j, r in zip(s, right.T, strict=True)]
         )
-        residual = sample.domain_residual(point, domain.image, mapped, delta, push, s)
-        return _Term(delta, domain.c, none, residual)
+        residual = sums.domain_residual(point, domain.image, mapped, delta, push, s)
+        return _RowTerm(delta, domain.c, none, residual)
 
     def _solve_more(self, point: Point, s: float, right: Vector) -> Vector:
         """(G + sQ)⁻¹r = (N + s pqD + (1+s)q²XᵀX)⁻¹r: a rough factor, and twice what is left."""
-        sample, rows = self.space.sample, self.space.rows
-        metric = self.metric + s * self.p * self.q * sample.squares
+        sums, rows = self.space.sums, self.space.rows
+        metric = self.metric + s * self.p * self.q * sums.squares
         over = np.divide(1.0, metric, out=np.zeros_like(metric), where=metric > 0)[:, None]
         share = (1 + s) * self.q**2
         key = point.variance, point.ridge, point.weight, s
@@ -364,18 +364,18 @@ class _Level:
         plain = point._replace(method="S1")
         x = solve(right[:, None])
         for _ in range(2):
-            S_x = sample.gram.matmul(x)
-            left = right[:, None] - sample.G(plain, x, S_x) - s * sample.Q(self.p, x, S_x)
+            S_x = sums.gram.matmul(x)
+            left = right[:, None] - sums.G(plain, x, S_x) - s * sums.Q(self.p, x, S_x)
             x = x + solve(left)
         return x.ravel()
 
     # The class predictor ------------------------------------------------------------------------
 
     def solve(
-        self, points: Sequence[Point], term: _Term
+        self, points: Sequence[Point], term: _RowTerm
     ) -> tuple[Matrix, Matrix, Matrix | None, float]:
         """Z = Xᵀa as a, V₀, B where a series needed it, and what the series has left out."""
-        space, sample, first = self.space, self.space.sample, points[0]
+        space, sums, first = self.space, self.space.sums, points[0]
         changed = self._sides(term)
         solvers = [self._predictor(point.ridge_class, *changed) for point in points]
 
@@ -389,7 +389,7 @@ class _Level:
             out = self._features(self.F @ u)
             return out + term.delta @ (term.c.T @ u) if len(term.E.T) else out
 
-        wanted = self.q * sample.labels
+        wanted = self.q * sums.labels
         right = self.right + term.c @ (term.delta.T @ wanted)
         a = predict(np.tile(right, len(points)))
         V0 = mapped(a)
@@ -399,7 +399,7 @@ class _Level:
         # v = N^½V, and right-hand sides times N^-½: six digits of rows are enough.
         over = self.over[:, None]
         root, unroot = np.sqrt(over), np.sqrt(self.metric)[:, None]
-        rest, noise = beyond * over, self.p * self.q * sample.labelled_squares[:, None] * over
+        rest, noise = beyond * over, self.p * self.q * sums.labelled_squares[:, None] * over
         delta, E, weights = unroot * term.delta, root * term.E, space.weights[:, None]
         every, known = self._scaled
 
@@ -410,8 +410,8 @@ class _Level:
         def labelled(v: Matrix) -> Matrix:
             return self.q**2 * known.tdot(weights * known.dot(v)) + noise * v
 
-        lengths = np.sqrt(sample.squares)[:, None] * root
-        y = sample.Q_labelled(self.p, V0) - np.tile(wanted, len(points))
+        lengths = np.sqrt(sums.squares)[:, None] * root
+        y = sums.Q_labelled(self.p, V0) - np.tile(wanted, len(points))
         dv, b = unroot * V0, unroot * self.updated(self.plain_inverse(y), term)
         db = b
         size, before, error = float(np.linalg.norm(lengths * dv)), 0.0, np.inf
@@ -433,9 +433,9 @@ class _Level:
             b = b + db
         return a, V0, root * b, error
 
-    def _sides(self, term: _Term) -> tuple[Matrix, Matrix, Matrix]:
+    def _sides(self, term: _RowTerm) -> tuple[Matrix, Matrix, Matrix]:
         """By what a term changes the predictor's equation: sides, the middle, sides times XXᵀ."""
-        moved = self.space.sample.Q_labelled(self.p, term.delta)
+        moved = self.space.sums.Q_labelled(self.p, term.delta)
         sides = np.hstack([self._through(moved), term.c])
         eye = np.eye(term.c.shape[1])
         middle = np.block([[-term.delta.T @ moved, eye], [eye, np.zeros_like(eye)]])

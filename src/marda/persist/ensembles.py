@@ -118,7 +118,7 @@ def decode_search(state: dict[str, Any], reader: Reader) -> MDAClassifierCV:
     estimator.setting_ = one_of(state["setting"], SETTINGS)
     for name, value in state["record"].items():
         setattr(estimator, one_of(name, RECORD), reader.value(value))
-    if "source_skill" in state:  # files of before it was part of the record
+    if "source_skill" in state:  # older files, where it is no part of the record
         estimator.source_skill_ = number(state["source_skill"], 0, 1)
     estimator.ensemble_ = _decode_ensemble(state, "members", reader, estimator)
     estimator.compact_ = None
@@ -175,7 +175,7 @@ def _arrays(found: Any, names: tuple[str, ...], out: Writer) -> dict[str, Any]:
 def _decode_shift(
     state: dict[str, Any] | None, reader: Reader, estimator: MDAClassifierCV
 ) -> Shift | None:
-    """What `_encode_shift` described; None, too, of files of before there was one."""
+    """What `_encode_shift` described; None, too, of older files, which have none."""
     if state is None:
         return None
     d, C = estimator.n_features_in_, len(estimator.classes_)

@@ -2,8 +2,8 @@
 
 A model file is a container of the kind `marda-model`, with a fixed list of fields and no names of
 code. Whatever a file says, only the classes named here are built, and every array is checked
-against the shapes of the others before it is used. Fields of before there was a `FittedModel` keep
-their names.
+against the shapes of the others before it is used. Names of fields are those of the oldest files
+that are read.
 """
 
 from __future__ import annotations
@@ -415,7 +415,7 @@ def decode_model(state: dict[str, Any], reader: Reader) -> Any:
         one_of(state["setting"], SETTINGS),
         reader.get(state["loss_curve"], None),
         count(state["n_iter"]),
-        # Files of before fits were checked have none.
+        # The oldest files have none.
         None if state.get("residual") is None else number(state["residual"], 0),
         one_of(estimator.activation, tuple(ACTIVATIONS)),
         bool(estimator.concatenate),
@@ -602,9 +602,7 @@ def encode_classifier(name: str, fitted: Any, out: Writer) -> dict[str, Any]:
         return {
             "nn": {"rows": out.put("nn.rows", fitted.rows_), "codes": out.put("nn.codes", codes)}
         }
-    if name == "dscm":
-        return {"dscm": encode_dscm(fitted, out)}
-    raise AssertionError(f"classifier {name!r} has no place in model files")
+    return {"dscm": encode_dscm(fitted, out)}
 
 
 def decode_classifier(
@@ -619,9 +617,7 @@ def decode_classifier(
         # A negative or large code raises here, before it can name a class that is not there.
         labels = classes[indices(codes, len(classes))]
         return NearestRow(n_neighbors=1).fit(rows, labels)
-    if name == "dscm":
-        return decode_dscm(state["dscm"], reader, DSCM(), d)
-    raise AssertionError(f"classifier {name!r} has no place in model files")
+    return decode_dscm(state["dscm"], reader, DSCM(), d)
 
 
 def encode_kernel(kernel: GaussianRidge, out: Writer) -> dict[str, Any]:

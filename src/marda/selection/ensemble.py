@@ -69,7 +69,7 @@ __all__ = [
     "Compact",
     "Ensemble",
     "Member",
-    "Scorer",
+    "MemberModel",
     "calibrate",
     "calibrate_ensemble",
     "compress",
@@ -114,7 +114,7 @@ def spread_of(scores: Matrix) -> float:
     return float(np.sqrt(np.mean(centred**2))) or 1.0
 
 
-class Scorer(Protocol):
+class MemberModel(Protocol):
     """What a member needs of a fitted model."""
 
     def scores(self, rows: Any) -> Matrix:
@@ -134,7 +134,7 @@ class Member:
         For people.
     inputs : Inputs
         Applied to rows before the model.
-    model : MDAClassifier or Scorer
+    model : MDAClassifier or MemberModel
         Fitted: an adapted classifier, or a source-only one (source_only.py).
     weight : float
         Of its standardised scores in the sum.
@@ -146,7 +146,7 @@ class Member:
 
     name: str
     inputs: Inputs
-    model: MDAClassifier | Scorer
+    model: MDAClassifier | MemberModel
     weight: float
     spread: float
     on_target: Matrix | None = field(default=None, repr=False, compare=False)
@@ -156,7 +156,7 @@ class Member:
         cls,
         name: str,
         inputs: Inputs,
-        model: MDAClassifier | Scorer,
+        model: MDAClassifier | MemberModel,
         weight: float,
         scores: Matrix,
     ) -> Self:

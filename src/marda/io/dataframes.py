@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.io.readers.cells import table_of_cells
-from marda.io.readers.text import name_columns
+from marda.io.cells import table_of_cells
 from marda.io.table import InputError, Table
+from marda.io.text import name_columns
 
 __all__ = ["Frame", "as_frame", "make_frame"]
 

@@ -4,8 +4,9 @@ import pytest
 
 from marda import cli
 from marda._machine import machine_facts
-from marda.benchmarks.speed import cases, claims
-from marda.benchmarks.speed.claims import render
+from marda.benchmarks import speed_cases as cases
+from marda.benchmarks import speed_claims as claims
+from marda.benchmarks.speed_claims import render
 
 TASK = {"task": "a-b", "auto_s": 2.0, "primal_s": 7.0}
 

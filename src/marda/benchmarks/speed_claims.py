@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from marda._machine import blas_threads, machine_facts
+from marda.benchmarks import speed_cases as cases
 from marda.benchmarks.plan import PlanError
 from marda.benchmarks.render import write_text
 from marda.benchmarks.runner import how_it_ended
-from marda.benchmarks.speed import cases
 from marda.benchmarks.store import describe
 
 __all__ = ["PLAN", "QUICK", "Claim", "measure", "render", "run"]

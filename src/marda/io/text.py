@@ -23,8 +23,16 @@ from typing import IO, Any
 import numpy as np
 import scipy.sparse as sp
 
-from marda._machine import DEFLATE_RATIO, available_memory, format_bytes
-from marda.io.table import MISSING_WORDS, WHOLE, InputError, ReadRequest, Table, check_width
+from marda._machine import DEFLATE_RATIO, available_memory, counted, format_bytes
+from marda.io.table import (
+    MISSING_WORDS,
+    WHOLE,
+    InputError,
+    ReadRequest,
+    Table,
+    check_width,
+    some_names,
+)
 
 __all__ = [
     "PACKED_SUFFIXES",
@@ -34,11 +42,11 @@ __all__ = [
     "first_line",
     "head_of",
     "name_columns",
+    "only_member",
     "open_bytes",
     "open_text",
     "packing",
     "reading",
-    "short_list",
     "svmlight_batches",
 ]
 
@@ -113,7 +121,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     kind = packing(path)
     with ExitStack() as stack:
         if kind == "zip":
-            file: Any = _only_member(path)
+            file: Any = _open_member(path)
         elif kind == "gzip":
             file = gzip.GzipFile(path, "rb")
         elif kind == "bzip2":
@@ -126,7 +134,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         yield stack.enter_context(file)
 
 
-def head_of(path: Path, n: int = 2**12) -> bytes:
+def head_of(path: Path, n: int) -> bytes:
     """The first bytes, unpacked."""
     with reading(path, packing(path) or "text"), open_bytes(path) as file:
         return file.read(n)
@@ -138,22 +146,28 @@ def archive_members(path: Path) -> list[str]:
         return [name for name in archive.namelist() if not _CLUTTER.search(name)]
 
 
-@contextmanager
-def _only_member(path: Path) -> Iterator[IO[bytes]]:
+def only_member(path: Path) -> str:
+    """The name of the one file of a zip archive; several are refused."""
     names = archive_members(path)
     if len(names) != 1:
-        shown = ", ".join(map(repr, names[:3])) + (", …" if len(names) > 3 else "")
         raise InputError(
-            f"{path} is a zip archive of {len(names)} files ({shown}): unpack it and give one file."
+            f"{path} is a zip archive of {len(names)} files ({some_names(names, 3)}): unpack it "
+            "and give the file with the rows."
         )
+    return names[0]
+
+
+@contextmanager
+def _open_member(path: Path) -> Iterator[IO[bytes]]:
+    name = only_member(path)
     with zipfile.ZipFile(path) as archive:
-        member = archive.getinfo(names[0])
+        member = archive.getinfo(name)
         if member.flag_bits & 1:
             raise InputError(f"{path} is encrypted: unpack it and give the file inside.")
         ratio = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: DEFLATE_RATIO}
         most = member.compress_size * ratio.get(member.compress_type, 2**62)
         if member.compress_size > path.stat().st_size or member.file_size > most:
-            raise InputError(f"{path}: {names[0]!r} declares more bytes than the file can hold.")
+            raise InputError(f"{path}: {name!r} declares more bytes than the file can hold.")
         with archive.open(member) as file:
             yield file
 
@@ -509,11 +523,6 @@ def _units(first: Sequence[str], second: Sequence[str]) -> list[str]:
     return units if len(units) == len(filled) > 1 else []
 
 
-def short_list(names: Sequence[str]) -> str:
-    """The first three names, as they are shown."""
-    return ", ".join(map(repr, names[:3])) + (" …" if len(names) > 3 else "")
-
-
 def _names_again(rows: Sequence[Sequence[str]]) -> int:
     """How many lines under the header are names too: questions of a survey, marks of its export.
 
@@ -560,8 +569,7 @@ def csv_batches(path: Path, request: ReadRequest) -> Iterator[Table]:
             raise InputError(f"{path} has more than {MAX_COLUMNS:,} columns: is it a table?")
         sep = re.match(r"\"?sep=", head[0])
         if above > bool(sep) and any(line.strip() for line in head[:above]):
-            lead = "1 line" if above == 1 else f"{above} lines"
-            notes = (*notes, f"{path}: {lead} above the header left out.")
+            notes = (*notes, f"{path}: {counted(above, 'line')} above the header left out.")
         rows = csv.reader(chain(head[above:], stream), delimiter=delimiter, strict=True)
         yield from _csv_rows(path, rows, lines, request, notes, above)
 
@@ -589,12 +597,12 @@ def _csv_rows(
         second = waiting[1] if len(waiting) > 1 else []
         if units := _units(first, second):
             waiting = waiting[1:]
-            told = short_list(units)
+            told = some_names(units, 3)
             notes = (*notes, f"{path}: the line under the header names units ({told}), left out.")
         elif again := _names_again(waiting):
             waiting = waiting[again:]
             what = "line" if again == 1 else f"{again} lines"
-            said = f"the {what} under the header ({short_list(first)}) left out: names again"
+            said = f"the {what} under the header ({some_names(first, 3)}) left out: names again"
             notes = (*notes, f"{path}: {said}.")
     row_names = trailing = False
     if first is not None and len(first) == len(header) + 1:

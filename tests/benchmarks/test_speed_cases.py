@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from marda import MDAClassifierCV, datasets
 from marda._machine import machine_facts
-from marda.benchmarks.speed import cases
+from marda.benchmarks import speed_cases as cases
 
 
 def test_a_search_of_fifty_candidates_in_units_of_a_fit():

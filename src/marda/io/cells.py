@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda._machine import DEFLATE_RATIO, available_memory, format_bytes
-from marda.io.readers import text
-from marda.io.readers.text import MAX_COLUMNS, name_columns, short_list
-from marda.io.table import WHOLE, InputError, ReadRequest, Table
+from marda._machine import DEFLATE_RATIO, available_memory, counted, format_bytes
+from marda.io import text
+from marda.io.table import WHOLE, InputError, ReadRequest, Table, some_names
+from marda.io.text import MAX_COLUMNS, name_columns
 
 __all__ = ["excel_batches", "json_batches", "table_of_cells"]
 
@@ -173,7 +173,7 @@ def _tables(
         top = {name for row in part for name in row}
         told = notes
         if inside := [name for name in names if name not in top]:
-            told = (*notes, f"{path}: fields inside objects are columns ({short_list(inside)}).")
+            told = (*notes, f"{path}: fields inside objects are columns ({some_names(inside, 3)}).")
         yield _table(path, rows, [*names], request, told)
         some = True
     if not some:
@@ -300,10 +300,9 @@ def _sheet(path: Path, book: Any, wish: str | None) -> tuple[Any, tuple[str, ...
         told = f"{path}: the sheet {tables[0]!r} is read, the only one with a table"
         return sheets[tables[0]], (f"{told} (--sheet names another).",)
     if len(used) > 1:
-        shown = ", ".join(map(repr, used[:8])) + (", …" if len(used) > 8 else "")
         raise InputError(
-            f"{path} has {len(used)} sheets with rows ({shown}): name one with --sheet, or one per "
-            "file, as in --sheet 'old,new'."
+            f"{path} has {len(used)} sheets with rows ({some_names(used, 8)}): name one with "
+            "--sheet, or one per file, as in --sheet 'old,new'."
         )
     return sheets[used[0]], ()
 
@@ -330,7 +329,7 @@ def _rows(path: Path, sheet: Any, request: ReadRequest, notes: tuple[str, ...]) 
     if above:
         notes = (
             *notes,
-            f"{path}: {above} row{'s'[: above > 1]} above the header left out.",
+            f"{path}: {counted(above, 'row')} above the header left out.",
         )
     width = max(map(len, head[above:]))
     header = [str(_value(cell) or "") for cell in _padded(head[above], width)]

@@ -1,1 +1,0 @@
-"""Speed and memory against reference implementations, side by side in one run."""

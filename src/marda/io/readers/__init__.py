@@ -1,1 +1,0 @@
-"""One reader per kind of file: a path and a request in, tables out."""
