@@ -299,6 +299,21 @@ def test_forests_that_predict_worse_leave_it_to_adapted_models(monkeypatch):
     assert fitted(Xs, ys, Xt).members_[0].inputs.kind == "leaves"
 
 
+def test_selected_rows_are_not_told_for_moved_columns():
+    """More of the larger values of a normal column: as if it had moved, and nobody can tell."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 2))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    there = rng.random(1200) < 1 / (1 + np.exp(-2 * X[:, 0]))
+    Xs, ys, Xt, yt = X[~there][:300], y[~there][:300], X[there][:300], y[there][:300]
+    model = fitted(Xs, ys, Xt)
+    assert model.shift_.kind == "moved columns"
+    low, high = model.calibration_["expected_interval"]
+    assert low <= model.score(Xt, yt) <= high
+    assert not model.calibration_["can_tell"]
+    assert "a selection of rows" in model.calibration_["reason"]
+
+
 @pytest.mark.parametrize("upside_down", [True, False])
 def test_adapted_models_that_contradict_the_source_are_not_used(monkeypatch, upside_down):
     """Labels may settle on the classes the wrong way round, and nothing there speaks against it."""

@@ -11,6 +11,7 @@ from sklearn.model_selection import cross_val_predict
 from marda.datasets import make_case, named_task
 from marda.selection.expectation import (
     BASE,
+    DRAWN,
     LOST,
     RIVAL_Z,
     TELLING,
@@ -118,6 +119,23 @@ def test_an_explanation_that_was_rejected_by_little_still_widens(known):
     assert explanations_to_judge(shift) == ("class shares",)
     assert widths[0] > 0.45
     assert widths[1] < 0.15
+
+
+@pytest.mark.parametrize(("outside", "read"), [(0.1, True), (LOST + 0.01, False), (None, False)])
+def test_rows_that_were_selected_look_as_if_columns_had_moved(known, outside, read):
+    """Where they lie among the source's: then columns stay, and the source's model is right."""
+    P, stays = sure(400, 0.95), sure(400, 0.45)
+    moved = shift_of("moved columns", explanation("moved columns"))
+    told = {"moved columns": P}
+    found = expect(P, known, stays, shift=moved, explanations=told, outside=outside)
+    assert found.accuracy == pytest.approx(0.95)
+    assert (found.interval[0] < 0.45) == read
+    assert found.can_tell != read
+    assert (DRAWN in found.parts) == read
+    assert (f"moved columns and {DRAWN} may each be what differs" in found.reason) == read
+    shares = shift_of("class shares", explanation("class shares"))
+    told = {"class shares": P}
+    assert DRAWN not in expect(P, known, P, shift=shares, explanations=told, outside=0.1).parts
 
 
 def test_a_flexible_explanation_is_no_rival_and_gets_a_wider_interval(known):

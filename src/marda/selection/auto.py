@@ -583,8 +583,13 @@ class _Action:
             told[name] = np.exp(one.scores(rows))
         target, places = self.target
         alone = np.exp(model.scores(target))
+        outside = None
+        if self.source.X.shape[0] >= LEAST and (
+            not self.shift.fitting or "moved columns" in self.shift.fitting
+        ):
+            outside = outside_support(self.source.X, target, random_state=self.fits.seed)
         if self.shift.fitting:  # nothing else is read
-            return TargetEvidence(places, target, known, alone, self.shift, told)
+            return TargetEvidence(places, target, known, alone, self.shift, told, outside=outside)
         others = tuple(
             np.exp(one.model.with_prior(shares).scores(target)) for one in self.models.others
         )
@@ -594,9 +599,6 @@ class _Action:
             (self.source.codes, known[1][self.source.places]),
             target,
         )
-        outside = None
-        if self.source.X.shape[0] >= LEAST:
-            outside = outside_support(self.source.X, target, random_state=self.fits.seed)
         return TargetEvidence(
             places, target, known, alone, self.shift, told, others, agreed, outside, self_trained
         )

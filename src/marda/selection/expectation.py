@@ -56,6 +56,8 @@ FLEXIBLE = ("class shares and moved columns", "linear map")
 #: Explanations that may still be true though they are rejected: these, by fewer deviations than
 #: that.
 RIVALS, RIVAL_Z = ("none", "class shares", "moved columns"), 5.0
+#: What may differ instead of moved columns, where target rows lie among those of the source.
+DRAWN = "a selection of rows"
 #: Above this width of the interval only labels can tell.
 TELLING = 0.4
 #: Half-width where no explanation fits: BASE + SPREAD · range of the kinds of evidence + AWAY ·
@@ -162,7 +164,8 @@ def expect(
         fits; or `expected_accuracy` of a ``target_skill_``, which costs nothing and is a little
         worse. Read where no explanation fits.
     outside : array of bool of shape (n_target,), or float, optional
-        `outside_support` of the rows as they are, or its mean. Read where no explanation fits.
+        `outside_support` of the rows as they are, or its mean. Read where no explanation fits, and
+        where columns moved: inside of the source's support other rows may just have been drawn.
     self_trained : bool, default=False
         Whether the predictions are of models that labelled the target themselves. The evidence is
         about models that did not. Read where no explanation fits.
@@ -177,9 +180,9 @@ def expect(
     told = {name: check_probabilities(Q) for name, Q in (explanations or {}).items()}
     _check_shapes(P, source_only, codes, known, other_models, told)
     made = _Made(P.argmax(1), P, codes, known, source_only)
-    if shift is not None and shift.fitting:
-        return _by_explanations(made, shift, told)
     share = None if outside is None else float(np.mean(outside))
+    if shift is not None and shift.fitting:
+        return _by_explanations(made, shift, told, share)
     kind = "" if shift is None else shift.kind
     return _by_kinds(made, other_models, agreement, share, kind, self_trained)
 
@@ -285,7 +288,9 @@ class _Made:
         return float(np.sqrt(of_target / len(self.labels) + of_source / len(self.codes)))
 
 
-def _by_explanations(made: _Made, shift: Shift, told: Mapping[str, Array]) -> Expectation:
+def _by_explanations(
+    made: _Made, shift: Shift, told: Mapping[str, Array], outside: float | None
+) -> Expectation:
     """Each explanation's mean at the predicted classes; the interval holds those of all."""
     lacking = [name for name in shift.fitting if name not in told]
     if lacking:
@@ -310,9 +315,15 @@ def _by_explanations(made: _Made, shift: Shift, told: Mapping[str, Array]) -> Ex
             error = float(np.hypot(error, _error_of_shares(made, told[name], shift)))
         half = np.hypot(BASE if name in FLEXIBLE else FLOOR, NORMAL * error)
         ends += [parts[name] - half, parts[name] + half]
+    if "moved columns" in shift.fitting and outside is not None and outside <= LOST:
+        # Columns look moved, too, where rows were drawn by their values: then they stay.
+        parts[DRAWN] = made.right(made.source_only)
+        half = np.hypot(FLOOR, NORMAL * made.error(parts[DRAWN]))
+        ends += [parts[DRAWN] - half, parts[DRAWN] + half]
     interval = _within(min(ends), max(ends))
-    rivals = [name for name in judged if name not in shift.fitting]
+    rivals = [name for name in parts if name not in shift.fitting]
     wide = interval[1] - interval[0] > TELLING
+    judged = list(parts)
     if len(judged) > 1 and wide:
         reason = f"{_listed(judged)} may each be what differs, and they disagree"
     elif len(shift.fitting) == 1:
