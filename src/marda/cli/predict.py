@@ -50,17 +50,18 @@ def run_predict(args: argparse.Namespace) -> int:
     from marda.adaptation import ReadOptions, predict
     from marda.adaptation.lines import predicted_lines
 
-    with standard_streams(args, "input") as streams, progress_of(args) as progress:
-        result = predict(
-            args.model,
-            args.input,
-            args.out,
-            format=args.format,
-            id=args.id,
-            explain=args.explain,
-            options=ReadOptions("", **reading_options(args)),
-            progress=progress,
-        )
+    with standard_streams(args, "input") as streams:
+        with progress_of(args) as progress:
+            result = predict(
+                args.model,
+                args.input,
+                args.out,
+                format=args.format,
+                id=args.id,
+                explain=args.explain,
+                options=ReadOptions("", **reading_options(args)),
+                progress=progress,
+            )
         show(result, predicted_lines(result), args, streams)
     return 0
 
