@@ -152,3 +152,11 @@ def test_pages_are_what_the_rows_on_record_give(tmp_path, capsys):
         assert row.commit
         assert row.versions
         assert row.machine
+
+
+def test_ratios_of_gains_have_intervals_over_tasks():
+    ratio = script("labelling.py").ratio
+    assert ratio(np.array([[1.0, 2.0], [2.0, 4.0]])) == ("2.00", "2.00 to 2.00")
+    assert ratio(np.array([[-1.0, 2.0], [0.0, 4.0]])) == ("–", "–")
+    told, interval = ratio(np.array([[-1.0, 2.0], [2.0, 3.0]]))
+    assert (told, interval) == ("5.00", "over 1.50")
