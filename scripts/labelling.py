@@ -98,25 +98,40 @@ def gains(spec: TaskSpec, n: int | None, stand_in: bool, draws: int) -> Iterator
 
 
 def table(stored: Stored) -> str:
-    """Mean gains per data set and half, and their ratio."""
+    """Mean gains per data set and half, their ratio, and its 95 % bootstrap interval over tasks."""
     groups: dict[tuple[str, ...], dict[str, dict[str, list[float]]]] = {}
     for row in stored.rows:
-        for data in (row["data"], "all"):
-            key = (row["model"], row["rows"] or "all", row["half"], data)
-            ways = groups.setdefault(key, {}).setdefault(row["task"] + row["data"], {})
-            ways.setdefault(row["way"], []).append(float(row["gain"]))
+        for half in (row["half"], "both"):
+            for data in (row["data"], "all data"):
+                key = (row["model"], row["rows"] or "all", half, data)
+                ways = groups.setdefault(key, {}).setdefault(row["task"] + row["data"], {})
+                ways.setdefault(row["way"], []).append(float(row["gain"]))
     lines = [
-        "| model | rows | half | data | tasks | 20 random rows | 20 chosen rows | ratio |",
-        "| --- " * 8 + "|",
+        "| model | rows | half | data | tasks | 20 random rows | 20 chosen rows | ratio | 95 % |",
+        "| --- " * 9 + "|",
     ]
     for key, tasks in sorted(groups.items()):
         full = [ways for ways in tasks.values() if len(ways) == 2]
         if full:
-            means = [np.mean([np.mean(w[way]) for w in full]) for way in ("random", "chosen")]
-            ratio = f"{means[1] / means[0]:.2f}" if means[0] > 0 else "–"
-            figures = [str(len(full)), *(f"{mean:+.2f}" for mean in means), ratio]
-            lines.append(f"| {' | '.join((*key, *figures))} |")
+            gains = np.array([[np.mean(w[way]) for way in ("random", "chosen")] for w in full])
+            figures = [str(len(full)), *(f"{mean:+.2f}" for mean in gains.mean(0))]
+            lines.append(f"| {' | '.join((*key, *figures, *ratio(gains)))} |")
     return "\n".join(lines)
+
+
+def ratio(gains: Any, n: int = 10_000) -> tuple[str, str]:
+    """Mean gain of chosen rows over that of random ones, and its interval; "–" where none gains."""
+    rng = np.random.default_rng(0)
+    drawn = gains[rng.integers(0, len(gains), (n, len(gains)))].mean(1)
+    random, chosen = gains.mean(0)
+    if random <= 0:
+        return "–", "–"
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Where random rows bring nothing, chosen ones that gain bring any multiple of it.
+        ratios = np.where(drawn[:, 0] > 0, drawn[:, 1] / drawn[:, 0], np.inf)
+    low, high = np.quantile(ratios, (0.025, 0.975), method="inverted_cdf")
+    interval = f"{low:.2f} to {high:.2f}" if np.isfinite(high) else f"over {low:.2f}"
+    return f"{chosen / random:.2f}", interval
 
 
 def main() -> None:

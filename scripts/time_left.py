@@ -11,6 +11,7 @@ processor, so that other programs do not disturb: run it with OPENBLAS_NUM_THREA
 from __future__ import annotations
 
 import argparse
+import resource
 import sys
 import tempfile
 import time
@@ -25,6 +26,8 @@ import scipy.sparse as sp
 
 from marda import _progress
 from marda.adaptation import ReadOptions, adapt, compare
+from marda.benchmarks.speed_claims import PLAN, QUICK
+from marda.benchmarks.speed_claims import run as run_claims
 from marda.datasets import load, make_case, make_task
 
 #: Share of a job's time after which the time left has to be true, and how true.
@@ -127,10 +130,29 @@ def run_moments(data: str) -> tuple[Told, float]:
         return told, time.process_time() - began
 
 
+def run_bench(cases: str) -> tuple[Told, float]:
+    """The same of ``marda bench``, whose cases run in processes of their own."""
+    told: Told = []
+
+    def spent() -> float:
+        theirs = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return time.process_time() + theirs.ru_utime + theirs.ru_stime
+
+    class Heard(_progress.Progress):
+        def __call__(self, done: float, what: str, ahead: float | None = None) -> None:
+            told.append((spent() - began, done, what))
+
+    began = spent()
+    run_claims({"quick": QUICK, "whole": PLAN}[cases], 3600.0, Heard(show=False))
+    return told, spent() - began
+
+
 def run(kind: str, data: str) -> tuple[Told, float]:
     """What a job told, with times since its start, and how long it took."""
     if kind == "moments":
         return run_moments(data)
+    if kind == "bench":
+        return run_bench(data)
     told: Told = []
     with tempfile.TemporaryDirectory() as folder:
         source, target, label = _write(Path(folder), *DATA[data]())
@@ -178,8 +200,9 @@ def main() -> None:
     """Run the jobs, and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     every = [f"{kind}:{name}" for kind in ("adapt", "compare") for name in DATA]
-    every += [f"moments:{name}" for name in PARQUET]
-    parser.add_argument("--jobs", nargs="+", default=every, metavar="NAME", help=", ".join(every))
+    every += [f"moments:{name}" for name in PARQUET] + ["bench:quick"]
+    told = f"{', '.join(every)}, bench:whole (an hour)"
+    parser.add_argument("--jobs", nargs="+", default=every, metavar="NAME", help=told)
     parser.add_argument("--steps", action="store_true", help="print what was told, too")
     args = parser.parse_args()
     shares = []

@@ -48,6 +48,17 @@ def test_counts_are_shown(monkeypatch):
     assert "50/100" in stream.getvalue()
 
 
+def test_a_result_for_a_file_goes_there_while_a_bar_is_shown(capsys):
+    pytest.importorskip("rich")
+    stream = Terminal()
+    with Progress(delay=0.0, stream=stream) as progress:
+        progress(0.5, "adapting")
+        wait_for(lambda: progress.bar is not None)
+        print("the result")
+    assert capsys.readouterr().out == "the result\n"
+    assert "result" not in stream.getvalue()
+
+
 def test_lines_without_rich(monkeypatch):
     monkeypatch.setitem(sys.modules, "rich.console", None)
     stream = Terminal()

@@ -195,3 +195,11 @@ def _two_cuts(X, y):
     rows = np.arange(len(y))
     yield "none", rows[:80], rows[80:160], X[80:160]
     yield "moved", rows[:80], rows[80:160], X[80:160] + 0.5
+
+
+def test_ratios_of_gains_have_intervals_over_tasks():
+    ratio = script("labelling.py").ratio
+    assert ratio(np.array([[1.0, 2.0], [2.0, 4.0]])) == ("2.00", "2.00 to 2.00")
+    assert ratio(np.array([[-1.0, 2.0], [0.0, 4.0]])) == ("–", "–")
+    told, interval = ratio(np.array([[-1.0, 2.0], [2.0, 3.0]]))
+    assert (told, interval) == ("5.00", "over 1.50")

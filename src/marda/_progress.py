@@ -205,6 +205,8 @@ class Progress:
             Left(),
             console=Console(file=self.stream),
             transient=not self.keep,
+            # Lines for a terminal stand above the bar; those for a file are none of its business.
+            redirect_stdout=sys.stdout.isatty(),
         )
         with self._lock:
             self.task = bar.add_task(self.what, total=self.total or 1.0)

@@ -384,3 +384,28 @@ def test_check_refuses_as_adapt_does():
         marda.check(SOURCE, TARGET, label="chrun")
     with pytest.raises(InputError, match="have no column in common beside the label"):
         marda.check(SOURCE[["visits", "churn"]], TARGET[["income"]], label="churn")
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_last_row_of_sums_has_no_prediction(library):
+    rng = np.random.default_rng(0)
+    source, target = (
+        pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n), "c": np.arange(n) % 7})
+        for n in (60, 40)
+    )
+    labels = np.array(["p", "q"])[(source["a"] > 0).astype(int)]
+    whole = pd.concat([target, target.sum().to_frame().T], ignore_index=True)
+    whole.insert(0, "key", [f"r{k}" for k in range(41)])
+    source.insert(0, "key", [f"s{k}" for k in range(60)])
+    given = [source.assign(y=labels), whole]
+    if library == "polars":
+        given = [pl.from_pandas(frame) for frame in given]
+    else:
+        given[1] = whole.set_index(whole["key"].rename("at"))
+    found = marda.adapt(*given, label="y", id="key", method="BL")
+    assert len(found.predictions) == len(found.predict(whole)) - 1 == 40
+    assert list(found.predictions["key"]) == [f"r{k}" for k in range(40)]
+    assert any("holds the sums of the others" in note for note in found.notes)
+    assert len(found.to_label(3)) == 3
+    checked = marda.check(*given, label="y", drop="key")
+    assert any("holds the sums of the others" in note for note in checked.notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from datetime import date, timedelta
 
 import numpy as np
@@ -164,3 +165,17 @@ def test_sums_in_the_last_row_are_no_row(tmp_path, monkeypatch, rows):
     assert told[0] == told[1]
     other = write(tmp_path / "other.csv", np.vstack([XT, 1.1 * XT.sum(0)]))
     assert predict(tmp_path / "m", other, tmp_path / "c.csv").n_rows == len(XT) + 1
+
+
+def test_packed_rows_are_counted_unpacked(tmp_path):
+    """The time left is told by rows."""
+    plain = write(tmp_path / "t.csv", XT)
+    packed = tmp_path / "t.csv.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    source = write(tmp_path / "s.csv", XS, YS)
+    adapt(source, plain, ReadOptions("y"), method="BL", model=tmp_path / "m")
+    told = []
+    for path in (plain, packed):
+        told.append([])
+        predict(tmp_path / "m", path, tmp_path / "p.csv", progress=lambda *x: told[-1].append(x))
+    assert told[0] == told[1] != []

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from marda import MDAClassifier, load
-from marda.adaptation import ReadOptions, adapt, label
+from marda.adaptation import ReadOptions, adapt, evaluate, label, predicting
 from marda.io import InputError
 
 from .small import NAMES, XS, XT, YS, YT, write
@@ -106,3 +106,33 @@ def test_nothing_left_to_label(files):
     write(files / "known.csv", XT, WORDS[YT])
     with pytest.raises(InputError, match="every row has a label in column 'y' already"):
         label("m", "known.csv")
+
+
+def test_the_share_of_the_work_is_that_of_the_time(files, monkeypatch):
+    """Reading takes 6 s, every batch of ten rows 1 s: after the first one 7 of 11 s are over."""
+    now, told = [0.0], []
+    write(files / "known.csv", XT, WORDS[YT])
+    predict, read = predicting.classes_and_probabilities, predicting._read_whole
+
+    def reading(*args):
+        now[0] += 6.0
+        return read(*args)
+
+    def predicting_rows(classifier, X):
+        now[0] += X.shape[0] / 10
+        return predict(classifier, X)
+
+    monkeypatch.setattr(predicting, "_read_whole", reading)
+    monkeypatch.setattr(predicting, "classes_and_probabilities", predicting_rows)
+    monkeypatch.setattr(predicting, "_batch_rows", lambda width: 10)
+    monkeypatch.setattr(predicting.time, "perf_counter", lambda: now[0])
+    found = evaluate("m", "known.csv", progress=lambda share, what: told.append((share, what)))
+    n = len(XT)
+    shares = [0.0, *((6 + min(n, 10 * k) / 10) / (6 + n / 10) for k in range(1, -(-n // 10) + 1))]
+    assert [share for share, _ in told] == pytest.approx(shares)
+    assert told[0][1] == "reading"
+    monkeypatch.undo()
+    monkeypatch.chdir(files)
+    assert evaluate("m", "known.csv").accuracy == found.accuracy
+    chosen = label("m", "t.csv", 3, progress=lambda share, what: told.append((share, what)))
+    assert len(chosen.rows) == 3

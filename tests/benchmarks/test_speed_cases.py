@@ -70,7 +70,9 @@ def tasks_run(monkeypatch):
 
 
 def test_sums_over_tasks(tasks_run):
-    figures = cases.oc10(tasks=3)
+    told = []
+    figures = cases.oc10(tasks=3, tell=told.append)
+    assert told == pytest.approx([1 / 3, 2 / 3, 1])
     assert (figures["marda_s"], figures["reference_s"], figures["ratio"]) == (3.0, 12.0, 4.0)
     assert figures["least_agreement"] == 1.5
     assert [t["task"] for t in figures["by_task"]] == cases.PAIRS[:3]

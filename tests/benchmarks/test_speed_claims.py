@@ -1,9 +1,13 @@
 import json
+import os
+import time
+from multiprocessing import Pipe
 
 import pytest
 
 from marda import cli
 from marda._machine import machine_facts
+from marda._progress import Progress
 from marda.benchmarks import speed_cases as cases
 from marda.benchmarks import speed_claims as claims
 from marda.benchmarks.speed_claims import render
@@ -16,7 +20,9 @@ def measured(monkeypatch):
     """Figures by case, instead of measuring; a case that is not there fails."""
     figures = {"oc10": {"ratio": 3.5, "by_task": [TASK]}, "path": {"ratio": 2.0, "path_s": 1.0}}
     monkeypatch.setattr(
-        claims, "_measure", lambda claim, timeout: figures.get(claim.name, {"error": "too slow"})
+        claims,
+        "_measure",
+        lambda claim, timeout, tell: figures.get(claim.name, {"error": "too slow"}),
     )
     return figures
 
@@ -74,15 +80,36 @@ def test_unknown_case(capsys, tmp_path):
 
 def test_worker_runs_a_case_in_a_fresh_process():
     claim = claims.Claim("tiny", cases.path, {"d": 20, "levels": 2, "columns": 1})
-    figures = claims._measure(claim, timeout=300)
+    figures = claims._measure(claim, 300, lambda share: None)
     assert figures["difference"] < 1e-9
     assert figures["blas_threads"] >= 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "timeout", "words"),
-    [({"columns": "none"}, 300, "TypeError: "), ({}, 0.0, "took longer than 0 s")],
-)
-def test_a_case_that_fails_says_why(arguments, timeout, words):
-    claim = claims.Claim("broken", cases.path, {"d": 20, **arguments})
-    assert words in claims._measure(claim, timeout)["error"]
+def test_the_time_left_follows_from_seconds_on_record(monkeypatch):
+    now, seen = [0.0], []
+
+    def measure(claim, timeout, tell):
+        for share in (0.5, 1.0) if claim.name == "oc10" else (1.0,):
+            now[0] += 2.0 * claim.seconds * (0.5 if claim.name == "oc10" else 1.0)
+            tell(share)  # this machine is half as fast as that of the record
+            seen.append((display.left(), now[0]))
+        return {"ratio": 10.0}
+
+    monkeypatch.setattr(claims, "_measure", measure)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    display = Progress(show=False)
+    claims.run(claims.PLAN, 60.0, display)
+    end = now[0]
+    assert [left for left, _ in seen] == pytest.approx([end - at for _, at in seen])
+    assert len(seen) == len(claims.PLAN) + 1
+
+
+def test_a_worker_tells_what_share_is_done(monkeypatch):
+    pipe = Pipe()
+    with monkeypatch.context() as patch:  # this process keeps its errors and its signals
+        patch.setattr(os, "dup2", lambda null, _: os.close(null))
+        patch.setattr(claims.signal, "signal", lambda *_: None)
+        patch.setattr(cases, "oc10", lambda tell: tell(0.5) or {"ratio": 1.0})
+        claims._serve(pipe[1], cases.oc10, {})
+    assert json.loads(pipe[0].recv_bytes()) == 0.5
+    assert json.loads(pipe[0].recv_bytes())["ratio"] == 1.0

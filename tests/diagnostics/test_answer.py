@@ -70,6 +70,11 @@ def test_where_it_cannot_be_told_there_is_no_figure_but_a_reason():
     assert "from 0% to 99% of the predictions may be right: they disagree." in answer.text
 
 
+def test_no_figure_stands_beside_predictions_that_are_not_to_be_used():
+    answer = can_use(replace(KNOWN, single_class=True))
+    assert (answer.expected, answer.interval) == (None, None)
+
+
 def test_labels_that_are_too_few_to_judge_are_not_denied():
     told = replace(KNOWN, n_labelled=8, reason="8 labels of the target tell")
     assert can_use(told).basis == "8 labels of the target tell."

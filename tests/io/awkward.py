@@ -412,6 +412,12 @@ def _(folder):
     return under_header(folder, lambda names: [",".join(f"What is its {n}?" for n in names)])
 
 
+@case("units-and-words", "a line of units under the header, and of what words can be")
+def _(folder):
+    units = {"length": "cm", "width": "mm", "weight": "kg", "share": "%", LABEL: "ICD-10"}
+    return under_header(folder, lambda names: [",".join(units.get(n, "a/b") for n in names)])
+
+
 @case("qualtrics", "the three lines of names that Qualtrics writes")
 def _(folder):
     def lines(names):

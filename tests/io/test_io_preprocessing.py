@@ -222,10 +222,12 @@ def test_labels_that_no_number_tells_apart_stay_as_they_are(values):
     ("ys", "yt", "words"),
     [
         ([0.0, np.nan, 1.0], [0.0], r"1 source row has no label .*row 2"),
+        ([np.nan, np.nan], [0.0], r"no source row has a label .*are source and target swapped"),
         ([0.0, 0.0], [0.0], "one class only"),
         ([0.5, 1.0], [1.0], "fractions such as 0.5"),
         ([0.0, 1.0], [7.0], "label 7 in column 'y' is no class of the source"),
         (["p", "q"], ["r"], "label 'r'"),
+        (np.repeat(np.arange(30.0), 4), [31.0], r"of 30 different values: is it the right column"),
     ],
 )
 def test_wrong_labels(ys, yt, words):

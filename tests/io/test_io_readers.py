@@ -192,9 +192,24 @@ def test_units_under_the_header_are_left_out(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "words", ["weight,kind,ill\nkg,m/f,yes/no\n", "weight,kind,ill\nmmHg,f | m,no; yes\n"]
+)
+def test_units_stand_beside_what_words_can_be(tmp_path, words):
+    table = read(tmp_path, f"{words}70,m,no\n60,f,yes\n".encode())
+    assert table["ill"].tolist() == ["no", "yes"]
+    assert "names units" in table.notes[0]
+
+
+def test_three_known_units_are_no_row_whatever_else_is_there(tmp_path):
+    table = read(tmp_path, "a,b,c,d\nmg/l,°C,kg,ICD-10\n1,2,3,J18.9\n4,5,6,A41\n".encode())
+    assert table["d"].tolist() == ["J18.9", "A41"]
+
+
+@pytest.mark.parametrize(
     "written",
     [
         "a,b,c\nkg,cm,x\n1,2,y\n",  # it has a value
+        "a,b,c\nmuch,some,x/y\n1,2,y\n3,4,x/y\n",  # no known unit
         "a,b,c\nNA,NA,\n1,2,y\n",
         "a,b,c\nkg,cm,\nm,s,y\n",  # words, all of them
         "a,b\nhello,\n42,\n",

@@ -132,6 +132,10 @@ def test_columns_that_move_predictions_are_listed(tmp_path, method):
     names = [one.name for one in seen[0].influence]
     assert sorted(names) == [f"reading{k}" for k in range(1, 7)]
     assert "What moves predictions" not in adapted_page(replace(seen[0], influence=()))
+    still = tuple(replace(one, moved=1e-6 * one.moved) for one in seen[0].influence)
+    assert "No column or word moves a score by as much as 0.001." in adapted_page(
+        replace(seen[0], influence=still)
+    )
 
 
 def test_one_label_is_one_label_and_no_row_is_certain(tmp_path):

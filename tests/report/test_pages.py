@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from marda.report.page import facts, table
 from report_pages import HOSTILE, KINDS, heads, page_of
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -128,3 +129,7 @@ def test_a_head_tells_nothing_twice_and_breaks_long_names_between_words():
     text = heads()
     assert text.count("of the target is predicted as") == 1
     assert "spending_<wbr>on_<wbr>household" in text
+    shown = table("names", ("a", "b"), [["S1D+ridge", "SubspaceAlignment"]])
+    assert "S1D+<wbr>ridge" in shown
+    assert "Subspace<wbr>Alignment" in shown
+    assert "<dd>mean_<wbr>of 0.5</dd>" in facts([("What", "mean_of 0.5")])

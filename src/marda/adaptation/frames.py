@@ -61,6 +61,7 @@ class Adaptation:
     predictions : DataFrame
         One row per row of the target, in its order and of its library (pandas: with its index):
         the `id` column if there is one, "prediction", "probability", and "probability_c" per class.
+        A last row that holds the sums of all others has none.
     model : MDAClassifierCV or MDAClassifier
         Fitted. Its `save` keeps the columns too: `marda predict` reads tables with it.
     verdict : str
@@ -214,8 +215,9 @@ class Adaptation:
         )
         if ids is not None and id is not None:
             own = ids if frame is None or id not in frame.names else frame.column(id)
-            columns = {key: own, **columns}
-        index = frame.given.index if frame is not None and frame.library == "pandas" else None
+            columns = {key: own[: len(codes)], **columns}
+        pandas = frame is not None and frame.library == "pandas"
+        index = frame.given.index[: len(codes)] if frame is not None and pandas else None
         return make_frame(frame.library if frame else None, columns, index)
 
 

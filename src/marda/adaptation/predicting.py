@@ -34,11 +34,12 @@ from marda.io.binary import parquet_footer
 from marda.io.columns import Category, Date, Matrix, Number, Words
 from marda.io.dataframes import as_frame
 from marda.io.table import Table, as_texts, did_you_mean, is_missing, named
+from marda.io.text import open_bytes
 from marda.io.writing import prediction_names, replacing
 from marda.moments.spark import NUMBERS
 from marda.persist import load
 from marda.selection import MDAClassifierCV
-from marda.selection.labelling import choose_rows
+from marda.selection.labelling import LOOKED_AT, choose_rows
 
 __all__ = [
     "Predicted",
@@ -53,6 +54,8 @@ __all__ = [
 
 BATCH_BYTES = 32 * 2**20
 MAX_BATCH_ROWS = 50_000
+#: Seconds that choosing rows of as many as are looked at takes.
+CHOOSING = 1.0
 #: Rows whose mean others can be told from, where the model file knows none.
 FEW_ROWS = 10
 
@@ -178,8 +181,7 @@ def predict_rows(
 
     With `notes`, a last row that holds the sums of all others is left out, and it is said there.
     """
-    width = max(1, chosen.n_features)
-    rows = max(256, min(MAX_BATCH_ROWS, BATCH_BYTES // (8 * width)))
+    rows = _batch_rows(chosen.n_features)
     key = id or chosen.id
     wanted = {*chosen.columns, *([key] if key else [])}
     total = _rows(Path(input), format)
@@ -227,6 +229,30 @@ def predict_rows(
                     sums[name] = sums.get(name, 0.0) + float(np.nansum(values))
             batch = None if later is None else chosen.converted(later, notation, conventions)[0]
     return dict(zip(classifier.classes_.tolist(), counts.tolist(), strict=True))
+
+
+def _batch_rows(width: int) -> int:
+    """Rows that are predicted at once."""
+    return max(256, min(MAX_BATCH_ROWS, BATCH_BYTES // (8 * max(1, width))))
+
+
+def _predicted(
+    classifier: Classifier, X: Any, began: float, progress: Progress, after: float = 0.0
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Classes and probabilities of rows that were read since `began`, in batches.
+
+    The batches that are done tell how long all take, and so what share reading was; some seconds
+    come after.
+    """
+    size, n = _batch_rows(X.shape[1]), X.shape[0]
+    found, first = [], time.perf_counter()
+    for start in range(0, n, size):
+        found.append(classes_and_probabilities(classifier, X[start : start + size]))
+        now, done = time.perf_counter(), min(n, start + size)
+        whole = first - began + (now - first) * n / done + after
+        progress((now - began) / whole, f"{done:,} rows")
+    codes, P = zip(*found, strict=True)
+    return np.concatenate(codes), np.concatenate(P)
 
 
 class _Explained:
@@ -384,7 +410,7 @@ def _rows(path: Path, format: str | None) -> int:
         if kind == "parquet":
             return parquet_footer(path)[0]
         if kind in ("csv", "svmlight"):
-            with path.open("rb") as file:
+            with open_bytes(path) as file:
                 return sum(part.count(b"\n") for part in iter(lambda: file.read(2**20), b""))
     except Exception:  # only the progress bar wants it; the readers say what is wrong
         return 0
@@ -462,6 +488,7 @@ def label(
     whole: bool = False,
     id: str | None = None,
     options: ReadOptions = AS_FOUND,
+    progress: Progress = silent,
 ) -> ToLabel:
     """Name the rows of a file whose labels would decide most.
 
@@ -481,8 +508,11 @@ def label(
         Column that names rows; None: the one of adapt, if the input has it.
     options : ReadOptions
         Its `format`, `encoding`, `sheet`, `decimal` and `dates`, where the file does not tell.
+    progress : callable
+        Called with the share of the work done, once the file is read.
     """
     began = time.perf_counter()
+    progress(0.0, "reading")
     if out is not None and Path(out).suffix.lower() not in (".csv", ".tsv"):
         raise InputError(f"{out}: rows to label are written as .csv or .tsv.")
     check_names([input, model], {"--out": out})
@@ -500,7 +530,8 @@ def label(
     if not len(places):
         raise InputError(f"{input}: every row has a label in column {name!r} already.")
     with input_errors():
-        codes, P = classes_and_probabilities(classifier, X)
+        after = CHOOSING * min(1.0, len(places) / LOOKED_AT) ** 2
+        codes, P = _predicted(classifier, X, began, progress, after)
         rows, reasons = choose_rows(classifier, X[places], budget)
     rows = places[rows]
     likely = P[np.arange(len(codes)), codes]
@@ -574,6 +605,7 @@ def evaluate(
     *,
     out: PathLike | None = None,
     options: ReadOptions = AS_FOUND,
+    progress: Progress = silent,
 ) -> Evaluated:
     """Judge a saved model by rows with labels.
 
@@ -587,8 +619,11 @@ def evaluate(
         Where to write the figures (.json).
     options : ReadOptions
         Its `format`, `encoding`, `sheet`, `decimal` and `dates`, where the file does not tell.
+    progress : callable
+        Called with the share of the work done, once the file is read.
     """
     began = time.perf_counter()
+    progress(0.0, "reading")
     if out is not None and Path(out).suffix.lower() != ".json":
         raise InputError(f"{out}: the figures are written as .json.")
     check_names([input, model], {"--out": out})
@@ -603,7 +638,7 @@ def evaluate(
         table[name], classifier.classes_, f"{input}: column {name!r}"
     )
     with input_errors() as notes:
-        guessed, P = classes_and_probabilities(classifier, X[known])
+        guessed, P = _predicted(classifier, X[known], began, progress)
     found = evaluation(
         guessed,
         P,

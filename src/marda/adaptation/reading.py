@@ -324,8 +324,7 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
     problems += found
     notes += guessed
     asked = {p.column for p in found if p.column is not None}  # no more is said of these
-    if not hold:  # rows of data frames keep their places
-        tables = [without_totals(table, notes) for table in tables]
+    tables = [without_totals(table, notes) for table in tables]
     sources, last = tables[:-1], tables[-1]
     whole = stack_sources(sources, options.not_features)
     last = _labels_respelled(whole, last, options.label, notes)

@@ -673,7 +673,9 @@ def _measure_task(data: Dataset, pair: str) -> dict[str, Any]:
     return found
 
 
-def oc10(tasks: int = 12, keep: str | None = None) -> Figures:
+def oc10(
+    tasks: int = 12, keep: str | None = None, tell: Callable[[float], None] | None = None
+) -> Figures:
     """The OC10 unsupervised table as `marda reproduce` runs it: auto against the d×d route.
 
     A finished task is stored in the file `keep` at once; a run that was ended goes on from there,
@@ -683,7 +685,11 @@ def oc10(tasks: int = 12, keep: str | None = None) -> Figures:
     where = {**machine_facts(), "threads": blas_threads()}
     del where["date"]
     with Store(":memory:" if keep is None else keep) as store:
-        found = [_stored_task(store, data, pair, where) for pair in PAIRS[:tasks]]
+        found = []
+        for pair in PAIRS[:tasks]:
+            found.append(_stored_task(store, data, pair, where))
+            if tell is not None:
+                tell(len(found) / tasks)
     ours, theirs = (sum(f[f"{solver}_s"] for f in found) for solver in SOLVERS)
     return {
         "tasks": tasks,

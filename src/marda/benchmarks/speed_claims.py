@@ -9,6 +9,7 @@ import json
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from marda._machine import blas_threads, machine_facts
+from marda._progress import Progress
 from marda.benchmarks import speed_cases as cases
 from marda.benchmarks.plan import PlanError
 from marda.benchmarks.render import write_text
@@ -27,7 +29,11 @@ __all__ = ["PLAN", "QUICK", "Claim", "measure", "render", "run"]
 
 @dataclass(frozen=True)
 class Claim:
-    """A case with its arguments, what it is compared with, and the bound it must keep."""
+    """A case with its arguments, what it is compared with, and the bound it must keep.
+
+    ``seconds`` is how long it takes (`docs/performance.json`, two cores): only ratios matter, for
+    the time left.
+    """
 
     title: str
     case: Callable[..., dict[str, Any]]
@@ -35,6 +41,7 @@ class Claim:
     reference: str = ""
     at_least: float | None = None
     at_most: float | None = None
+    seconds: float = 3.0
 
     @property
     def name(self) -> str:
@@ -54,17 +61,54 @@ ONE_FIT = "one separate fit"
 OWN_PREDICTIONS = "predictions of its model file"
 FIRST_PRODUCT = "the product of the rows with the member's matrix"
 PLAN = [
-    Claim("J12, 3 alternations, d=1,000", cases.alternation, {"d": 1000}, BARTELS, at_least=10),
-    Claim("J12, 3 alternations, d=2,000", cases.alternation, {"d": 2000}, BARTELS, at_least=40),
-    Claim("J12 to tol=1e-5, d=4,000", cases.joint, {"d": 4000}, "S1's own fit", at_most=6),
-    Claim("S1, d=4,000", cases.blas_share, {"d": 4000}, "its own profile", at_least=0.7),
-    Claim("S1's residual_, d=2,000", cases.checking, {}, "the whole fit", at_most=0.03),
-    Claim("S1 fit, d=4,000", cases.floor, {"d": 4000}, "the unavoidable products alone"),
-    Claim("S1D by the dual, 1,000 × 4,096", cases.dual, {"method": "S1D"}, PRIMAL, at_least=4),
-    Claim("J12 by the dual, 1,000 × 4,096", cases.dual, {"method": "J12"}, PRIMAL, at_least=4),
-    Claim("noise path, 20 levels, d=2,000", cases.path, {}, "one S1 fit", at_most=5),
     Claim(
-        "search of 50 candidates, 2,000 × 1,000", cases.search, {}, "one separate fit", at_most=8
+        "J12, 3 alternations, d=1,000",
+        cases.alternation,
+        {"d": 1000},
+        BARTELS,
+        at_least=10,
+        seconds=12,
+    ),
+    Claim(
+        "J12, 3 alternations, d=2,000",
+        cases.alternation,
+        {"d": 2000},
+        BARTELS,
+        at_least=40,
+        seconds=108,
+    ),
+    Claim(
+        "J12 to tol=1e-5, d=4,000", cases.joint, {"d": 4000}, "S1's own fit", at_most=6, seconds=37
+    ),
+    Claim("S1, d=4,000", cases.blas_share, {"d": 4000}, "its own profile", at_least=0.7, seconds=9),
+    Claim("S1's residual_, d=2,000", cases.checking, {}, "the whole fit", at_most=0.03, seconds=5),
+    Claim(
+        "S1 fit, d=4,000", cases.floor, {"d": 4000}, "the unavoidable products alone", seconds=25
+    ),
+    Claim(
+        "S1D by the dual, 1,000 × 4,096",
+        cases.dual,
+        {"method": "S1D"},
+        PRIMAL,
+        at_least=4,
+        seconds=15,
+    ),
+    Claim(
+        "J12 by the dual, 1,000 × 4,096",
+        cases.dual,
+        {"method": "J12"},
+        PRIMAL,
+        at_least=4,
+        seconds=40,
+    ),
+    Claim("noise path, 20 levels, d=2,000", cases.path, {}, "one S1 fit", at_most=5, seconds=6),
+    Claim(
+        "search of 50 candidates, 2,000 × 1,000",
+        cases.search,
+        {},
+        "one separate fit",
+        at_most=8,
+        seconds=11,
     ),
     Claim(
         "search of 50 candidates, 1,000 × 4,000, features of many scales",
@@ -72,6 +116,7 @@ PLAN = [
         {"n": 1000, "d": 4000, "many_scales": True},
         ONE_FIT,
         at_most=8,
+        seconds=25,
     ),
     Claim(
         "J12C, 600 × 50,000 dense float32",
@@ -80,6 +125,7 @@ PLAN = [
         "the cost model's estimate",
         at_least=1 / 1.5,
         at_most=1.5,
+        seconds=81,
     ),
     Claim(
         "S1D, 4,000 × 200,000 sparse",
@@ -88,6 +134,7 @@ PLAN = [
         "the cost model's estimate",
         at_least=1 / 1.5,
         at_most=1.5,
+        seconds=27,
     ),
     Claim(
         "the default's fit, 4,000 × 5,000 sparse",
@@ -95,20 +142,29 @@ PLAN = [
         {},
         "one Cholesky factorisation of 4,000 rows",
         at_most=45,
+        seconds=18,
     ),
     Claim(
         "the default's fit, 2,081 × 4,608",
         cases.default,
         {"kind": "dense", "n": 2081, "d": 4608},
         "one Cholesky factorisation of 2,081 rows",
+        seconds=12,
     ),
-    Claim("ONNX graph of the default, 4,000 × 5,000 words", cases.serving, {}, OWN_PREDICTIONS),
+    Claim(
+        "ONNX graph of the default, 4,000 × 5,000 words",
+        cases.serving,
+        {},
+        OWN_PREDICTIONS,
+        seconds=30,
+    ),
     Claim(
         "ONNX graph of the default, 2,081 × 4,608",
         cases.serving,
         {"kind": "dense", "n": 2081, "d": 4608},
         OWN_PREDICTIONS,
         at_most=1.5,
+        seconds=18,
     ),
     Claim(
         "the default's fit, 200,000 + 200,000 × 50",
@@ -116,17 +172,27 @@ PLAN = [
         {},
         "its fit on a sample of 10,000 + 10,000 of these rows",
         at_most=2,
+        seconds=30,
     ),
-    Claim("predictions, 1,000 × 4,608", cases.prediction, {}, FIRST_PRODUCT, at_most=2.5),
+    Claim(
+        "predictions, 1,000 × 4,608", cases.prediction, {}, FIRST_PRODUCT, at_most=2.5, seconds=6
+    ),
     Claim(
         "predictions, 1,000 × 5,000 sparse",
         cases.prediction,
         {"kind": "sparse", "d": 5000},
         FIRST_PRODUCT,
         at_most=5,
+        seconds=5,
     ),
-    Claim("S1D fit, 1,000 × 2,048", cases.peers, {}, "skada's CORAL and SubspaceAlignment fits"),
-    Claim("OC10 unsupervised table", cases.oc10, {}, "solver='primal'", at_least=3),
+    Claim(
+        "S1D fit, 1,000 × 2,048",
+        cases.peers,
+        {},
+        "skada's CORAL and SubspaceAlignment fits",
+        seconds=13,
+    ),
+    Claim("OC10 unsupervised table", cases.oc10, {}, "solver='primal'", at_least=3, seconds=2760),
 ]
 #: Only where they are asked for: they need a GPU.
 NUMPY = "numpy on the same machine"
@@ -183,17 +249,21 @@ QUICK = [
 ]
 
 
-def _measure(claim: Claim, timeout: float) -> dict[str, Any]:
-    """The figures of one case, or why there are none."""
+def _measure(claim: Claim, timeout: float, tell: Callable[[float], None]) -> dict[str, Any]:
+    """The figures of one case, or why there are none; meanwhile, what share of it is done."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_serve, args=(theirs, claim.case, claim.args))
     process.start()
     theirs.close()
+    deadline = time.monotonic() + timeout
     try:
-        if not ours.poll(timeout):
-            return {"error": f"took longer than {timeout:.0f} s"}
-        return dict(json.loads(ours.recv_bytes()))
+        while ours.poll(max(0.0, deadline - time.monotonic())):
+            told = json.loads(ours.recv_bytes())
+            if isinstance(told, dict):
+                return told
+            tell(told)
+        return {"error": f"took longer than {timeout:.0f} s"}
     except EOFError:
         process.join()
         return {"error": how_it_ended(process.exitcode)}
@@ -206,9 +276,11 @@ def _measure(claim: Claim, timeout: float) -> dict[str, Any]:
 def _serve(
     pipe: Connection, case: Callable[..., dict[str, Any]], arguments: dict[str, Any]
 ) -> None:
-    """In the fresh process: one case, its figures as JSON."""
+    """In the fresh process: one case, its figures as JSON; before them, shares that are done."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one that measures ends this one
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # warnings of solvers; errors go over the pipe
+    if case is cases.oc10:
+        arguments = {**arguments, "tell": lambda share: pipe.send_bytes(json.dumps(share).encode())}
     try:
         figures = {**case(**arguments), "blas_threads": blas_threads()}
     except Exception as error:
@@ -216,25 +288,36 @@ def _serve(
     pipe.send_bytes(json.dumps(figures).encode())
 
 
-def run(plan: Sequence[Claim], timeout: float) -> dict[str, Any]:
+def run(plan: Sequence[Claim], timeout: float, progress: Progress | None = None) -> dict[str, Any]:
     """Measure every claim, one process at a time."""
     results = []
-    for claim in plan:
-        print(f"{claim.title} … ", end="", flush=True)
-        figures = _measure(claim, timeout)
-        holds = None if "error" in figures else claim.holds(figures)
-        print(figures.get("error") or f"ratio {figures['ratio']:.3g}, holds: {holds}")
-        results.append(
-            {
-                "title": claim.title,
-                "case": claim.name,
-                "reference": claim.reference,
-                "at_least": claim.at_least,
-                "at_most": claim.at_most,
-                "holds": holds,
-                "figures": figures,
-            }
-        )
+    whole, done = sum(claim.seconds for claim in plan), 0.0
+    with progress or Progress(show=False) as display:
+        for claim in plan:
+
+            def tell(share: float, claim: Claim = claim, done: float = done) -> None:
+                display((done + share * claim.seconds) / whole, claim.title)
+
+            tell(0.0)
+            started = time.monotonic()
+            figures = _measure(claim, timeout, tell)
+            seconds = round(time.monotonic() - started, 1)
+            holds = None if "error" in figures else claim.holds(figures)
+            told = figures.get("error") or f"ratio {figures['ratio']:.3g}, holds: {holds}"
+            print(f"{claim.title}: {told}", flush=True)
+            results.append(
+                {
+                    "title": claim.title,
+                    "case": claim.name,
+                    "reference": claim.reference,
+                    "at_least": claim.at_least,
+                    "at_most": claim.at_most,
+                    "holds": holds,
+                    "seconds": seconds,
+                    "figures": figures,
+                }
+            )
+            done += claim.seconds
     return {"machine": machine_facts(), "results": results}
 
 
@@ -246,6 +329,7 @@ def measure(
     only: Sequence[str] = (),
     tasks: int = 12,
     timeout: float = 3600.0,
+    progress: Progress | None = None,
 ) -> int:
     """Run cases and write both files; 1 if a bound does not hold.
 
@@ -261,6 +345,8 @@ def measure(
         Of the OC10 table, 12 in all. Finished ones are stored beside ``figures`` until the case is.
     timeout : float
         Seconds for one case.
+    progress : Progress, default=None
+        Shows what is done and the time left.
     """
     plan = QUICK if quick else PLAN
     if only:
@@ -272,7 +358,7 @@ def measure(
         plan = [claim for claim in plan if claim.name in only]
     kept = figures.with_suffix(".oc10.sqlite").absolute()
     plan = [_oc10(claim, tasks, kept) for claim in plan]
-    outcome = run(plan, timeout)
+    outcome = run(plan, timeout, progress)
     finished = any(r["case"] == "oc10" and r["holds"] is not None for r in outcome["results"])
     if only and figures.exists():
         outcome["results"] = _merged(json.loads(figures.read_text()), outcome["results"])
@@ -289,7 +375,9 @@ def _oc10(claim: Claim, tasks: int, kept: Path) -> Claim:
     if claim.case is not cases.oc10:
         return claim
     title = claim.title if tasks >= 12 else f"{claim.title}, {tasks} of 12 tasks"
-    return replace(claim, title=title, args={"tasks": min(tasks, 12), "keep": str(kept)})
+    tasks = min(tasks, 12)
+    seconds = claim.seconds * tasks / 12
+    return replace(claim, title=title, args={"tasks": tasks, "keep": str(kept)}, seconds=seconds)
 
 
 def _merged(old: dict[str, Any], new: list[dict[str, Any]]) -> list[dict[str, Any]]:

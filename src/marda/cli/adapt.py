@@ -48,8 +48,9 @@ def run_check(args: argparse.Namespace) -> int:
     from marda.adaptation.checking import check_files
     from marda.adaptation.lines import checked_lines
 
-    with standard_streams(args, "source", "target") as streams, progress_of(args) as progress:
-        result = check_files(args.source, args.target, read_options(args), progress=progress)
+    with standard_streams(args, "source", "target") as streams:
+        with progress_of(args) as progress:
+            result = check_files(args.source, args.target, read_options(args), progress=progress)
         show(result, checked_lines(result), args, streams)
     return 0
 
@@ -118,27 +119,28 @@ def run_adapt(args: argparse.Namespace) -> int:
         "plots": plots_to(args.plots, adapted_sections),
     }
     parameters = {"method": args.method, "noise": args.noise, "classifier": args.classifier}
-    with standard_streams(args, "source", "target") as streams, progress_of(args) as progress:
-        if args.moments:
-            outputs = Outputs(args.target, args.format, args.id, args.out, args.model)
-            result: Any = adapt_moments(
-                args.moments, outputs, scale=args.scale, progress=progress, **parameters
-            )
-        else:
-            result = adapt(
-                args.source,
-                args.target,
-                read_options(args),
-                out=args.out,
-                model=args.model,
-                memory=args.memory,
-                cluster=Cluster(args.scheduler) if args.scheduler or args.cluster else None,
-                device=args.device,
-                announce=_quiet if args.quiet else _announce,
-                progress=progress,
-                **pages,
-                **parameters,
-            )
+    with standard_streams(args, "source", "target") as streams:
+        with progress_of(args) as progress:
+            if args.moments:
+                outputs = Outputs(args.target, args.format, args.id, args.out, args.model)
+                result: Any = adapt_moments(
+                    args.moments, outputs, scale=args.scale, progress=progress, **parameters
+                )
+            else:
+                result = adapt(
+                    args.source,
+                    args.target,
+                    read_options(args),
+                    out=args.out,
+                    model=args.model,
+                    memory=args.memory,
+                    cluster=Cluster(args.scheduler) if args.scheduler or args.cluster else None,
+                    device=args.device,
+                    announce=_quiet if args.quiet else _announce,
+                    progress=progress,
+                    **pages,
+                    **parameters,
+                )
         show(result, adapted_lines(result), args, streams)
     return 0
 
@@ -223,17 +225,18 @@ def run_compare(args: argparse.Namespace) -> int:
 
     report = report_to(args.report, compared_page, args)
     plots = plots_to(args.plots, compared_sections)
-    with standard_streams(args, "source", "target") as streams, progress_of(args) as progress:
-        result = compare(
-            args.source,
-            args.target,
-            read_options(args),
-            methods=args.methods,
-            report=report,
-            plots=plots,
-            progress=progress,
-            noise=args.noise,
-            classifier=args.classifier,
-        )
+    with standard_streams(args, "source", "target") as streams:
+        with progress_of(args) as progress:
+            result = compare(
+                args.source,
+                args.target,
+                read_options(args),
+                methods=args.methods,
+                report=report,
+                plots=plots,
+                progress=progress,
+                noise=args.noise,
+                classifier=args.classifier,
+            )
         show(result, compared_lines(result, explain=not args.quiet), args, streams)
     return 0

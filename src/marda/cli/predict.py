@@ -50,17 +50,18 @@ def run_predict(args: argparse.Namespace) -> int:
     from marda.adaptation import ReadOptions, predict
     from marda.adaptation.lines import predicted_lines
 
-    with standard_streams(args, "input") as streams, progress_of(args) as progress:
-        result = predict(
-            args.model,
-            args.input,
-            args.out,
-            format=args.format,
-            id=args.id,
-            explain=args.explain,
-            options=ReadOptions("", **reading_options(args)),
-            progress=progress,
-        )
+    with standard_streams(args, "input") as streams:
+        with progress_of(args) as progress:
+            result = predict(
+                args.model,
+                args.input,
+                args.out,
+                format=args.format,
+                id=args.id,
+                explain=args.explain,
+                options=ReadOptions("", **reading_options(args)),
+                progress=progress,
+            )
         show(result, predicted_lines(result), args, streams)
     return 0
 
@@ -93,15 +94,17 @@ def run_label(args: argparse.Namespace) -> int:
     from marda.adaptation.lines import label_lines
 
     with standard_streams(args, "input") as streams:
-        result = label(
-            args.model,
-            args.input,
-            args.budget,
-            out=args.out,
-            whole=args.all,
-            id=args.id,
-            options=ReadOptions("", format=args.format, **reading_options(args)),
-        )
+        with progress_of(args) as progress:
+            result = label(
+                args.model,
+                args.input,
+                args.budget,
+                out=args.out,
+                whole=args.all,
+                id=args.id,
+                options=ReadOptions("", format=args.format, **reading_options(args)),
+                progress=progress,
+            )
         show(result, label_lines(result), args, streams)
     return 0
 
@@ -130,12 +133,14 @@ def run_evaluate(args: argparse.Namespace) -> int:
     from marda.adaptation.lines import evaluated_lines
 
     with standard_streams(args, "input") as streams:
-        result = evaluate(
-            args.model,
-            args.input,
-            args.label,
-            out=args.out,
-            options=ReadOptions("", format=args.format, **reading_options(args)),
-        )
+        with progress_of(args) as progress:
+            result = evaluate(
+                args.model,
+                args.input,
+                args.label,
+                out=args.out,
+                options=ReadOptions("", format=args.format, **reading_options(args)),
+                progress=progress,
+            )
         show(result, evaluated_lines(result), args, streams)
     return 0

@@ -18,6 +18,7 @@ from marda.cli._common import (
     output_folder,
     positive,
     progress_choice,
+    progress_of,
     warn_of_png,
 )
 
@@ -406,4 +407,5 @@ def run_bench(args: argparse.Namespace) -> int:
         only=args.only or (),
         tasks=args.tasks,
         timeout=args.timeout,
+        progress=progress_of(args),
     )

@@ -81,13 +81,14 @@ def can_use(
     if judged is not None:
         return _measured(facts, judged, unsure)
     kind, word, text = _expected(facts)
-    known = facts.expected is not None and facts.can_tell and not facts.few
+    doubted = facts.few or facts.single_class  # no figure stands beside "do not use them"
+    known = facts.expected is not None and facts.can_tell and not doubted
     return Answer(
         kind,
         word,
         text,
         facts.expected if known else None,
-        None if facts.few else facts.interval,
+        None if doubted else facts.interval,
         facts.guessing,
         _basis(facts),
         _shift(facts),

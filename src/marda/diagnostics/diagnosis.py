@@ -395,7 +395,11 @@ def _explained(
     shift = getattr(estimator, "shift_", None)
     if shift is None:
         return {}
-    found = {"shift": shift.sentence(), "action": _action(estimator)}
+    found = {
+        "shift": shift.sentence(),
+        "action": _action(estimator),
+        "differs": shift.kind != "too few rows" and "none" not in shift.fitting,
+    }
     if expected is None or "expected_interval" not in calibration:
         return found
     low, high = calibration["expected_interval"]

@@ -151,6 +151,8 @@ class Facts:
         What differs between the domains, as a sentence; empty where nobody asked.
     action : str
         What was done about it, as a sentence, where features were not adapted; else empty.
+    differs : bool
+        `shift` tells of a difference, whatever the distances say.
     """
 
     n_source: int
@@ -168,6 +170,7 @@ class Facts:
     reason: str = ""
     shift: str = ""
     action: str = ""
+    differs: bool = False
 
     @property
     def few(self) -> bool:
@@ -197,7 +200,7 @@ class Facts:
 
         A linear classifier sees means; MMD also sees spread and shape.
         """
-        if self.few or self.mmd is None or self.told_apart is None:
+        if self.few or self.differs or self.mmd is None or self.told_apart is None:
             return False
         apart, distance = self.told_apart.before, self.mmd.before
         told = apart.value < 0.55 or (apart.low <= 0.5 and apart.value < 0.6)
@@ -293,7 +296,8 @@ def _movement_sentence(facts: Facts) -> str:
         if facts.mmd is not None:
             figures.append(f"distance {_step(facts.mmd)}")
         if facts.told_apart is not None:
-            before, after = _step(facts.told_apart, "%").split(" → ")
+            # A classifier below chance tells nothing apart, no more than one at chance.
+            before, after = _step(_above_chance(facts.told_apart), "%").split(" → ")
             figures.append(f"told apart in {before} of rows before and {after} after")
         said = {
             "closer": "brought the domains closer",
@@ -307,7 +311,8 @@ def _movement_sentence(facts: Facts) -> str:
         told.append(f"the distance {words[facts.mmd.direction]} ({_step(facts.mmd)})")
     if facts.told_apart is not None:
         direction = words[_above_chance(facts.told_apart).direction]
-        told.append(f"the share of rows told apart {direction} ({_step(facts.told_apart, '%')})")
+        shares = _step(_above_chance(facts.told_apart), "%")
+        told.append(f"the share of rows told apart {direction} ({shares})")
     return f"The measures differ: {', '.join(told)}"
 
 

@@ -380,6 +380,11 @@ def read_labels(
         ys, yt = as_texts(ys), as_texts(yt)
         _refuse_amounts(source.path, label, ys, rows)
     gone = np.flatnonzero(is_missing(ys))
+    if 0 < len(ys) == len(gone) and not is_missing(yt).all():
+        raise InputError(
+            f"{source.path}: no source row has a label in column {label!r}, and rows of "
+            f"{target.path} have (are source and target swapped?)."
+        )
     if len(gone):
         lost = f"{counted(len(gone), 'source row')} {'has' if len(gone) == 1 else 'have'}"
         path, row = source.place(int(gone[0]))
@@ -404,9 +409,11 @@ def read_labels(
     unknown = [v for v in set(yt[~is_missing(yt)].tolist()) if v not in set(ys.tolist())]
     if unknown:
         shown = f"{unknown[0]:g}" if isinstance(unknown[0], float) else repr(unknown[0])
+        n = len({*ys.tolist()})
+        many = f" (of {n} different values: is it the right column?)" if n >= MANY_VALUES else ""
         raise InputError(
-            f"{target.path}: label {shown} in column {label!r} is no class of the source: correct "
-            f"it, leave it empty, or say --na {shown} if it means that there is none."
+            f"{target.path}: label {shown} in column {label!r} is no class of the source{many}: "
+            f"correct it, leave it empty, or say --na {shown} if it means that there is none."
         )
     return ys, yt
 

@@ -49,7 +49,8 @@ Column = NDArray[Any]
 MISSING_WORDS = frozenset(
     {"", "na", "n/a", "nan", "null", "none", "nil", "-", "--", "–", "—", ".", "?", "<na>"}
     | {"#n/a", "#na", "#null!", "#div/0!", "#value!", "#ref!", "#num!", "#name?", "nat"}
-    | {"n.a.", "n. a.", "n/d", "n.d.", "k.a.", "k. a.", "keine angabe", "not available", "missing"}
+    | {"n.a.", "n. a.", "n/d", "n.d.", "n.b.", "k.a.", "k. a.", "keine angabe", "not available"}
+    | {"missing"}
 )
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 WHOLE = 2**62  # rows per batch when the caller keeps them all

@@ -62,6 +62,13 @@ LABEL = "label"  # name of svmlight's first field
 #: What the separator, the header and the encoding are found out from.
 HEAD_LINES, HEAD_CHARACTERS, SCANNED = 50, 2**20, 2**24
 LONGEST_UNIT = 12
+#: So many known units in one line are no values, whatever else the line holds.
+SURELY_UNITS = 3
+UNITS = {
+    *("g", "kg", "mg", "µg", "t", "m", "cm", "mm", "km", "s", "ms", "min", "h", "l", "ml", "dl"),
+    *("hz", "khz", "mhz", "w", "kw", "kwh", "v", "mv", "a", "ma", "j", "kj", "kcal", "pa", "hpa"),
+    *("kpa", "bar", "mbar", "mmhg", "mol", "mmol", "bpm", "db", "lx", "ppm", "eur", "usd", "gbp"),
+}
 
 # Packed files: gzip, bzip2, xz, zstandard, a zip archive of one file ------------------------------
 
@@ -509,18 +516,33 @@ def _is_data(header: Sequence[str]) -> bool:
 
 
 def _units(first: Sequence[str], second: Sequence[str]) -> list[str]:
-    """What stands under the header and above numbers, in a line that holds no value: kg, cm."""
+    """What stands under the header and above numbers, in a line that holds no value: kg, cm.
+
+    Above words it may name what these can be (m/f). Where three units are known ones, no words are
+    asked what they mean.
+    """
     filled = [
-        (unit.strip(), below)
+        (unit.strip(), below.strip())
         for unit, below in zip(first, second, strict=False)
         if unit.strip().lower() not in MISSING_WORDS
     ]
+    numbers = [unit for unit, below in filled if _is_number(below)]
     units = [
-        unit
-        for unit, below in filled
-        if len(unit) <= LONGEST_UNIT and not re.search(r"\d{2}|^\d", unit) and _is_number(below)
+        unit for unit in numbers if len(unit) <= LONGEST_UNIT and not re.search(r"\d{2}|^\d", unit)
     ]
-    return units if len(units) == len(filled) > 1 else []
+    known = [unit for unit in units if _is_unit(unit)]
+    words = [(unit, below) for unit, below in filled if not _is_number(below)]
+    named = len(known) >= SURELY_UNITS or all(
+        below in re.split(r"\s*[/|,;]\s*", unit) and below != unit for unit, below in words
+    )
+    if len(units) < len(numbers) or len(filled) < 2 or (words and not known):
+        return []
+    return units if named else []
+
+
+def _is_unit(text: str) -> bool:
+    """Whether it is a unit that many use, a ratio of two, or has a sign that only units have."""
+    return text.lower() in UNITS or re.search(r"[°%²³µ]|\w/\w", text) is not None
 
 
 def _names_again(rows: Sequence[Sequence[str]]) -> int:

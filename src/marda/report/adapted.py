@@ -42,6 +42,7 @@ __all__ = ["adapted_head", "adapted_page", "adapted_sections", "model_card"]
 FOLDERS = re.compile(r"(?<!\S)(?:/|[A-Za-z]:[\\/])\S*[\\/](?=[^\s\\/])")
 UNSURE = 0.6  # predictions of a lower probability deserve a look
 MOST_SHARES = 12
+LEAST_MOVED = 0.001  # influence that is less is none
 MOST_CANDIDATES = 200
 MOST_NAMES = 40  # of classes and columns in a model card
 HEADER = ("parameter", "value")
@@ -161,7 +162,10 @@ def _influence(result: Adapted) -> list[Section]:
         f"class{'' if result.python else '; marda predict --explain tells it row by row'}."
     )
     largest = max(one.moved for one in result.influence)
-    digits = max(0, 2 - math.floor(math.log10(largest))) if largest > 0 else 0
+    if largest < LEAST_MOVED:
+        nothing = f"No column or word moves a score by as much as {LEAST_MOVED:g}."
+        return [Section("What moves predictions", (paragraph(nothing),))]
+    digits = max(0, 2 - math.floor(math.log10(largest)))
     rows: list[Cells] = [
         [one.name, NumberCell(f"{one.moved:.{digits}f}", one.moved)] for one in result.influence
     ]

@@ -125,7 +125,11 @@ def points(lines: Sequence[str], kind: str = "") -> str:
 
 def facts(pairs: Sequence[tuple[str, str]]) -> str:
     """Names and what they stand for."""
-    lines = "".join(f"<div><dt>{_breakable(n)}</dt><dd>{escape(v)}</dd></div>" for n, v in pairs)
+    lines = "".join(
+        # In a sentence only names have underscores; a point may be one of a number.
+        f"<div><dt>{_breakable(n)}</dt><dd>{re.sub(r'_(?=[^_ ])', '_<wbr>', escape(v))}</dd></div>"
+        for n, v in pairs
+    )
     return f'<dl class="facts">{lines}</dl>'
 
 
@@ -173,7 +177,8 @@ def _cell(cell: str | NumberCell | Term, column: int) -> str:
 
 def _breakable(text: str) -> str:
     """Long names of columns are broken between their words rather than anywhere."""
-    inside = escape(text)
+    # SA+SVM, SubspaceAlignment
+    inside = re.sub(r"(?<=\+)(?=\w)|(?<=[a-z]{3})(?=[A-Z][a-z]{2})", "<wbr>", escape(text))
     return re.sub(r"([_.:=])(?=\w)", r"\1<wbr>", inside) if len(text) > LONG else inside
 
 
