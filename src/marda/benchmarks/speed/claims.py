@@ -56,7 +56,7 @@ FIRST_PRODUCT = "the product of the rows with the member's matrix"
 PLAN = [
     Claim("J12, 3 alternations, d=1,000", cases.alternation, {"d": 1000}, BARTELS, at_least=10),
     Claim("J12, 3 alternations, d=2,000", cases.alternation, {"d": 2000}, BARTELS, at_least=40),
-    Claim("J12 to tol=1e-5, d=4,000", cases.joint, {"d": 4000}, "S1's own fit", at_most=6),
+    Claim("J12 to tol=1e-5, d=4,000", cases.joint, {"d": 4000}, "S1's own fit", at_most=3),
     Claim("S1, d=4,000", cases.blas_share, {"d": 4000}, "its own profile", at_least=0.7),
     Claim("S1's residual_, d=2,000", cases.checking, {}, "the whole fit", at_most=0.03),
     Claim("S1 fit, d=4,000", cases.floor, {"d": 4000}, "the unavoidable products alone"),
