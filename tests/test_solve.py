@@ -594,7 +594,7 @@ def test_the_equation_on_the_basis(solver, repeated):
     label = problem.class_term(*problem.identity_predictor)
     for terms in ([label], [problem.domain_term], [label, problem.domain_term]):
         if repeated and terms == [problem.domain_term]:
-            continue  # the pencil is of labelled rows; this term comes alone only once
+            continue  # the banded form is of labelled rows; this term comes alone only once
         on_basis = _OnBasis.of(den, terms, repeated=repeated)
         R = np.random.default_rng(2).standard_normal(on_basis.right.shape)
         for right in (R, on_basis.right):
@@ -619,7 +619,7 @@ def test_where_the_last_answers_point_to():
 
 
 def test_ways_to_the_equation_on_the_basis(monkeypatch):
-    """Terms of one Q on the primal route: one eigendecomposition serves all; else iteration."""
+    """Terms of one Q on the primal route: one banded form serves all; else iteration."""
     told = []
     for setting, solver, repeated, both in (
         ("SS", "primal", True, False),

@@ -29,7 +29,6 @@ from marda._arrays import (
     norm,
     probes,
     svd,
-    thin_product,
     vdot,
     vstack,
     zeros,
@@ -226,12 +225,10 @@ class _OnBasis:
         denoiser, U = self.denoiser, self.U
         if not U.shape[1]:
             return zeros((denoiser.n_features + denoiser.bias, 0), U)
-        # On other devices Cholesky factors cost less than eigenvectors.
+        # On other devices Cholesky factors cost less than a banded form.
         alone = self.repeated and _one_moment(self.terms) and is_numpy(R)
         if alone and isinstance(denoiser, PrimalDenoiser):
-            B, Lambda = denoiser.pencil  # each column on its own: (I + s Λ) in the pencil's basis
-            inside = thin_product(B.T, R) / (1 + np.outer(Lambda, np.diag(sum(self.couplings))))
-            return thin_product(B, inside)
+            return denoiser.solve_labelled(np.diag(sum(self.couplings)), R)  # each on its own
         on_labelled, on_all = (zeros((U.shape[1], U.shape[1]), U) for _ in range(2))
         for term, S in zip(self.terms, self.couplings, strict=True):
             S_of_kind = on_labelled if term.Q is denoiser.labelled else on_all

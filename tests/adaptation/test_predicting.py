@@ -28,6 +28,22 @@ def test_batches_do_not_change_predictions(tmp_path, monkeypatch):
     assert sum(done.counts.values()) == 900
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_batches_in_threads_come_in_order_and_say_what_is_wrong(tmp_path, monkeypatch, threads):
+    model = from_python()
+    model.save(tmp_path / "m")
+    monkeypatch.setattr(predicting, "blas_threads", lambda: threads)
+    monkeypatch.setattr(predicting, "MAX_BATCH_ROWS", 256)
+    many = np.vstack([XT + 0.01 * k for k in range(40)])
+    predict(tmp_path / "m", write(tmp_path / "many.npz", many), tmp_path / "p.csv")
+    found = read_table(tmp_path / "p.csv")["prediction"].tolist()
+    assert found == [str(value) for value in model.predict(many)]
+    many[1000, 0] = np.nan
+    with pytest.raises(InputError, match="missing values"):
+        predict(tmp_path / "m", write(tmp_path / "odd.npz", many), tmp_path / "q.csv")
+    assert not (tmp_path / "q.csv").exists()
+
+
 @pytest.mark.parametrize("named", [True, False])
 def test_models_saved_from_python_serve_too(tmp_path, named):
     pd = pytest.importorskip("pandas")

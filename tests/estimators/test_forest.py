@@ -40,6 +40,25 @@ def test_probabilities_are_those_of_scikit_learn(peer):
         )
 
 
+def test_thresholds_beyond_float32_divide_as_they_say():
+    """A threshold is rounded down: no float32 lies between it and the next one."""
+    big = float(np.finfo(np.float32).max)
+    levels = np.array([0.1, -0.1, 1e-50, -1e-50, 2 * big, -2 * big, big, 1.0, 0.0])
+    rows = np.array([[-big], [-0.1], [-1e-45], [0.0], [1e-45], [0.1], [1.0], [big]], np.float32)
+    for level in levels:
+        forest = Forest(
+            np.array([0]),
+            np.array([0, -1, -1]),
+            np.array([level, 0, 0]),
+            np.array([[1, 2], [0, 0], [1, 1]]),
+            np.eye(2),
+            np.zeros(1),
+            np.ones(1),
+        )
+        right = forest.probabilities(rows)[:, 1] == 1
+        np.testing.assert_array_equal(right, rows[:, 0].astype(np.float64) > level)
+
+
 def test_it_is_as_good_as_scikit_learns(peer):
     truth = (NEW[:, 0] * NEW[:, 1] > 0.1).astype(np.int64) + (NEW[:, 2] > 1)
     found = grow(min_leaf=2, n_trees=100).forest.probabilities(NEW).argmax(1)

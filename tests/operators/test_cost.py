@@ -202,7 +202,7 @@ def test_more_to_do_costs_more(route, density):
         assert predicting.bytes > bare.bytes
         assert cost(domain=True).flops > predicting.flops
     if route == "primal":
-        # Coupled terms have no pencil: iterations in place of an eigendecomposition's matrices.
+        # Coupled terms have no banded form: iterations in place of its matrices.
         coupled = cost(joint=True, coupled=True)
         assert coupled.bytes < joint.bytes
         assert coupled.flops != joint.flops

@@ -6,15 +6,20 @@ import csv
 import json
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn import config_context, get_config
 
+from marda._machine import blas_threads
 from marda.adaptation.methods import classes_and_probabilities
 from marda.adaptation.reading import (
     PathLike,
@@ -52,7 +57,8 @@ __all__ = [
     "predict_rows",
 ]
 
-BATCH_BYTES = 32 * 2**20
+#: Rows of a batch: few enough for the processor's cache.
+BATCH_BYTES = 4 * 2**20
 MAX_BATCH_ROWS = 50_000
 #: Seconds that choosing rows of as many as are looked at takes.
 CHOOSING = 1.0
@@ -206,28 +212,48 @@ def predict_rows(
         key = None
     explained = None if explain is None else _Explained(classifier, chosen, explain)
     more = () if explained is None else explained.names
-    with PredictionWriter(Path(out), classifier.classes_, key, more) as writer:
-        batch: Any = first
-        sums: dict[str, float] = {}
+    how_sklearn = get_config()
+
+    def tables() -> Iterator[Table]:
+        """Batches in the notation of the first; the last one without a row of sums."""
+        batch: Table | None = first
+        sums, before = dict[str, float](), 0
         while batch is not None:
             later = next(batches, None)
             if later is None or later.n_rows == 0:
                 later = None
                 if notes is not None:
-                    batch = without_totals(batch, notes, sums, writer.n_rows)
+                    batch = without_totals(batch, notes, sums, before)
             if batch.n_rows:
-                with input_errors():
-                    X = chosen.transform(batch)
-                    codes, P = classes_and_probabilities(classifier, X)
-                    told = [] if explained is None else explained.columns(X)
-                writer.write(batch[key] if key else None, codes, P, told)
-                counts += np.bincount(codes, minlength=len(counts))
-            if total:
-                progress(min(1.0, writer.n_rows / total), f"{writer.n_rows:,} rows")
+                yield batch
+            before += batch.n_rows
             for name, values in batch.columns.items():
                 if values.dtype.kind == "f":
                     sums[name] = sums.get(name, 0.0) + float(np.nansum(values))
             batch = None if later is None else chosen.converted(later, notation, conventions)[0]
+
+    def scored(batch: Table) -> _Scored:
+        with config_context(**how_sklearn):  # other threads have a configuration of their own
+            X = chosen.transform(batch)
+            codes, P = classes_and_probabilities(classifier, X)
+            told = [] if explained is None else explained.columns(X)
+        return _Scored(batch[key] if key else None, codes, P, told)
+
+    # An explanation needs the mean of the first batch.
+    threads = 1 if explained is not None else blas_threads() or 1
+    with (
+        PredictionWriter(Path(out), classifier.classes_, key, more) as writer,
+        warnings.catch_warnings(),  # not in threads, which share them
+        ThreadPoolExecutor(threads) as pool,
+    ):
+        warnings.simplefilter("ignore")
+        for job in _in_order(pool, scored, tables(), threads):
+            with input_errors():
+                found = job.result()
+            writer.write(found.keys, found.codes, found.P, found.told)
+            counts += np.bincount(found.codes, minlength=len(counts))
+            if total:
+                progress(min(1.0, writer.n_rows / total), f"{writer.n_rows:,} rows")
     return dict(zip(classifier.classes_.tolist(), counts.tolist(), strict=True))
 
 
@@ -253,6 +279,32 @@ def _predicted(
         progress((now - began) / whole, f"{done:,} rows")
     codes, P = zip(*found, strict=True)
     return np.concatenate(codes), np.concatenate(P)
+
+
+class _Scored(NamedTuple):
+    """A batch as it is written."""
+
+    keys: NDArray[Any] | None
+    codes: NDArray[np.int64]
+    P: NDArray[np.float64]
+    told: list[NDArray[Any]]
+
+
+def _in_order(
+    pool: Executor, work: Callable[[Table], _Scored], batches: Iterator[Table], ahead: int
+) -> Iterator[Future[_Scored]]:
+    """Work on batches, in their order; of so many more at most while one is used."""
+    jobs: deque[Future[_Scored]] = deque()
+    try:
+        for batch in batches:
+            jobs.append(pool.submit(work, batch))
+            if len(jobs) > ahead:
+                yield jobs.popleft()
+        while jobs:
+            yield jobs.popleft()
+    finally:
+        for job in jobs:
+            job.cancel()
 
 
 class _Explained:

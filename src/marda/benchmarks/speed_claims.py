@@ -78,7 +78,7 @@ PLAN = [
         seconds=108,
     ),
     Claim(
-        "J12 to tol=1e-5, d=4,000", cases.joint, {"d": 4000}, "S1's own fit", at_most=6, seconds=37
+        "J12 to tol=1e-5, d=4,000", cases.joint, {"d": 4000}, "S1's own fit", at_most=3, seconds=24
     ),
     Claim("S1, d=4,000", cases.blas_share, {"d": 4000}, "its own profile", at_least=0.7, seconds=9),
     Claim("S1's residual_, d=2,000", cases.checking, {}, "the whole fit", at_most=0.03, seconds=5),

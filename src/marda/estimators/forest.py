@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ LEFT_OUT, MAX_DRAWN = 0.25, 4000
 PAIRS = 2**16
 #: Rows that are made dense at once.
 BLOCK = 4096
+#: Steps after which pairs that have come to a leaf are left behind.
+STEPS = 4
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ class Forest:
         out = np.zeros((X.shape[0], self.values.shape[1]))
         for rows, leaves in self._walks(X):
             for tree in leaves:
-                out[rows] += self.values[tree]
+                out[rows] += self.values.take(tree, axis=0)
         return out / len(self.roots)
 
     def leaves(self, X: Any) -> sp.csr_array:
@@ -140,36 +143,86 @@ class Forest:
 
     def _walks(self, X: Any) -> Any:
         """Blocks of rows, and the leaves of some trees that they fall into: (n_trees, n_rows)."""
-        used = np.flatnonzero(np.bincount(self.feature[self.feature >= 0], minlength=1))
-        place = np.where(self.feature < 0, -1, np.searchsorted(used, self.feature))
+        nodes, trees = self._nodes, len(self.roots)
+        middle, unit = self.middle[nodes.used], self.unit[nodes.used]
         for start in range(0, X.shape[0], BLOCK):
             rows = slice(start, start + BLOCK)
-            part = X[rows][:, used]
-            dense = part.toarray() if sp.issparse(part) else part
-            part = _single(dense, self.middle[used], self.unit[used])
+            part = X[rows][:, nodes.used]
+            part = _single(part.toarray() if sp.issparse(part) else part, middle, unit)
             step = max(1, PAIRS // len(part))
-            for first in range(0, len(self.roots), step):
-                yield rows, self._walk(part, place, self.roots[first : first + step])
+            for first in range(0, trees, step):
+                yield rows, nodes.walk(part, first, min(trees, first + step))
 
-    def _walk(self, X: NDArray[np.float32], place: Index, roots: Index) -> Index:
+    @cached_property
+    def _nodes(self) -> _Nodes:
+        """The nodes as a walk wants them."""
+        leaf = self.feature < 0
+        inner, trees = np.flatnonzero(~leaf), len(self.roots)
+        number = np.empty(len(leaf), dtype=np.int64)
+        number[self.roots] = np.arange(trees)
+        left = trees + 2 * np.arange(len(inner))
+        number[self.children[inner]] = left[:, None] + [0, 1]
+        used = np.unique(self.feature[inner])
+        order = np.argsort(number)
+        column = np.where(leaf, 0, np.searchsorted(used, self.feature))
+        follows = number.copy()
+        follows[inner] = left
+        threshold = np.where(leaf, np.float32(np.inf), _at_most(self.threshold))
+        ends = np.where(leaf, self.children[:, 0], -1)
+        return _Nodes(used, column[order], threshold[order], follows[order], ends[order])
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """Nodes of all trees in another order: the roots first, then each node's two children.
+
+    Attributes
+    ----------
+    used : array of int
+        Columns that any node compares.
+    column : array of int of shape (n_nodes,)
+        Place among them.
+    threshold : array of float32 of shape (n_nodes,)
+        Rows above it go right: ∞ in a leaf, which no row is above.
+    left : array of int of shape (n_nodes,)
+        The left child, and the right one is the next; a leaf leads to itself.
+    leaf : array of int of shape (n_nodes,)
+        Numbers of leaves, and −1 of other nodes.
+    """
+
+    used: Index
+    column: Index
+    threshold: NDArray[np.float32]
+    left: Index
+    leaf: Index
+
+    def walk(self, X: NDArray[np.float32], first: int, end: int) -> Index:
+        """Leaves that rows fall into, of some trees: (n_trees, n_rows)."""
         n, d = X.shape
-        flat, children = X.ravel(), self.children.ravel()
-        at = np.repeat(roots, n)
-        start = np.tile(np.arange(n) * d, len(roots))
-        found = np.empty(len(at), dtype=np.int64)
+        flat, found = X.ravel(), np.repeat(np.arange(first, end), n)
+        at, start = found.copy(), np.tile(np.arange(n) * d, end - first)
         pairs = np.arange(len(at))
-        column = place[at]
-        while True:
-            ended = column < 0
-            if ended.any():
-                found[pairs[ended]] = children[2 * at[ended]]
-                going = ~ended
-                pairs, at, start, column = pairs[going], at[going], start[going], column[going]
-            if not len(pairs):
-                return found.reshape(len(roots), n)
-            right = flat[start + column] > self.threshold[at]
-            at = children[2 * at + right]
-            column = place[at]
+        while len(at):
+            place, value, level = np.empty_like(at), np.empty(at.shape, X.dtype), None
+            for _ in range(STEPS):  # all indices are right: "clip" spares the check
+                np.take(self.column, at, out=place, mode="clip")
+                np.add(place, start, out=place)
+                np.take(flat, place, out=value, mode="clip")
+                level = np.take(self.threshold, at, out=level, mode="clip")
+                right = value > level
+                np.take(self.left, at, out=place, mode="clip")
+                np.add(place, right, out=at)
+            found[pairs] = at
+            going = np.flatnonzero(self.leaf[at] < 0)
+            pairs, at, start = pairs[going], at[going], start[going]
+        return self.leaf[found].reshape(end - first, n)
+
+
+def _at_most(values: Vector) -> NDArray[np.float32]:
+    """The largest float32 that is not above: no float32 lies between the two."""
+    with np.errstate(over="ignore"):
+        single = values.astype(np.float32)
+    return np.where(single > values, np.nextafter(single, np.float32(-np.inf)), single)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 Counts are leading terms for n rows (n_l labelled), d features, r outputs (d unless pivots are
 used), C classes and z stored entries of X. One flop stands for one multiplication and addition in
 a BLAS-3 product; what runs slower counts more, by factors measured once on two cores
-(`EIGEN_FACTOR`, `SPARSE_FACTOR`). They decide which side wins, so only their ratio matters.
+(`BANDED_FACTOR`, `SPARSE_FACTOR`). They decide which side wins, so only their ratio matters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from marda._machine import available_memory, format_bytes
 
 __all__ = ["ALTERNATIONS", "FEW_ROWS", "Cost", "Workload", "costs", "routes"]
 
-EIGEN_FACTOR = 10.0  # an eigendecomposition of d×d against d³
+BANDED_FACTOR = 2.0  # a banded form of d×d against d³
 SPARSE_FACTOR = 20.0  # an entry of a sparse product against one of a dense product
 THIN_FACTOR = 3.0  # products with few columns are bound by memory, not by arithmetic
 ALTERNATIONS = 25  # of a joint model: on average 18 on OC10 SURF, 30 on SqueezeNet, 45 on AMT
@@ -39,7 +39,7 @@ class Workload:
     itemsize: int  # bytes of an entry
     sparse: bool = False
     joint: bool = False
-    coupled: bool = False  # several prediction terms: no pencil
+    coupled: bool = False  # several prediction terms: no banded form
     domain: bool = False
     predictor: bool = True
     plain: bool = False  # W = I (BL, MCF): one ridge of the labelled rows, or nothing to solve
@@ -74,7 +74,7 @@ def _primal(w: Workload) -> Cost:
         if w.coupled:
             flops += ALTERNATIONS * INNER_STEPS * step
         else:
-            flops += EIGEN_FACTOR * d**3 + ALTERNATIONS * step
+            flops += BANDED_FACTOR * d**3 + ALTERNATIONS * step
             matrices += 2.0 * d * d
     return Cost(flops, 8 * matrices + WORKSPACE)
 

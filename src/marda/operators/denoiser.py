@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import lapack
+from scipy.linalg.blas import dtrsm
 
 from marda._arrays import (
     add_to_diagonal,
@@ -39,13 +40,13 @@ from marda._arrays import (
     merge_columns,
     mirror_lower,
     namespace,
-    symmetric_eigen,
     thin_product,
     to_numpy,
     vdot,
     vstack,
     zeros,
 )
+from marda.operators.banded import BandedForm
 from marda.operators.linear import (
     SINGLE_LIMIT,
     CholeskyFactor,
@@ -448,37 +449,56 @@ class PrimalDenoiser(ExplicitMap):
             self._shifts[shift, theta] = CholeskyFactor(G, ridge=self._least_diagonal())
         return self._shifts[shift, theta].solve
 
-    @cached_property
-    def pencil(self) -> tuple[Matrix, Vector]:
-        """B and Λ with BᵀGB = I and BᵀQ_lB = Λ (math.md §5.2): one eigendecomposition.
+    def solve_labelled(self, strengths: Vector, R: Matrix) -> Matrix:
+        """(G + s_i Q_l)⁻¹r_i of every column: no iteration, and nothing is factorised anew.
 
-        With G = L(I + ẼᵀẼ)Lᵀ and Ẽ = E L⁻ᵀ, B = L⁻ᵀ(I + ẼᵀẼ)^-½ times the eigenvectors.
+        With FᵀGF = I it is F(I + s_iM)⁻¹Fᵀr_i for M = FᵀQ_lF, of which there is a banded form.
         """
-        Q, d, L = self.labelled.dense(), self.n_features, self.plain.L
+        inside = self._banded.solve(strengths, self._whitened(R))
+        out = np.empty_like(inside)
+        d = self.n_features
+        out[:d] = self._solved(self._balanced(inside[:d]), transposed=True)
+        out[d:] = inside[d:] / np.sqrt(self.count)
+        return out
 
-        def solved(A: Matrix) -> Matrix:
-            return np.asarray(solve_triangular(L, A, lower=True, check_finite=False))
-
-        _, s, V = np.linalg.svd(solved(self.system.extra.T).T, full_matrices=False)
-        shrink = 1 - 1 / np.sqrt(1 + s**2)  # (I + ẼᵀẼ)^-½ = I − V diag(shrink) Vᵀ
-
-        def whitened(A: Matrix) -> Matrix:
-            return A - V.T @ (shrink[:, None] * (V @ A)) if len(s) else A
-
+    @cached_property
+    def _banded(self) -> BandedForm:
+        """M, of which the features take half the flops of two solves."""
+        Q, d = self.labelled.dense(), self.n_features
         M = np.empty(Q.shape, order="F")
-        reduced, _ = lapack.dsygst(Q[:d, :d], L, lower=1)  # L⁻¹Q_lL⁻ᵀ, for half the flops
-        M[:d, :d] = whitened(whitened(mirror_lower(np.asarray(reduced))).T)
+        reduced, _ = lapack.dsygst(Q[:d, :d], self._L, lower=1)  # L⁻¹Q_lL⁻ᵀ
+        M[:d, :d] = self._balanced(self._balanced(mirror_lower(np.asarray(reduced))).T)
         if self.bias:
-            M[:d, d:] = whitened(solved(Q[:d, d:])) / np.sqrt(self.count)
+            M[:, d:] = self._whitened(Q[:, d:]) / np.sqrt(self.count)
             M[d:, :d] = M[:d, d:].T
-            M[d:, d:] = Q[d:, d:] / self.count
-        values, B = symmetric_eigen(M, overwrite=True)
-        if len(s):
-            B[:d] -= V.T @ (shrink[:, None] * (V @ B[:d]))
-        B[:d] = solve_triangular(L, B[:d], lower=True, trans="T", check_finite=False)
-        if self.bias:
-            B[d:] /= np.sqrt(self.count)
-        return B, np.maximum(values, 0)
+        return BandedForm(M)
+
+    def _whitened(self, R: Matrix) -> Matrix:
+        """FᵀR: with G = L(I + ẼᵀẼ)Lᵀ and Ẽ = E L⁻ᵀ, F is L⁻ᵀ(I + ẼᵀẼ)^-½, and of the bias n^-½."""
+        d = self.n_features
+        top = self._balanced(self._solved(R[:d]))
+        return np.vstack([top, R[d:] / np.sqrt(self.count)])
+
+    def _solved(self, A: Matrix, *, transposed: bool = False) -> Matrix:
+        """L⁻¹A or L⁻ᵀA."""
+        return np.asarray(dtrsm(1.0, self._L, A, lower=1, trans_a=transposed))
+
+    @cached_property
+    def _L(self) -> Matrix:
+        return np.asfortranarray(self.plain.L, dtype=np.float64)
+
+    @cached_property
+    def _excess_directions(self) -> tuple[Matrix, Vector]:
+        """V and s with (I + ẼᵀẼ)^-½ = I − V diag(s) Vᵀ."""
+        V, s, _ = np.linalg.svd(self._solved(self.system.extra.T), full_matrices=False)
+        return V, 1 - 1 / np.sqrt(1 + s**2)
+
+    def _balanced(self, A: Matrix) -> Matrix:
+        """(I + ẼᵀẼ)^-½A."""
+        if not self.system.extra.shape[0]:
+            return A
+        V, shrink = self._excess_directions
+        return A - V @ (shrink[:, None] * (V.T @ A))
 
 
 def _single_factor(system: DiagonalPlusGram) -> CholeskyFactor | None:
