@@ -59,6 +59,7 @@ def test_what_no_explanation_explains():
     assert shift.kind == "unexplained"
     assert shift.fitting == ()
     assert shift.shares is None
+    assert shift.prior is None
     assert 0 < shift.left <= 1
     assert "nothing explains it" in shift.sentence()
 
@@ -85,7 +86,7 @@ def test_columns_are_out_by_two_tests_where_a_class_all_but_vanished(seed, fitti
     shift = told((S, before, T))
     assert shift.prior.target[1] < 0.2 * shift.prior.source[1]
     columns = shift.explanation("moved columns")
-    assert columns.p_value < 0.05
+    assert columns.p_value <= 0.05
     assert shift.fitting == ("class shares", "moved columns")[:fitting]
     # In doubt both are believed; the other way round, the one is not mentioned.
     assert (columns.rival_p is not None) == (fitting == 2)

@@ -15,9 +15,9 @@ HYPOTHESIS = {hypothesis.name: hypothesis for hypothesis in HYPOTHESES}
 LEVEL = 0.1  # two of 19 draws: few draws make a quick test
 
 
-def known(X, y, T):
+def known(X, y, T, seed=0):
     """A sample, and probabilities that know the source: no class model is tested here."""
-    sample = draw_sample(X, y, T)
+    sample = draw_sample(X, y, T, seed=seed)
     own = np.bincount(y) / len(y)
     first = int(np.flatnonzero(sample.columns == 0)[0])
 
@@ -28,9 +28,10 @@ def known(X, y, T):
 
 
 def p_value(hypothesis, rows, seed=0, n_draws=19):
-    sample, posterior = known(*rows)
-    fit = fit_hypothesis(HYPOTHESIS[hypothesis], sample, 2, seed=seed)
-    return judge_hypothesis(fit, sample, posterior, n_draws=n_draws, seed=seed).p_value
+    sample, posterior = known(*rows, seed)
+    fit = fit_hypothesis(HYPOTHESIS[hypothesis], sample, 2)
+    found = judge_hypothesis(fit, sample, posterior, n_draws=n_draws, level=LEVEL)
+    return found.p_value
 
 
 TRUE = {
@@ -67,6 +68,30 @@ def test_the_level_holds_where_a_class_is_rare_in_the_source():
     assert rejected("class shares", {"before": 0.9, "after": 0.1}, 200, 200) <= 1.5 * LEVEL * 200
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("hypothesis", "n"), [("none", 60), ("class shares", 200)])
+def test_the_level_holds_where_draws_end_early(hypothesis, n):
+    found = []
+    for seed in range(400):
+        sample, posterior = known(*pair(seed, n=n, **TRUE[hypothesis]), seed)
+        fit = fit_hypothesis(HYPOTHESIS[hypothesis], sample, 2)
+        found.append(judge_hypothesis(fit, sample, posterior, n_draws=199, level=0.05))
+    assert sum(one.p_value <= 0.05 for one in found) <= binom.ppf(0.99, 400, 1.2 * 0.05)
+    assert np.mean([one.n_draws for one in found]) < 80
+
+
+def test_draws_end_where_more_would_say_the_same():
+    for shift, n_draws, fits in (({}, 59, True), ({"by": 3.0}, 19, False)):
+        sample, _ = known(*pair(1, n=200, **shift))
+        fit = fit_hypothesis(HYPOTHESIS["none"], sample, 2)
+        found = judge_hypothesis(fit, sample, None, n_draws=199, level=0.05)
+        assert found.n_draws <= n_draws
+        assert (found.p_value > 0.05) == fits
+        # Of a level that so few draws cannot reach, more are taken.
+        strict = judge_hypothesis(fit, sample, None, n_draws=199, level=0.01)
+        assert (strict.p_value > 0.01) == fits
+
+
 @pytest.mark.parametrize(
     ("hypothesis", "shift"),
     [
@@ -96,7 +121,7 @@ def test_a_map_of_columns_is_found():
     X, y, T = pair(0, n=2000, factor=4.0, by=7.0)
     T[:5] *= 1e9  # outliers move neither means nor spreads
     sample = draw_sample(X, y, T)
-    fit = fit_hypothesis(HYPOTHESIS["moved columns"], sample, 2, seed=0)
+    fit = fit_hypothesis(HYPOTHESIS["moved columns"], sample, 2)
     back = fit.alignment((T[5:] - sample.centre[np.argsort(sample.columns)]
                           )[:, sample.columns] / sample.unit)  # fmt: skip
     expected = sample.source
@@ -120,7 +145,7 @@ def test_shares_and_a_moved_column_are_told_apart():
         for seed in range(8):
             X, y, T = pair(seed, n=150, **shift)
             T[:, 0] += column
-            one = judge_rivals(*known(X, y, T), n_draws=19, seed=seed)
+            one = judge_rivals(*known(X, y, T, seed), n_draws=19)
             found.append((one.shares, one.columns, np.log(one.odds)))
         told[world] = np.mean(found, axis=0)
     assert told["shares"][0] > told["column"][0] + 0.2
@@ -139,6 +164,6 @@ def test_the_level_holds_between_rivals(shift, column):
     for seed in range(200):
         X, y, T = pair(seed, n=150, d=6, **shift)
         T[:, 0] += column
-        found = judge_rivals(*known(X, y, T), n_draws=19, seed=seed)
+        found = judge_rivals(*known(X, y, T, seed), n_draws=19)
         rejections += (found.shares if is_shares else found.columns) <= LEVEL
     assert rejections <= 1.5 * LEVEL * 200

@@ -385,10 +385,12 @@ class RidgeOnRows:
             return _SingularValues(to_numpy(self._rows(rows)), Y, weights, ridge).leave_one_out()
         if self._gram is not None:
             # B = M⁻¹ − ssᵀ/Σs with s = M⁻¹1 takes targets to weights, whatever the intercept
-            Mi = _inverse(_ridged(self._gram, rows, ridge / weights))
-            s = to_numpy(namespace(Mi).sum(Mi, axis=1))
-            B_Y = _product(Mi, Y) - np.outer(s, s @ Y / s.sum())
-            own = to_numpy(diagonal(Mi))
+            M = _ridged(self._gram, rows, ridge / weights)
+            factor = _factor(M)
+            solved = to_numpy(_solve(factor, like(_with_ones(Y).astype(host_type(M)), M)))
+            s = solved[:, -1]
+            B_Y = solved[:, :-1] - np.outer(s, s @ Y / s.sum())
+            own = _inverse_diagonal(factor)
             return np.asarray(Y - B_Y / (own - s**2 / s.sum())[:, None])
         assert self._explicit is not None
         self.hold(rows, Y, weights, ridge)  # fits of these rows are likely to come
@@ -621,16 +623,15 @@ def _independent(K: Matrix) -> tuple[Index, Matrix]:
     return order[:rank] - 1, np.asfortranarray(inverse)
 
 
-def _inverse(M: Matrix) -> Matrix:
-    """M⁻¹ of a positive definite matrix, which is overwritten."""
-    factor = _factor(M)
+def _inverse_diagonal(factor: Matrix) -> Vector:
+    """Of (RᵀR)⁻¹, on the host; R is overwritten."""
     if not is_numpy(factor):
-        return cholesky_inverse(factor)
+        return np.asarray(to_numpy(diagonal(cholesky_inverse(factor))))
     invert = lapack.spotri if factor.dtype == np.float32 else lapack.dpotri
     inverse, info = invert(factor, lower=False, overwrite_c=1)
     if info:
         raise ValueError(SINGULAR)
-    return mirror_lower(inverse.T)
+    return np.array(inverse.diagonal())
 
 
 def _posdef_solve(M: Matrix, B: Matrix) -> Matrix:

@@ -19,7 +19,6 @@ from sklearn.utils import check_random_state
 
 from marda._arrays import device_memory, namespace, rows_at
 from marda._machine import available_memory, format_bytes
-from marda._order import row_order
 from marda._validation import UNLABELED
 from marda.criteria import Agreement, Neighbours, most_similar, nearest_neighbours
 from marda.estimators.accuracy_estimation import recall_above_chance
@@ -66,7 +65,7 @@ RIDGE_BOUNDS = 0.1, 0.3
 SHORT, LONG = 5, 15
 NEIGHBOURS = 10
 #: Of more rows, neighbours are looked for among as many.
-COMPARED_ROWS = 5000
+COMPARED_ROWS = 2500
 #: Where the kernel is not exact, guesses at class shares are tried on so many rows of either side.
 TRIED_ROWS = 2000
 BLOCK_BYTES = 2**24
@@ -223,9 +222,8 @@ def _neighbours(head: Head, free: Index, seed: int) -> Neighbours:
         return nearest_neighbours(head.F[free], NEIGHBOURS, random_state=seed)
     some = np.arange(len(free))
     if len(free) > COMPARED_ROWS:
-        some = check_random_state(seed).choice(len(free), COMPARED_ROWS, replace=False)
-        features = head.F[free] if hasattr(head.F, "products") else rows_at(head.F, free)
-        some = np.sort(row_order(features)[np.sort(some)])
+        drawn = check_random_state(seed).choice(len(free), COMPARED_ROWS, replace=False)
+        some = np.sort(drawn)
     found = most_similar(head.on_rows.similarities(free[some]), NEIGHBOURS)
     return found._replace(rows=some)
 

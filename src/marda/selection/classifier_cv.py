@@ -54,12 +54,15 @@ from marda.selection.expectation import UNKNOWN
 from marda.selection.inputs import draw_rows, drop_copies, host_rows
 from marda.selection.scorers import get_criterion
 from marda.selection.search import TARGET_CRITERIA, Candidate, expand, search
+from marda.selection.source_only import WIDE
 
 __all__ = ["MDAClassifierCV"]
 
 #: Above this many values single precision halves time, memory and the model file, and moves scores
 #: by less than any rule here can see.
 SINGLE_PRECISION = 2**20
+#: The same for rows of many columns, which models see at unit length.
+SINGLE_PRECISION_WIDE = 2**17
 #: Values that are cast at a time.
 BLOCK = 2**18
 
@@ -290,7 +293,8 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
             order = order[draw_rows(labels.codes[order], domain[order], self.max_rows, seed)]
             if len(order) < len(domain):
                 rest = _rest(X, labels, domain, order)
-        single = len(order) * X.shape[1] > SINGLE_PRECISION
+        most = SINGLE_PRECISION_WIDE if X.shape[1] > WIDE else SINGLE_PRECISION
+        single = len(order) * X.shape[1] > most
         X = _taken(X, order, single=single)
         there = None if there is None else _taken_elsewhere(there, order, single=single)
         labels, domain = labels._replace(codes=labels.codes[order]), domain[order]

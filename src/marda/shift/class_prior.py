@@ -10,7 +10,7 @@ model is a logistic regression, judged on rows that it has not seen (`fit_source
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
 from marda.criteria import check_probabilities
-from marda.shift.two_sample import Features, leading_directions
+from marda.shift.two_sample import Features, Sample, leading_directions
 
 __all__ = [
     "Calibration",
@@ -37,6 +37,7 @@ __all__ = [
     "fit_simplex",
     "fit_source_model",
     "mixed_folds",
+    "rough_posterior",
 ]
 
 Array = NDArray[np.float64]
@@ -378,6 +379,31 @@ class SourceModel:
         return self.calibration(mixed_folds(self.by_fold(rows)))
 
 
+def rough_posterior(sample: Sample) -> Callable[[Array], Array]:
+    """Probabilities by one logistic regression, which errs on the side of doubt.
+
+    Classes drawn from them mix more than the true ones do, and draws are further apart: what is far
+    off all the same is far off. Costs a fraction of `fit_source_model`.
+
+    Parameters
+    ----------
+    sample : Sample
+        Rows.
+
+    Returns
+    -------
+    callable
+        From rows to probabilities.
+    """
+    directions = sample.projected.directions
+    model = _logistic(_inputs(sample.source, directions, None), sample.codes, PENALTIES[0][0])
+
+    def posterior(rows: Array) -> Array:
+        return np.asarray(model.predict_proba(_inputs(rows, directions, None)))
+
+    return posterior
+
+
 def fit_source_model(rows: Array, codes: Index, *, seed: int) -> SourceModel:
     """The candidate with the lowest log-loss on left-out rows.
 
@@ -406,10 +432,8 @@ def fit_source_model(rows: Array, codes: Index, *, seed: int) -> SourceModel:
             left_out = np.empty((len(rows), int(codes.max()) + 1))
             folds = []
             for seen, held in splits:
-                model = LogisticRegression(C=penalty, max_iter=100, tol=1e-2)
-                with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-                    folds.append(model.fit(inputs[seen], codes[seen]))
-                left_out[held] = model.predict_proba(inputs[held])
+                folds.append(_logistic(inputs[seen], codes[seen], penalty))
+                left_out[held] = folds[-1].predict_proba(inputs[held])
             right = left_out[np.arange(len(rows)), codes]
             loss = -float(np.log(np.maximum(right, TINY)).mean())
             if best is None or loss < best[0]:
@@ -418,6 +442,12 @@ def fit_source_model(rows: Array, codes: Index, *, seed: int) -> SourceModel:
                 best = loss, found
     assert best is not None
     return best[1]
+
+
+def _logistic(inputs: Array, codes: Index, penalty: float) -> LogisticRegression:
+    model = LogisticRegression(C=penalty, max_iter=100, tol=1e-2)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        return model.fit(inputs, codes)
 
 
 def _inputs(rows: Array, directions: Array | None, features: Features | None) -> Array:

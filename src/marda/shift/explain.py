@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 from scipy.stats import norm
 
+from marda._arrays import mirror_lower
 from marda._order import row_order
 from marda._progress import tell
 from marda._validation import seed_of
-from marda.shift.class_prior import ClassPrior, SourceModel, estimate_class_prior, fit_source_model
+from marda.shift.class_prior import (
+    ClassPrior,
+    SourceModel,
+    estimate_class_prior,
+    fit_source_model,
+    rough_posterior,
+)
 from marda.shift.hypotheses import (
     HYPOTHESES,
     Alignment,
@@ -149,8 +158,8 @@ class Shift:
     classes : array of shape (n_classes,)
         Values of the classes.
     prior : ClassPrior or None
-        Class shares of the source and the target; None where they cannot be estimated. They mean
-        what they say only where an explanation with shares, or none, fits.
+        Class shares of the source and the target; None where they cannot be estimated, and where no
+        explanation fits. They mean what they say only where one with shares, or none, does.
     moved : tuple of Move
         Columns that moved or stretched, in the first explanation that says so; largest first.
     left : float
@@ -313,7 +322,7 @@ def explain_shift(
     level : float, default=0.05
         Chance to reject an explanation that is true.
     n_draws : int, default=199
-        Draws under each explanation.
+        Draws under each explanation, at most: fewer tell what is clear.
     random_state : int, RandomState or None, default=0
         Draws features, folds and rows.
 
@@ -346,20 +355,18 @@ def explain_shift(
         if different < MIN_ROWS:
             reason = f"the {side} has {different} different row{'s' * (different != 1)}"
             return replace(empty, reason=f"{reason}, and {MIN_ROWS} are the least")
-    sample = draw_sample(X_source, codes, X_target)
+    sample = draw_sample(X_source, codes, X_target, seed=seed)
     seen = np.flatnonzero(np.bincount(sample.codes, minlength=len(classes)) >= MIN_CLASS)
     known = _without_rare(sample, seen)
-    model = fit_source_model(known.source, known.codes, seed=seed) if len(seen) > 1 else None
-    prior = None if model is None else _prior(model, known, seen, len(classes), seed)
+    source = _Source(known) if len(seen) > 1 else None
     fits, found = [], []
     for k, hypothesis in enumerate(HYPOTHESES):
         tell(k / (len(HYPOTHESES) + 1))
         rows = known if hypothesis.shares else sample
-        if not _can_test(hypothesis, rows, model):
+        if not _can_test(hypothesis, rows, source):
             continue
-        fit = fit_hypothesis(hypothesis, rows, len(seen), seed=seed)
-        fits.append(fit)
-        found.append(judge_hypothesis(fit, rows, model, n_draws=n_draws, seed=seed))
+        fits.append(fit_hypothesis(hypothesis, rows, len(seen)))
+        found.append(_judged(fits[-1], rows, source, n_draws, level))
     tell(len(HYPOTHESES) / (len(HYPOTHESES) + 1))
     whole = found[0].distance
     explanations = tuple(
@@ -367,11 +374,14 @@ def explain_shift(
         for fit, result in zip(fits, found, strict=True)
     )
     fitting = _simplest(explanations)
+    prior = None
+    if fitting and source is not None:
+        prior = _prior(source.model, known, seen, len(classes))
     both = len(fitting) == 2 and fitting[1] == "moved columns"
     doubted = fitting == ("class shares",) and _doubted(prior, explanations)
-    if (both or doubted) and model is not None:
+    if (both or doubted) and source is not None:
         moved = len(_moves(fits, ("moved columns",), sample, names))
-        held = _rivals(explanations, known, model, level, seed, prior, moved)
+        held = _rivals(explanations, known, source.model, level, prior, moved)
         # What two tests reject is out; what one does, is not where its rival is in doubt.
         if both or any(t.name == "moved columns" and (t.rival_p or 0) > level / 2 for t in held):
             explanations, fitting = held, _simplest(held)
@@ -379,7 +389,7 @@ def explain_shift(
         fitting = ("class shares",) if _other_shares(prior, len(known.source), level) else fitting
     shift = replace(empty, explanations=explanations, prior=prior, fitting=fitting)
     if fitting == ("none",):
-        if not _would_see(sample, level, seed):
+        if not _would_see(sample, level):
             reason = "a shift by half the distance of two classes would not be seen"
             return replace(shift, reason=reason, fitting=())
         return replace(shift, kind="none", left=0.0, carried=1.0)
@@ -430,13 +440,43 @@ def _n_different(X: Any) -> int:
 def _without_rare(sample: Sample, seen: Index) -> Sample:
     """The sample without source rows of classes that have too few; codes 0 … C − 1."""
     kept = np.isin(sample.codes, seen)
+    if kept.all() and len(seen) == sample.codes.max() + 1:
+        return sample
     codes = np.searchsorted(seen, sample.codes[kept])
     return replace(sample, source=sample.source[kept], codes=codes)
 
 
-def _prior(model: SourceModel, sample: Sample, seen: Index, C: int, seed: int) -> ClassPrior:
+class _Source:
+    """What is known of the classes of rows: a rough guess will do where a hypothesis is far off."""
+
+    def __init__(self, known: Sample):
+        self.known = known
+
+    @cached_property
+    def rough(self) -> Callable[[Array], Array]:
+        return rough_posterior(self.known)
+
+    @cached_property
+    def model(self) -> SourceModel:
+        return fit_source_model(self.known.source, self.known.codes, seed=self.known.seed)
+
+
+def _judged(
+    fit: Fit, sample: Sample, source: _Source | None, n_draws: int, level: float
+) -> Comparison:
+    judge = partial(judge_hypothesis, fit, sample, n_draws=n_draws, level=level)
+    if not fit.hypothesis.shares or source is None:
+        return judge(None)
+    if "model" not in vars(source):
+        found = judge(source.rough, quick=True)
+        if found.hopeless and found.p_value <= level:
+            return found
+    return judge(source.model)
+
+
+def _prior(model: SourceModel, sample: Sample, seen: Index, C: int) -> ClassPrior:
     found = estimate_class_prior(
-        model.left_out, sample.codes, model.by_fold(sample.target), random_state=seed
+        model.left_out, sample.codes, model.by_fold(sample.target), random_state=sample.seed
     )
 
     def spread(values: Array) -> Array:  # rare classes have no share
@@ -450,8 +490,8 @@ def _prior(model: SourceModel, sample: Sample, seen: Index, C: int, seed: int) -
     )  # fmt: skip
 
 
-def _can_test(hypothesis: Hypothesis, sample: Sample, model: SourceModel | None) -> bool:
-    if hypothesis.shares and model is None:
+def _can_test(hypothesis: Hypothesis, sample: Sample, source: _Source | None) -> bool:
+    if hypothesis.shares and source is None:
         return False
     n, d = min(len(sample.source), len(sample.target)), sample.source.shape[1]
     return bool(n >= ROWS_PER_COLUMN[hypothesis.columns] * d)
@@ -510,7 +550,7 @@ def _simplest(explanations: tuple[Explanation, ...]) -> tuple[str, ...]:
 
 def _rivals(
     explanations: tuple[Explanation, ...], sample: Sample, model: SourceModel, level: float,
-    seed: int, prior: ClassPrior | None, n_moved: int,
+    prior: ClassPrior | None, n_moved: int,
 ) -> tuple[Explanation, ...]:  # fmt: skip
     """The explanations, with class shares and moved columns held against each other.
 
@@ -519,7 +559,7 @@ def _rivals(
     look so.
     """
     n_draws = max(N_RIVALS, int(np.ceil(2 / level)) - 1)
-    found = judge_rivals(sample, model, n_draws=n_draws, seed=seed)
+    found = judge_rivals(sample, model, n_draws=n_draws)
     odds = found.odds / PER_COLUMN ** max(0, n_moved - int(sample.codes.max()) - 1)
     if prior is not None:
         odds *= max(LEAST_BELIEF, min(1.0, _least_kept(prior) / VANISHED) ** 2)
@@ -568,7 +608,7 @@ def _other_shares(prior: ClassPrior | None, n_source: int, level: float) -> bool
     return float(z.max()) > max(3.0, 1.3 * float(norm.isf(level / (2 * len(z)))))
 
 
-def _would_see(sample: Sample, level: float, seed: int) -> bool:
+def _would_see(sample: Sample, level: float) -> bool:
     """Whether a shift that would do harm is seen: rows moved by half the distance of two classes.
 
     By a standard deviation at least: classes that hardly differ ask for no better.
@@ -587,8 +627,9 @@ def _would_see(sample: Sample, level: float, seed: int) -> bool:
     # The spread of the target: rows that had no say in the direction.
     by = max(distance / 2, float((sample.target @ along).std()))
     planted = replace(sample, target=sample.target + by * along)
-    fit = fit_hypothesis(HYPOTHESES[0], planted, 1, seed=seed)
-    found = judge_hypothesis(fit, planted, None, n_draws=max(N_PLANTED, int(1 / level)), seed=seed)
+    fit = fit_hypothesis(HYPOTHESES[0], planted, 1)
+    n_draws = max(N_PLANTED, int(1 / level))
+    found = judge_hypothesis(fit, planted, None, n_draws=n_draws, level=level)
     return found.p_value <= level
 
 
@@ -625,16 +666,17 @@ def _carried(sample: Sample) -> float:
     predicting column j from the others is (x Ω)_j / Ω_jj. R² of it on the other half and on the
     target, each about its own mean; their ratio, and 0 where columns hardly predict one another.
     """
-    S, T = sample.source, sample.target
+    S, T = sample.source.astype(np.float32), sample.target.astype(np.float32)
     half = len(S) // 2
     first, second = S[:half] - S[:half].mean(0), S[half:] - S[half:].mean(0)
     cov = first.T @ first / half
     cov.flat[:: len(cov) + 1] += RIDGE * np.trace(cov) / len(cov)
-    inverse = np.linalg.inv(cov)
+    factor = lapack.spotrf(cov, lower=1, overwrite_a=1)[0]
+    inverse = mirror_lower(lapack.spotri(factor, lower=1, overwrite_c=1)[0])
 
-    def explained(rows: Array) -> float:
+    def explained(rows: Any) -> float:
         error = rows @ inverse / np.diag(inverse)
-        return 1 - float((error**2).mean() / max((rows**2).mean(), 1e-30))
+        return 1 - float(np.vdot(error, error) / max(np.vdot(rows, rows), 1e-30))
 
     there, here = explained(second), explained(T - T.mean(0))
     return float(np.clip(here / there, 0, 1)) if there >= LEAST_REDUNDANCY else 0.0

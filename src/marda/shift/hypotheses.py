@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from marda.shift.class_prior import adjust_probabilities, em_prior, fit_simplex
 from marda.shift.two_sample import (
     Comparison,
     Features,
+    Projected,
     Sample,
     compare,
     leading_directions,
@@ -42,8 +43,8 @@ Index = NDArray[np.int64]
 
 #: Alternations between shares and map.
 N_STEPS = 3
-#: Draws after which a hypothesis that is this many deviations off is given up.
-FIRST_DRAWS, HOPELESS = 39, 8.0
+#: Draws after which a test may stop, and then after every so many more.
+FIRST_DRAWS, MORE_DRAWS = 19, 20
 #: Variance below this, in units of the column, is none.
 FLAT = 1e-8
 #: Moves of fewer squared standard errors than this may be chance.
@@ -87,11 +88,12 @@ class Alignment:
 
     def __call__(self, rows: Array, directions: Array | None = None) -> Array:
         """Rows, mapped; along directions, where few of them are asked for."""
-        each = self.factor.ndim == 1
-        if directions is None:
-            return (rows * self.factor if each else rows @ self.factor) + self.offset
-        along = self.factor[:, None] * directions if each else self.factor @ directions
-        return rows @ along + self.offset @ directions
+        factor, offset, each = self.factor, self.offset, self.factor.ndim == 1
+        if directions is not None:
+            factor = factor[:, None] * directions if each else factor @ directions
+            offset, each = offset @ directions, False
+        factor, offset = factor.astype(rows.dtype), offset.astype(rows.dtype)
+        return np.asarray((rows * factor if each else rows @ factor) + offset)
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class Fit:
     alignment: Alignment | None
 
 
-def fit_hypothesis(hypothesis: Hypothesis, sample: Sample, n_classes: int, *, seed: int) -> Fit:
+def fit_hypothesis(hypothesis: Hypothesis, sample: Sample, n_classes: int) -> Fit:
     """Shares and map by which the target comes nearest to the source.
 
     Parameters
@@ -114,14 +116,11 @@ def fit_hypothesis(hypothesis: Hypothesis, sample: Sample, n_classes: int, *, se
         Rows.
     n_classes : int
         Classes among `sample.codes`.
-    seed : int
-        Draws features.
 
     Returns
     -------
     Fit
     """
-    rng = np.random.default_rng(seed)
     S, T = sample.source, sample.target
     codes = sample.codes if hypothesis.shares else np.zeros(len(S), dtype=np.int64)
     C = n_classes if hypothesis.shares else 1
@@ -129,11 +128,13 @@ def fit_hypothesis(hypothesis: Hypothesis, sample: Sample, n_classes: int, *, se
     if not hypothesis.shares and not hypothesis.columns:
         return Fit(hypothesis, own, None)
     moved = _align(S, T, hypothesis.columns) if hypothesis.columns else None
-    pool = np.concatenate([S, moved(T) if moved else T])
-    closeness = _Closeness(hypothesis, pool, C, rng)
-    rows = np.arange(len(pool))
     # The pool holds T as mapped for the source's own shares; the map found is on top of that one.
-    found = closeness(rows[: len(S)], codes, rows[len(S) :], _starts(own, closeness, codes, len(S)))
+    closeness = _Closeness(hypothesis, sample, moved, C)
+    weights = closeness.weights(np.arange(len(S) + len(T)), codes)
+    if moved is not None and not hypothesis.shares:  # there is nothing to search for
+        there, here = closeness.moments(weights)
+        return Fit(hypothesis, own, _chain(moved, here.map_to(there, own)))
+    found = closeness(weights, _starts(own, hypothesis))
     if moved is None or found.alignment is None:
         return Fit(hypothesis, found.shares, moved)
     return Fit(hypothesis, found.shares, _chain(moved, found.alignment))
@@ -145,13 +146,16 @@ def judge_hypothesis(
     posterior: Callable[[Array], Array] | None,
     *,
     n_draws: int,
-    seed: int,
+    level: float = 0.05,
+    quick: bool = False,
 ) -> Comparison:
     """The distance that is left when the hypothesis is undone, against draws in which it is true.
 
     Rows of both domains, target rows undone, are dealt out again to two domains of the same sizes:
     any to any where shares are the same, else within classes, those of target rows drawn from
-    their probabilities.
+    their probabilities. Draws end as soon as all of them would say the same: where more draws are
+    as far as the rows than may be among all if the hypothesis is to be rejected, and where none is
+    and the rows are off by many deviations.
 
     Parameters
     ----------
@@ -162,27 +166,28 @@ def judge_hypothesis(
     posterior : callable or None
         Probabilities of rows under the class prior of the source; for hypotheses with shares.
     n_draws : int
-        Draws under the null.
-    seed : int
-        Draws features and rows.
+        Draws under the null, at most.
+    level : float, default=0.05
+        Chance to reject a hypothesis that is true.
+    quick : bool, default=False
+        The first draws alone, whose shares are looked for in one place: it tells what is hopeless.
 
     Returns
     -------
     Comparison
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng([sample.seed, 1])  # features have bits of their own
     S, T = sample.source, sample.target
-    undone = fit.alignment(T) if fit.alignment else T
-    pool = np.concatenate([S, undone])
     shares = fit.hypothesis.shares
     C = len(fit.shares)
     codes = sample.codes if shares else np.zeros(len(S), dtype=np.int64)
     own = np.bincount(codes, minlength=C) / len(codes)
-    closeness = _Closeness(fit.hypothesis, pool, C, rng)
-    starts = [fit.shares, own] if shares else [own]
-    ns, rows = len(S), np.arange(len(pool))
-    observed = closeness(rows[:ns], codes, rows[ns:], starts).delta
-    observed = closeness.features.statistics(observed)
+    closeness = _Closeness(fit.hypothesis, sample, fit.alignment, C)
+    starts = [fit.shares, own][: 1 if quick or not shares else 2]
+    n_draws = FIRST_DRAWS if quick else n_draws
+    rows, undone = np.arange(len(S) + len(T)), closeness.pool[len(S) :]
+    observed = closeness(closeness.weights(rows, codes), starts).delta
+    observed = closeness.projected.features.statistics(observed)
     cumulative = None
     if shares:
         assert posterior is not None
@@ -191,19 +196,21 @@ def judge_hypothesis(
         P = posterior(undone)
         cumulative = adjust_probabilities(P, own, em_prior(P, own)).cumsum(1)
     drawn: list[Array] = []
-    for b in range(n_draws):
+    while True:
         if cumulative is None:
             dealt = rng.permutation(rows)
         else:
             guess = (rng.random((len(undone), 1)) > cumulative[:, :-1]).sum(1)
             dealt = _within(np.concatenate([codes, guess]), rng)
-        delta = closeness(dealt[:ns], codes, dealt[ns:], starts).delta
-        drawn.append(closeness.features.statistics(delta))
-        if b + 1 == FIRST_DRAWS:
-            so_far = compare(observed, np.array(drawn))
-            if so_far.z > HOPELESS and so_far.p_value <= 1.001 / (FIRST_DRAWS + 1):
-                return so_far
-    return compare(observed, np.array(drawn))
+        delta = closeness(closeness.weights(dealt, codes), starts).delta
+        drawn.append(closeness.projected.features.statistics(delta))
+        n = len(drawn)
+        if n < n_draws and (n < FIRST_DRAWS or (n - FIRST_DRAWS) % MORE_DRAWS):
+            continue
+        found = compare(observed, np.array(drawn))
+        rejected = found.hopeless and found.p_value <= level
+        if n >= n_draws or rejected or found.as_far > level * (n_draws + 1):
+            return found
 
 
 @dataclass(frozen=True)
@@ -225,9 +232,7 @@ class Rivals:
     odds: float
 
 
-def judge_rivals(
-    sample: Sample, posterior: Callable[[Array], Array], *, n_draws: int, seed: int
-) -> Rivals:
+def judge_rivals(sample: Sample, posterior: Callable[[Array], Array], *, n_draws: int) -> Rivals:
     """Which of two hypotheses explains the target better than it could if the other were true?
 
     The difference of the distances that they leave, against draws in which either is true (Cox,
@@ -242,14 +247,12 @@ def judge_rivals(
         Probabilities of rows under the class prior of the source.
     n_draws : int
         Draws under each hypothesis.
-    seed : int
-        Draws features and rows.
 
     Returns
     -------
     Rivals
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(sample.seed)
     S, T, codes, ns = sample.source, sample.target, sample.codes, len(sample.source)
     own = np.bincount(codes) / ns
     directions = leading_directions(S, rng)
@@ -306,36 +309,55 @@ class _Found:
 
 
 class _Closeness:
-    """Rows of a pool dealt to two domains: how near can the hypothesis bring them?"""
+    """Rows of a pool dealt to two domains: how near can the hypothesis bring them?
+
+    The pool holds source rows, and target rows as mapped by an alignment.
+    """
 
     def __init__(
-        self, hypothesis: Hypothesis, pool: Array, C: int, rng: np.random.Generator
+        self, hypothesis: Hypothesis, sample: Sample, alignment: Alignment | None, C: int
     ) -> None:
-        self.hypothesis, self.pool, self.C = hypothesis, pool, C
-        self.directions = leading_directions(pool, rng)
-        projected = pool if self.directions is None else pool @ self.directions
-        self.features = Features.draw(projected, rng)
-        self.phi = self.features(projected)
-        self.bulk = winsorised(pool) if hypothesis.columns else pool
+        S, T = sample.source, sample.target
+        self.hypothesis, self.C = hypothesis, C
+        self.pool = np.concatenate([S, alignment(T) if alignment else T])
+        self._sample, self._moved = sample, alignment is not None
+        if hypothesis.columns:
+            self.bulk = winsorised(self.pool)
+            self.squares = np.square(self.bulk)
 
-    def __call__(self, source: Index, codes: Index, target: Index, starts: list[Array]) -> _Found:
-        belongs = np.zeros((self.C, len(self.pool)), dtype=np.float32)
-        belongs[codes, source] = 1
-        belongs /= np.maximum(belongs.sum(1, keepdims=True), 1)
-        per_class = belongs @ self.phi
+    @cached_property
+    def projected(self) -> Projected:
+        """Features of the pool."""
+        if self._moved:
+            return Projected.of(self.pool, self._sample.seed)
+        return self._sample.projected
+
+    @cached_property
+    def single(self) -> NDArray[np.float32]:
+        """The pool in float32: features have no more digits."""
+        return self.pool.astype(np.float32)
+
+    def weights(self, dealt: Index, codes: Index) -> Array:
+        """Weights of means, of source rows per class and of target rows: the former come first."""
+        weights = np.zeros((self.C + 1, len(dealt)))
+        weights[codes, dealt[: len(codes)]] = 1
+        weights[-1, dealt[len(codes) :]] = 1
+        return np.asarray(weights / np.maximum(weights.sum(1, keepdims=True), 1))
+
+    def __call__(self, weights: Array, starts: list[Array]) -> _Found:
+        means = weights.astype(np.float32) @ self.projected.phi
+        per_class, mean = means[:-1], means[-1]
         if not self.hypothesis.columns:
-            mean = self.phi[target].mean(0)
             pi = fit_simplex(per_class, mean) if self.hypothesis.shares else starts[0]
             return _Found(mean - pi @ per_class, pi, None)
-        moments = _Moments.of_classes(self.bulk, belongs, source, codes, self.hypothesis.columns)
-        rows = self.pool[target]
-        here = _Moments.of_rows(self.bulk[target], self.hypothesis.columns)
+        there, here = self.moments(weights)
+        rows, directions = self.single[weights[-1] > 0], self.projected.directions
         best: tuple[float, _Found] | None = None
         for start in starts:
             pi = start
             for step in range(N_STEPS if self.hypothesis.shares else 1):
-                alignment = here.map_to(moments, pi)
-                mean = self.features(alignment(rows, self.directions)).mean(0)
+                alignment = here.map_to(there, pi)
+                mean = self.projected.features(alignment(rows, directions)).mean(0)
                 delta = mean - pi @ per_class
                 left = float(delta @ delta)
                 if best is None or left < best[0]:
@@ -344,6 +366,16 @@ class _Closeness:
                     pi = fit_simplex(per_class, mean)
         assert best is not None
         return best[1]
+
+    def moments(self, weights: Array) -> tuple[_Moments, _Moments]:
+        """Of source rows per class, and of target rows."""
+        means = weights @ self.bulk
+        if self.hypothesis.columns == "each":
+            second = weights @ self.squares
+        else:
+            groups = (self.bulk[w > 0] for w in weights)
+            second = np.array([rows.T @ rows / max(1, len(rows)) for rows in groups])
+        return _Moments(means[:-1], second[:-1]), _Moments(means[-1], second[-1])
 
 
 @dataclass(frozen=True)
@@ -357,18 +389,6 @@ class _Moments:
     def of_rows(cls, rows: Array, columns: str) -> _Moments:
         second = np.square(rows).mean(0) if columns == "each" else rows.T @ rows / len(rows)
         return cls(rows.mean(0), second)
-
-    @classmethod
-    def of_classes(
-        cls, pool: Array, belongs: Any, source: Index, codes: Index, columns: str
-    ) -> _Moments:
-        weights = belongs[:, source].astype(np.float64)
-        rows = pool[source]
-        if columns == "each":
-            return cls(weights @ rows, weights @ np.square(rows))
-        second = [(rows[codes == c].T * weights[c, codes == c]) @ rows[codes == c]
-                  for c in range(len(weights))]  # fmt: skip
-        return cls(weights @ rows, np.array(second))
 
     def map_to(self, other: _Moments, pi: Array) -> Alignment:
         """The map from rows with these moments to those of classes with shares π."""
@@ -426,9 +446,9 @@ def _chain(first: Alignment, then: Alignment) -> Alignment:
     return Alignment(first.factor @ then.factor, first.offset @ then.factor + then.offset)
 
 
-def _starts(own: Array, closeness: _Closeness, codes: Index, ns: int) -> list[Array]:
+def _starts(own: Array, hypothesis: Hypothesis) -> list[Array]:
     """Shares from which a fit starts: several, for it may end in a wrong place."""
-    if len(own) == 1 or not closeness.hypothesis.columns:
+    if len(own) == 1 or not hypothesis.columns:
         return [own]
     if len(own) == 2:
         return [own, *(np.array([1 - p, p]) for p in (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95))]
