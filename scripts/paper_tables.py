@@ -111,9 +111,8 @@ def costs(rows: Sequence[ResultRow]) -> list[list[str]]:
     """What `--all` (1 draw) costs, piece by piece: an estimate in seconds of one core.
 
     A run that is not on record counts as the mean of its model on the data set, in any setting; of
-    a model that never ran there, as the mean of all that did. A run that several pieces share counts
-    in the first. Domains of which no row is on record are not there to run (`oc10-decaf6` has two
-    of four).
+    a model that never ran there, as the mean of all that did. A run that pieces share counts in the
+    first. Domains of which no row is on record are not there to run: `oc10-decaf6` has two.
     """
     recorded = {row.spec.key: row.seconds for row in rows}
     ends: defaultdict[str, set[str]] = defaultdict(set)
