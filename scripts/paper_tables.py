@@ -113,9 +113,10 @@ def pages(results: Results) -> dict[Path, str]:
 def costs(rows: Sequence[ResultRow]) -> list[list[str]]:
     """What `--all` (1 draw) costs, piece by piece: an estimate in seconds of one core.
 
-    A run that is not on record counts as the mean of its model on the data set, in any setting; of
-    a model that never ran there, as the mean of all that did. A run that pieces share counts in the
-    first. Domains of which no row is on record are not there to run: `oc10-decaf6` has two.
+    A run that is not on record counts as the mean of its model on the data set (if it ran there
+    with W seeing the same target rows, of those runs); of a model that never ran there, as the mean
+    of all that did. A run that pieces share counts in the first. Domains of which no row is on
+    record are not there to run: `oc10-decaf6` has two.
     """
     recorded = {row.spec.key: row.seconds for row in rows}
     ends: defaultdict[str, set[str]] = defaultdict(set)
@@ -124,6 +125,7 @@ def costs(rows: Sequence[ResultRow]) -> list[list[str]]:
         task, kind = row.spec.task, row.spec.settings
         ends[task.benchmark] |= {task.source, task.target} - {""}
         if row.seconds > 0:
+            of_model[task.benchmark, task.protocol, row.spec.model].append(row.seconds)
             of_model[task.benchmark, row.spec.model].append(row.seconds)
             of_model[task.benchmark, kind].append(row.seconds)
     grid = [["piece", "runs", "on record", "minutes on record", "minutes, estimated"]]
@@ -137,12 +139,13 @@ def costs(rows: Sequence[ResultRow]) -> list[list[str]]:
                 continue
             counted.add(spec.key)
             found, name = recorded.get(spec.key), spec.task.benchmark
-            seen = of_model.get((name, spec.model)) or of_model.get((name, spec.settings)) or [0.0]
+            alike = (spec.task.protocol, spec.model), (spec.model,), (spec.settings,)
+            seen = [of_model[name, *key] for key in alike if (name, *key) in of_model]
             spent = by_data[name]
             spent["runs"] += 1
             spent["known"] += found is not None
             spent["seconds"] += found or 0.0
-            spent["all"] += fmean(seen) if found is None else found
+            spent["all"] += (fmean(seen[0]) if seen else 0.0) if found is None else found
         for name, spent in by_data.items():
             words = [request.settings, request.table, name, request.preprocessing or ""]
             words += [request.unlabelled or "", *(key for key, _ in request.overrides)]
