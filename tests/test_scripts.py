@@ -203,3 +203,18 @@ def test_ratios_of_gains_have_intervals_over_tasks():
     assert ratio(np.array([[-1.0, 2.0], [0.0, 4.0]])) == ("–", "–")
     told, interval = ratio(np.array([[-1.0, 2.0], [2.0, 3.0]]))
     assert (told, interval) == ("5.00", "over 1.50")
+
+
+def test_what_all_costs_counts_every_run_once():
+    tables = script("paper_tables.py")
+    rows = tables.every_row()
+    header, *pieces, whole = tables.costs(rows)
+    runs, on_record = (header.index(name) for name in ("runs", "on record"))
+    assert sum(int(line[runs]) for line in pieces) == int(whole[runs])
+    done = {row.spec.key for row in rows}
+    assert int(whole[on_record]) <= len(done)
+    by_name = {line[0]: line for line in pieces}
+    # Two of the four domains are there: 2 tasks × (8 + 10 + 10 models) × 3 classifiers.
+    assert by_name["paper all oc10-decaf6"][runs] == "168"
+    # With one draw the tables US and OFF31 of OFF31 are the same runs.
+    assert by_name["paper all off31"][runs] == "504"

@@ -148,6 +148,14 @@ def test_one_row_per_class_and_a_class_without_rows():
     np.testing.assert_allclose(P.sum(1), 1)
 
 
+def test_trees_that_divide_nothing():
+    """Of a few rows every tree is one leaf."""
+    forest = grow(X[:3], np.array([0, 1, 1]), 2).forest
+    assert (forest.feature < 0).all()
+    np.testing.assert_allclose(forest.probabilities(NEW[:7]).sum(1), 1)
+    np.testing.assert_array_equal(forest.leaves(NEW[:7]).toarray().sum(1), len(forest.roots))
+
+
 def test_rows_that_every_tree_has_seen_get_the_class_shares():
     found = grow(X[:50], CODES[:50], n_trees=1)
     shares = np.bincount(CODES[:50], minlength=3) / 50

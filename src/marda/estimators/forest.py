@@ -162,7 +162,8 @@ class Forest:
         number[self.roots] = np.arange(trees)
         left = trees + 2 * np.arange(len(inner))
         number[self.children[inner]] = left[:, None] + [0, 1]
-        used = np.unique(self.feature[inner])
+        # Trees that are a leaf each compare no column; a walk looks at one all the same.
+        used = np.unique(self.feature[inner]) if len(inner) else np.zeros(1, dtype=np.int64)
         order = np.argsort(number)
         column = np.where(leaf, 0, np.searchsorted(used, self.feature))
         follows = number.copy()
