@@ -22,9 +22,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-__all__ = ["Forest", "GrownForest", "fit_forest", "from_trees"]
+__all__ = [
+    "Forest",
+    "GrownForest",
+    "column_units",
+    "fit_forest",
+    "from_trees",
+    "in_single",
+    "joined_trees",
+]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -58,7 +66,7 @@ class Forest:
         Nodes to the left and to the right, which come after their parent; of a leaf, its number
         twice.
     values : array of shape (n_leaves, n_classes)
-        Class shares per leaf.
+        Class shares per leaf; of boosted trees, what it adds to scores.
     middle, unit : arrays of shape (n_features,)
         (X − middle) / unit is what is rounded to float32 and compared.
     """
@@ -146,7 +154,7 @@ class Forest:
             rows = slice(start, start + BLOCK)
             part = X[rows][:, used]
             dense = part.toarray() if sp.issparse(part) else part
-            part = _single(dense, self.middle[used], self.unit[used])
+            part = in_single(dense, self.middle[used], self.unit[used])
             step = max(1, PAIRS // len(part))
             for first in range(0, len(self.roots), step):
                 yield rows, self._walk(part, place, self.roots[first : first + step])
@@ -223,12 +231,12 @@ def fit_forest(
     -------
     GrownForest
     """
-    middle, unit = _units(X)
+    middle, unit = column_units(X)
     if sp.issparse(X):
         rows = sp.csc_array(X, dtype=np.float64, copy=True)
-        rows.data = _single(rows.data, 0.0, np.repeat(unit, np.diff(rows.indptr)))
+        rows.data = in_single(rows.data, 0.0, np.repeat(unit, np.diff(rows.indptr)))
     else:
-        rows = _single(X, middle, unit)
+        rows = in_single(X, middle, unit)
     seen, known = np.unique(codes, return_inverse=True)
     known = known.ravel()
     rng = np.random.default_rng(seed)
@@ -259,7 +267,7 @@ def fit_forest(
     return GrownForest(forest, out_of_bag)
 
 
-def _units(X: Any) -> tuple[Vector, Vector]:
+def column_units(X: Any) -> tuple[Vector, Vector]:
     """Middles and units of columns; middles of sparse ones are 0."""
     if sp.issparse(X):
         size, middle = abs(X).max(axis=0).toarray().ravel().astype(np.float64), np.zeros(X.shape[1])
@@ -276,7 +284,7 @@ def _units(X: Any) -> tuple[Vector, Vector]:
     return middle, np.where(size > np.finfo(np.float64).tiny, 2.0**exponent, 1.0)
 
 
-def _single(X: Any, middle: Any, unit: Any) -> NDArray[np.float32]:
+def in_single(X: Any, middle: Any, unit: Any) -> NDArray[np.float32]:
     """Rows in the precision that trees compare in; what float32 cannot hold is cut."""
     bound = np.finfo(np.float32).max
     with np.errstate(over="ignore"):
@@ -308,6 +316,35 @@ def from_trees(
     -------
     Forest
     """
+    values = []
+    for tree in trees:
+        shares = np.zeros((tree.tree_.node_count, n_classes))
+        shares[:, seen] = tree.tree_.value[:, 0]
+        values.append(shares / shares.sum(1, keepdims=True))
+    return joined_trees(trees, values, middle, unit)
+
+
+def joined_trees(
+    trees: Sequence[DecisionTreeClassifier | DecisionTreeRegressor],
+    values: Sequence[Matrix],
+    middle: Vector,
+    unit: Vector,
+) -> Forest:
+    """Trees, one after the other, with these values.
+
+    Parameters
+    ----------
+    trees : sequence of DecisionTreeClassifier or DecisionTreeRegressor
+        Fitted, on rows (X − middle) / unit.
+    values : sequence of arrays of shape (n_nodes, n_classes)
+        Of every node of each tree; those of leaves are used.
+    middle, unit : arrays of shape (n_features,)
+        See `Forest`.
+
+    Returns
+    -------
+    Forest
+    """
     nodes = [tree.tree_ for tree in trees]
     sizes = np.array([one.node_count for one in nodes], dtype=np.int64)
     roots = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -319,16 +356,13 @@ def from_trees(
     leaf = left < 0
     children = np.column_stack([left + offset, right + offset])
     children[leaf] = np.arange(leaf.sum())[:, None]
-    shares = np.concatenate([one.value[:, 0] for one in nodes])[leaf]
-    values = np.zeros((len(shares), n_classes))
-    values[:, seen] = shares / shares.sum(1, keepdims=True)
     threshold = np.concatenate([one.threshold for one in nodes])
     return Forest(
         roots,
         np.where(leaf, -1, feature),
         np.where(leaf, 0.0, threshold),
         children,
-        values,
+        np.concatenate(values)[leaf],
         middle,
         unit,
     )

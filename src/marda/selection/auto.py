@@ -90,6 +90,8 @@ PLAIN_ROWS = 10_000
 #: The forest is left where others predict left-out source rows better by so many standard errors,
 #: and by so many rows of all.
 CLEARLY, NOTABLY = 2.0, 0.005
+#: Kinds of source-only models whose agreement is looked at; others would mostly be like a forest.
+COMPARED = ("linear", "kernel", "forest")
 #: Weight of the source-only model from which on leaves beside it would change nothing.
 MAX_WEIGHT = 10.0
 #: The same where columns would be adapted: models agree nine tenths as well as on the source.
@@ -484,9 +486,9 @@ class _Action:
 
     @property
     def _single(self) -> tuple[SourceFit, ...]:
-        """Models of one kind each, of these rows."""
+        """Models of the kinds that are compared, of these rows."""
         models = (self.sampled.chosen, *self.sampled.others)
-        return tuple(one for one in models if one.model.kind != "pool")
+        return tuple(one for one in models if one.model.kind in COMPARED)
 
     @property
     def _shares(self) -> Vector:
@@ -563,7 +565,9 @@ class _Action:
         if self.shift.fitting:  # nothing else is read
             return TargetEvidence(places, target, known, alone, self.shift, told)
         others = tuple(
-            np.exp(one.model.with_prior(shares).scores(target)) for one in self.models.others
+            np.exp(one.model.with_prior(shares).scores(target))
+            for one in self.models.others
+            if one.model.kind in COMPARED
         )
         agreed = accuracy_by_agreement(
             self._fit_part,
