@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda.estimators import MDAClassifier
-from marda.estimators.boosting import Boosted
-from marda.estimators.forest import Forest
+from marda.estimators.forest import Boosted, Forest
 from marda.estimators.heads import GaussianRidge
 from marda.persist.models import (
     SETTINGS,

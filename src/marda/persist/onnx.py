@@ -20,8 +20,7 @@ import marda
 from marda._arrays import is_numpy
 from marda._machine import format_bytes
 from marda.estimators import DSCM, MDAClassifier
-from marda.estimators.boosting import Boosted
-from marda.estimators.forest import Forest
+from marda.estimators.forest import Boosted, Forest
 from marda.estimators.heads import GaussianRidge
 from marda.estimators.model import FittedModel
 from marda.io import InputError, Preprocessing, replacing

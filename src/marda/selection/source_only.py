@@ -10,7 +10,7 @@ b_c = log(target share of c / source share of c).
   which no rotation of the columns changes; whichever predicts left-out folds better.
 - The kernel model is a ridge on similarities to some rows, which knows its leave-one-out scores.
 - The forest leaves rows out of the trees that have not drawn them.
-- Boosted trees leave out rows by folds (boosting.py).
+- Boosted trees leave out rows by folds.
 - The pool adds the log-probabilities of these four with the weights, at least 0, that give
   left-out rows the least log-loss.
 
@@ -39,8 +39,7 @@ from scipy.special import log_softmax
 
 from marda._arrays import to_numpy
 from marda._progress import tell
-from marda.estimators.boosting import Boosted, fit_boosted
-from marda.estimators.forest import Forest, fit_forest
+from marda.estimators.forest import Boosted, Forest, fit_boosted, fit_forest
 from marda.estimators.heads import GaussianRidge
 from marda.moments.features import (
     FixedFeatures,
