@@ -96,6 +96,8 @@ COMPARED = ("linear", "kernel", "forest")
 MAX_WEIGHT = 10.0
 #: The same where columns would be adapted: models agree nine tenths as well as on the source.
 AGREED = 81.0
+#: Adapted models of tables must know this share of what the pool knows of left-out source rows.
+KNOWN = 0.9
 #: Explanations that fit so much that they may take classes for each other: told, not acted on.
 FLEXIBLE = {"class shares and moved columns", "linear map"}
 #: How far the adapted ensemble is believed in before labels where no explanation fits and it was
@@ -398,6 +400,8 @@ class _Action:
         what = "adapting" if features else "adapting leaves of a forest"
         with step(costs.adapt if features else costs.leaves, costs.judge, what):
             fit = adapt(self.fits, say)
+        if features and self._less_known(fit):
+            return self.source_only()
         with step(costs.judge, 0.0, "judging"):
             evidence = self._evidence(self_trained=features)
         return replace(_adapted(fit), shift=self.shift, evidence=evidence)
@@ -408,6 +412,12 @@ class _Action:
         if self.leaves_help():
             return None if weight >= MAX_WEIGHT else partial(self._leaves, weight)
         return None if weight >= AGREED else _by_features
+
+    def _less_known(self, fit: AdaptedFit) -> bool:
+        """Whether adapted models of a table know less of the source than the pool does."""
+        chosen = self.models.chosen
+        known = recall_above_chance(self.models.codes, chosen.left_out.argmax(1))
+        return chosen.model.kind == "pool" and fit.source_skill < KNOWN * known
 
     def leaves_help(self) -> bool:
         """Whether the rows are a table: no other model predicts the source clearly better."""
