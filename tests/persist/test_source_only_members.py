@@ -99,7 +99,7 @@ def test_files_and_graphs_say_the_same(kind, tmp_path):
     assert_same_graph(model, tmp_path / "graph", 1e3 * CASE.X[::-1])
 
 
-@pytest.mark.parametrize("kind", ["linear", "forest", "pool"])
+@pytest.mark.parametrize("kind", ["linear", "forest", "boosting", "pool"])
 def test_sparse_rows(kind, tmp_path):
     X = np.maximum(np.round(2 * CASE.X - 2), 0)
     model = ensemble_of(member(Inputs("raw"), fits(sp.csr_array(X))[kind]), X=sp.csr_array(X))

@@ -251,7 +251,7 @@ def test_tables_that_nothing_explains_get_leaves_beside_the_source_model(monkeyp
     (member,) = fitted(Xs, ys, Xt).members_  # a line knows nothing of chequered classes
     assert member.name == "source only, pool"
     assert np.mean(member.scores(Xt).argmax(1) == yt) > 0.9
-    monkeypatch.setattr(auto, "KNOWS", 0.0)  # it agrees with nobody
+    monkeypatch.setattr(auto, "ASKED", 0.0)  # it agrees with nobody
     model = fitted(Xs, ys, Xt)
     assert model.shift_.fitting == ()
     leaves, plain = model.members_
@@ -331,6 +331,28 @@ def test_adapted_models_that_contradict_the_source_are_not_used(monkeypatch, ups
     monkeypatch.setattr(auto, "fit_leaves", turned)
     names = [member.name for member in fitted(Xs, ys, Xt).members_]
     assert names == (["source only, pool"] if upside_down else ["adapted, leaves rows"])
+
+
+def test_adapted_models_that_know_less_of_the_source_are_not_asked(monkeypatch):
+    """Animals by size and shape: what tells kinds apart is a small difference of like columns."""
+    rng = np.random.default_rng(0)
+    ys, yt = np.arange(120) % 2, np.arange(120) % 2
+
+    def animals(y, size):
+        shape = np.array([1.0, -1.0, 1.0, -1.0, 0.0]) * (y - 0.5)[:, None]
+        body = size[:, None] + shape + 0.2 * rng.normal(size=(len(y), 5))
+        return np.column_stack([body, rng.uniform(0, 200, size=len(y))])
+
+    Xs = animals(ys, rng.uniform(10, 20, size=120))
+    Xt = animals(yt, 20 + rng.exponential(10, size=120))
+    model = fitted(Xs, ys, Xt)
+    assert model.shift_.fitting == ()
+    (member,) = model.members_
+    assert member.name == "source only, pool"
+    monkeypatch.setattr(auto, "KNOWN", 0.0)
+    adapted = fitted(Xs, ys, Xt)
+    assert adapted.members_[0].name.startswith("adapted, ")
+    assert model.score(Xt, yt) > max(0.9, adapted.score(Xt, yt))
 
 
 def test_wide_rows_that_nothing_explains_are_adapted(default):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda.estimators import MDAClassifier
-from marda.estimators.forest import Forest
+from marda.estimators.forest import Boosted, Forest
 from marda.estimators.heads import GaussianRidge
 from marda.persist.models import (
     SETTINGS,
@@ -374,8 +374,9 @@ def _encode_source_only(found: SourceOnly, out: Writer) -> dict[str, Any]:
         "bias": out.put("bias", found.bias),
     }
     model = found.model
-    if isinstance(model, Forest):
-        return {**state, "forest": _encode_forest(model, out)}
+    if isinstance(model, Forest | Boosted):
+        trees = model.forest if isinstance(model, Boosted) else model
+        return {**state, "forest": _encode_forest(trees, out)}
     if isinstance(model, GaussianRidge):
         return {**state, "kernel": encode_kernel(model, out)}
     if isinstance(model, Pool):
@@ -396,16 +397,17 @@ def _decode_source_only(
     kind, n = one_of(state["voice"], SOURCE_KINDS), len(classes)
     inputs = _decode_inputs(state["inputs"], reader, d)
     width = inputs.width(d)
-    model: Linear | GaussianRidge | Forest | Pool
+    model: Linear | GaussianRidge | Forest | Boosted | Pool
     if kind == "pool":
         parts = tuple(_decode_source_only(part, reader, classes, width) for part in state["parts"])
         if not parts:
             raise ValueError("a pool has no models")
         model = Pool(parts, reader.get(state["weights"], len(parts)))
-    elif kind == "forest":
-        model = _decode_forest(state["forest"], reader, width)
-        if model.values.shape[1] != n:
+    elif kind in ("forest", "boosting"):
+        trees = _decode_forest(state["forest"], reader, width)
+        if trees.values.shape[1] != n:
             raise ValueError("a forest does not fit the classes")
+        model = Boosted(trees) if kind == "boosting" else trees
     elif kind == "kernel":
         model = decode_kernel(state["kernel"], reader, np.arange(n), width)
     else:

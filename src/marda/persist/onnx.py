@@ -20,7 +20,7 @@ import marda
 from marda._arrays import is_numpy
 from marda._machine import format_bytes
 from marda.estimators import DSCM, MDAClassifier
-from marda.estimators.forest import Forest
+from marda.estimators.forest import Boosted, Forest
 from marda.estimators.heads import GaussianRidge
 from marda.estimators.model import FittedModel
 from marda.io import InputError, Preprocessing, replacing
@@ -552,6 +552,9 @@ def _source_only(graph: Graph, found: SourceOnly, X: str) -> str:
         mixed = graph.add("Mul", P, np.array([[1 - LEAST]]))
         least = np.array([[LEAST / model.values.shape[1]]])
         S = graph.add("Log", graph.add("Add", mixed, least))
+    elif isinstance(model, Boosted):
+        n_trees = np.array([[float(len(model.forest.roots))]])
+        S = graph.add("Mul", _forest(graph, model.forest, rows), n_trees)
     elif isinstance(model, GaussianRidge):
         S = _kernel(graph, model, rows)
     elif isinstance(model, Pool):

@@ -90,13 +90,17 @@ PLAIN_ROWS = 10_000
 #: The forest is left where others predict left-out source rows better by so many standard errors,
 #: and by so many rows of all.
 CLEARLY, NOTABLY = 2.0, 0.005
+#: Kinds of source-only models whose agreement is looked at; others would mostly be like a forest.
+COMPARED = ("linear", "kernel", "forest")
 #: Weight of the source-only model from which on leaves beside it would change nothing.
 MAX_WEIGHT = 10.0
 #: The same where columns would be adapted: models agree nine tenths as well as on the source.
 AGREED = 81.0
 #: A kind of model is not asked what the target is if it knows less of the source than this share of
 #: what the best kind does: it would agree with nobody, whatever differs.
-KNOWS = 0.5
+ASKED = 0.5
+#: Adapted models of tables must know this share of what the pool knows of left-out source rows.
+KNOWN = 0.9
 #: Explanations that fit so much that they may take classes for each other: told, not acted on.
 FLEXIBLE = {"class shares and moved columns", "linear map"}
 #: How far the adapted ensemble is believed in before labels where no explanation fits and it was
@@ -399,8 +403,8 @@ class _Action:
         what = "adapting" if features else "adapting leaves of a forest"
         with step(costs.adapt if features else costs.leaves, costs.judge, what):
             fit = adapt(self.fits, say)
-        if self.contradicted(fit.members):
-            say("the adapted models contradict the source: not used")
+        if self.contradicted(fit.members) or (features and self._less_known(fit)):
+            say("the adapted models contradict the source, or know less of it: not used")
             return self.source_only()
         with step(costs.judge, 0.0, "judging"):
             evidence = self._evidence(self_trained=features)
@@ -425,6 +429,12 @@ class _Action:
         if np.ptp(adapted) == 0 or np.ptp(plain) == 0:
             return False
         return agreement(adapted, plain) <= 0
+
+    def _less_known(self, fit: AdaptedFit) -> bool:
+        """Whether adapted models of a table know less of the source than the pool does."""
+        chosen = self.models.chosen
+        known = recall_above_chance(self.models.codes, chosen.left_out.argmax(1))
+        return chosen.model.kind == "pool" and fit.source_skill < KNOWN * known
 
     def leaves_help(self) -> bool:
         """Whether the rows are a table: no other model predicts the source clearly better."""
@@ -503,9 +513,9 @@ class _Action:
 
     @property
     def _single(self) -> tuple[SourceFit, ...]:
-        """Models of one kind each, of these rows."""
+        """Models of the kinds that are compared, of these rows."""
         models = (self.sampled.chosen, *self.sampled.others)
-        return tuple(one for one in models if one.model.kind != "pool")
+        return tuple(one for one in models if one.model.kind in COMPARED)
 
     @property
     def _shares(self) -> Vector:
@@ -546,7 +556,7 @@ class _Action:
         here, there = [], []
         said = [one.left_out.argmax(1) for one in self._single]
         skills = [recall_above_chance(self.models.codes, labels) for labels in said]
-        least = min(KNOWS * max(skills), sorted(skills)[-2])  # two at least
+        least = min(ASKED * max(skills), sorted(skills)[-2])  # two at least
         kept = [k for k, skill in enumerate(skills) if skill >= least]
         on_source = [said[k] for k in kept]
         on_target = [self._single[k].model.scores(self.target.X).argmax(1) for k in kept]
@@ -591,7 +601,9 @@ class _Action:
         if self.shift.fitting:  # nothing else is read
             return TargetEvidence(places, target, known, alone, self.shift, told, outside=outside)
         others = tuple(
-            np.exp(one.model.with_prior(shares).scores(target)) for one in self.models.others
+            np.exp(one.model.with_prior(shares).scores(target))
+            for one in self.models.others
+            if one.model.kind in COMPARED
         )
         agreed = accuracy_by_agreement(
             self._fit_part,

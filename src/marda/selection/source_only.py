@@ -1,4 +1,4 @@
-"""Source-only models: linear, kernel, forest or a pool of them, chosen by left-out source rows.
+"""Source-only models: linear, kernel, trees or a pool of them, chosen by left-out source rows.
 
 All of them give log-probabilities log P(c | x) = log_softmax(τ S(x) + b), with the scores S of a
 regression (regressions.py) or the log class shares of a forest, the sharpness τ that gives left-out
@@ -10,7 +10,8 @@ b_c = log(target share of c / source share of c).
   which no rotation of the columns changes; whichever predicts left-out folds better.
 - The kernel model is a ridge on similarities to some rows, which knows its leave-one-out scores.
 - The forest leaves rows out of the trees that have not drawn them.
-- The pool adds the log-probabilities of these three with the weights, at least 0, that give
+- Boosted trees leave out rows by folds.
+- The pool adds the log-probabilities of these four with the weights, at least 0, that give
   left-out rows the least log-loss.
 
 Columns that number the rows are left out. Wide rows, of images and words, are given unit length,
@@ -38,7 +39,7 @@ from scipy.special import log_softmax
 
 from marda._arrays import to_numpy
 from marda._progress import tell
-from marda.estimators.forest import Forest, fit_forest
+from marda.estimators.forest import Boosted, Forest, fit_boosted, fit_forest
 from marda.estimators.heads import GaussianRidge
 from marda.moments.features import (
     FixedFeatures,
@@ -48,7 +49,7 @@ from marda.moments.features import (
     similarity,
 )
 from marda.selection.ensemble import calibrate, spread_of
-from marda.selection.inputs import Inputs, robust_inputs, telling_columns
+from marda.selection.inputs import Inputs, robust_inputs, stratified_folds, telling_columns
 from marda.selection.regressions import (
     LEAST,
     LabelledRows,
@@ -79,9 +80,9 @@ Vector = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 #: The kinds of source-only models, the simplest first.
-SOURCE_KINDS = ("linear", "kernel", "forest", "pool")
+SOURCE_KINDS = ("linear", "kernel", "forest", "boosting", "pool")
 #: How long each takes, about, in units of the first, for who waits.
-PARTS = {"linear": 1.0, "kernel": 1.5, "forest": 4.0}
+PARTS = {"linear": 1.0, "kernel": 1.5, "forest": 4.0, "boosting": 2.0}
 #: Rows of more columns have unit length, and a linear model only.
 WIDE = 500
 #: Penalties of kernel ridges, in units of the mean squared feature times the number of rows.
@@ -103,6 +104,8 @@ COMPARED_ROWS = 2000
 MAX_COEFFICIENTS = 2048
 #: Of a model in a pool.
 MAX_WEIGHT = 10.0
+#: Trees are boosted without one of so many parts of the rows.
+BOOSTED_FOLDS = 3
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ class SourceOnly:
     ----------
     inputs : Inputs
         Applied to rows first.
-    model : Linear, GaussianRidge, Forest or Pool
+    model : Linear, GaussianRidge, Forest, Boosted or Pool
         Its scores; of a forest, the logarithm of its probabilities.
     sharpness : float
         τ.
@@ -138,7 +141,7 @@ class SourceOnly:
     """
 
     inputs: Inputs
-    model: Linear | GaussianRidge | Forest | Pool
+    model: Linear | GaussianRidge | Forest | Boosted | Pool
     sharpness: float
     shares: Vector
     bias: Vector
@@ -146,7 +149,7 @@ class SourceOnly:
     @property
     def kind(self) -> str:
         """One of `SOURCE_KINDS`."""
-        kinds = (Linear, GaussianRidge, Forest, Pool)
+        kinds = (Linear, GaussianRidge, Forest, Boosted, Pool)
         return SOURCE_KINDS[kinds.index(type(self.model))]
 
     def scores(self, X: Any) -> Matrix:
@@ -467,7 +470,12 @@ def _ways(rows: LabelledRows) -> dict[str, Callable[[LabelledRows], SourceFit]]:
     """How models of every kind that suits the rows are fitted."""
     if rows.X.shape[1] > WIDE:
         return {"linear": _fit_wide}
-    return {"linear": _fit_linear, "kernel": _fit_kernel, "forest": _fit_forest}
+    return {
+        "linear": _fit_linear,
+        "kernel": _fit_kernel,
+        "forest": _fit_forest,
+        "boosting": _fit_boosting,
+    }
 
 
 def _labelled_rows(
@@ -535,6 +543,20 @@ def _fit_forest(rows: LabelledRows) -> SourceFit:
     X = inputs.apply(rows.X)
     grown = fit_forest(X, rows.codes, rows.n_classes, weights=rows.weights, seed=rows.seed)
     return _calibrated(rows, inputs, grown.forest, log_shares(grown.out_of_bag))
+
+
+def _fit_boosting(rows: LabelledRows) -> SourceFit:
+    """Boosted trees; rows are left out by folds."""
+    inputs = Inputs("raw", rows.columns)
+    grown = fit_boosted(
+        inputs.apply(rows.X),
+        rows.codes,
+        rows.n_classes,
+        weights=rows.weights,
+        folds=stratified_folds(rows.codes, BOOSTED_FOLDS, rows.seed),
+        seed=rows.seed,
+    )
+    return _calibrated(rows, inputs, grown.model, grown.left_out)
 
 
 def _fit_pool(rows: LabelledRows, fits: Sequence[SourceFit]) -> SourceFit:
