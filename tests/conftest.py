@@ -9,9 +9,9 @@ from functools import partial
 import pytest
 from hypothesis import HealthCheck, settings
 
-from marda.estimators.forest import fit_forest
 from marda.selection import adapted_ensemble, auto, source_only
 from marda.shift import explain_shift
+from marda.trees.forest import fit_forest
 from problems import Case, always_adapted, make_case
 
 settings.register_profile(

@@ -23,7 +23,6 @@ from sklearn.utils import get_tags
 from marda import DSCM, MDA, MDAClassifier, MDAClassifierCV, Moments, load, noise_path
 from marda import _arrays as arrays_module
 from marda.estimators import fitting, heads, self_training
-from marda.estimators.forest import fit_forest
 from marda.estimators.heads import RidgeOnRows, signs
 from marda.noise import Gaussian, Poisson
 from marda.operators import maps as maps_module
@@ -32,6 +31,7 @@ from marda.operators.rows import Rows
 from marda.persist import on_host
 from marda.selection import ensemble as ensemble_module
 from marda.selection.inputs import host_rows
+from marda.trees.forest import fit_forest
 
 METHODS = ("BL", "MCF", "S1", "S1D", "S1M", "S1CD", "J12", "J12MD")
 SETTINGS = ({}, {"class_weight": "balanced", "scaling": "relative"}, {"fit_intercept": False})

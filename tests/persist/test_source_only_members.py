@@ -9,12 +9,12 @@ import pytest
 import scipy.sparse as sp
 
 from marda import MDAClassifier, MDAClassifierCV, load
-from marda.estimators.forest import fit_forest
 from marda.persist import ModelFileError
 from marda.selection import source_only
 from marda.selection.ensemble import Ensemble, Member
 from marda.selection.inputs import Inputs, align, leaf_inputs, robust_inputs
 from marda.selection.source_only import SOURCE_KINDS, fit_source_only
+from marda.trees.forest import fit_forest
 from persist.test_models import assert_refused, assert_same, rewrite, round_trip
 from persist.test_models_refined import put
 from persist.test_onnx import assert_same as assert_same_graph

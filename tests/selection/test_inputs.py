@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse as sp
 
 from marda._validation import UNLABELED, Labels
-from marda.estimators.forest import fit_forest
 from marda.selection.inputs import (
     ROOTS,
     STANDARD,
@@ -23,6 +22,7 @@ from marda.selection.inputs import (
     telling_columns,
     usual_inputs,
 )
+from marda.trees.forest import fit_forest
 
 
 @pytest.mark.parametrize("kind", ["raw", "unit", "sqrt", "standard"])

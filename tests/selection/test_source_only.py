@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from scipy.special import log_softmax, softmax
 
 from marda.datasets import named_task
-from marda.estimators.forest import Forest
 from marda.moments.features import HeldRows
 from marda.selection import source_only
 from marda.selection.source_only import SOURCE_KINDS, fit_all_rows, fit_source_only
+from marda.trees.forest import Forest
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 

@@ -1,7 +1,7 @@
 """`MDAClassifierCV` as JSON and arrays, and back: members, their inputs, source-only models.
 
 The rules are those of models.py: only what is named here is built, and every array is checked
-against the shapes of the others. A forest checks its own nodes (estimators/forest.py).
+against the shapes of the others. A forest checks its own nodes (trees/forest.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda.estimators import MDAClassifier
-from marda.estimators.forest import Boosted, Forest
 from marda.estimators.heads import GaussianRidge
 from marda.persist.models import (
     SETTINGS,
@@ -38,6 +37,8 @@ from marda.selection.regressions import Linear
 from marda.selection.source_only import SOURCE_KINDS, Pool, SourceOnly
 from marda.shift import KINDS as SHIFT_KINDS
 from marda.shift import ClassPrior, Explanation, Move, Shift
+from marda.trees.boosting import Boosted
+from marda.trees.forest import Forest
 
 __all__ = ["decode_search", "encode_search"]
 

@@ -20,7 +20,6 @@ import marda
 from marda._arrays import is_numpy
 from marda._machine import format_bytes
 from marda.estimators import DSCM, MDAClassifier
-from marda.estimators.forest import Boosted, Forest
 from marda.estimators.heads import GaussianRidge
 from marda.estimators.model import FittedModel
 from marda.io import InputError, Preprocessing, replacing
@@ -32,6 +31,8 @@ from marda.selection.ensemble import Compact, Ensemble, Member, is_compact
 from marda.selection.inputs import TAIL, Inputs
 from marda.selection.regressions import LEAST
 from marda.selection.source_only import Pool, SourceOnly
+from marda.trees.boosting import Boosted
+from marda.trees.forest import Forest
 
 __all__ = ["Graph", "OnnxError", "export"]
 

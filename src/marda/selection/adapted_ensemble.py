@@ -35,7 +35,6 @@ from marda.criteria import Neighbours, label_agreement, nearest_neighbours
 from marda.estimators import MDAClassifier
 from marda.estimators.classifier import fit_rows, fit_scored_rows
 from marda.estimators.fitting import Shared
-from marda.estimators.forest import fit_forest
 from marda.estimators.model import TrainingRows
 from marda.selection.ensemble import Member
 from marda.selection.inputs import (
@@ -54,6 +53,7 @@ from marda.selection.inputs import (
     usual_inputs,
 )
 from marda.selection.source_only import SourceOnly
+from marda.trees.forest import fit_forest
 
 __all__ = [
     "AdaptedFit",

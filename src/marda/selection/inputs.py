@@ -21,8 +21,8 @@ from marda._arrays import columns as columns_at
 from marda._arrays import is_numpy, like, namespace, to_numpy
 from marda._order import row_hashes
 from marda._validation import UNLABELED, Labels
-from marda.estimators.forest import Forest
 from marda.estimators.model import row_lengths
+from marda.trees.forest import Forest
 
 __all__ = [
     "ALL_KINDS",

@@ -39,7 +39,6 @@ from scipy.special import log_softmax
 
 from marda._arrays import to_numpy
 from marda._progress import tell
-from marda.estimators.forest import Boosted, Forest, fit_boosted, fit_forest
 from marda.estimators.heads import GaussianRidge
 from marda.moments.features import (
     FixedFeatures,
@@ -62,6 +61,8 @@ from marda.selection.regressions import (
     unit_views,
     wide_ridges,
 )
+from marda.trees.boosting import Boosted, fit_boosted
+from marda.trees.forest import Forest, fit_forest
 
 __all__ = [
     "SOURCE_KINDS",

@@ -11,17 +11,6 @@ their spread (seconds since 1970) are centred: units make no difference then.
 Every tree leaves some rows out, and draws from all others with replacement, by their weight: trees
 that draw rare classes as often as others tell them better than trees that give their rows more
 weight. What is left out does not depend on weights, so that every row has trees that judge it.
-
-Boosted trees: small ones, each of which corrects the sum of those before it.
-
-Round r fits a tree of depth 3 to what is left of the labels, Y − P with P = softmax(S), and adds
-to the scores S of the rows of a leaf a Newton step that is shortened and held back,
-
-    v_c = step · (C − 1)/C · Σ w (Y_c − P_c) / (Σ w P_c (1 − P_c) + 1).
-
-This is done once per fold of the rows, without its rows, which tell how many rounds are best: one
-number for all folds. The model is the mean over folds, so every row has been left out of a part of
-it, and nothing is fitted again.
 """
 
 from __future__ import annotations
@@ -34,17 +23,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 __all__ = [
-    "Boosted",
     "Forest",
     "GrownForest",
-    "GrownTrees",
-    "fit_boosted",
     "fit_forest",
     "from_trees",
+    "joined",
+    "single",
+    "units_of",
 ]
 
 Matrix = NDArray[np.float64]
@@ -57,14 +45,6 @@ FAR = 1000.0
 SIZE = 64.0
 #: Share of rows that a tree leaves out, and draws of a tree at most.
 LEFT_OUT, MAX_DRAWN = 0.25, 4000
-#: Boosting: rounds at most, step, depth of a tree and rows of a leaf at least.
-N_ROUNDS, STEP, DEPTH, MIN_LEAF = 50, 0.2, 3, 5
-#: Columns that a node chooses from: half of them, at most so many.
-MAX_COLUMNS = 16
-#: Rows that a boosted tree is grown on.
-MAX_BOOSTED = 2000
-#: The least share of a class that scores begin with.
-LEAST = 1e-4
 #: Pairs of a row and a tree that walk down together: their arrays stay in the cache.
 PAIRS = 2**16
 #: Rows that are made dense at once.
@@ -176,7 +156,7 @@ class Forest:
         for start in range(0, X.shape[0], BLOCK):
             rows = slice(start, start + BLOCK)
             part = X[rows][:, nodes.used]
-            part = _single(part.toarray() if sp.issparse(part) else part, middle, unit)
+            part = single(part.toarray() if sp.issparse(part) else part, middle, unit)
             step = max(1, PAIRS // len(part))
             for first in range(0, trees, step):
                 yield rows, nodes.walk(part, first, min(trees, first + step))
@@ -305,12 +285,12 @@ def fit_forest(
     -------
     GrownForest
     """
-    middle, unit = _units(X)
+    middle, unit = units_of(X)
     if sp.issparse(X):
         rows = sp.csc_array(X, dtype=np.float64, copy=True)
-        rows.data = _single(rows.data, 0.0, np.repeat(unit, np.diff(rows.indptr)))
+        rows.data = single(rows.data, 0.0, np.repeat(unit, np.diff(rows.indptr)))
     else:
-        rows = _single(X, middle, unit)
+        rows = single(X, middle, unit)
     seen, known = np.unique(codes, return_inverse=True)
     known = known.ravel()
     rng = np.random.default_rng(seed)
@@ -341,7 +321,7 @@ def fit_forest(
     return GrownForest(forest, out_of_bag)
 
 
-def _units(X: Any) -> tuple[Vector, Vector]:
+def units_of(X: Any) -> tuple[Vector, Vector]:
     """Middles and units of columns; middles of sparse ones are 0."""
     if sp.issparse(X):
         size, middle = abs(X).max(axis=0).toarray().ravel().astype(np.float64), np.zeros(X.shape[1])
@@ -358,7 +338,7 @@ def _units(X: Any) -> tuple[Vector, Vector]:
     return middle, np.where(size > np.finfo(np.float64).tiny, 2.0**exponent, 1.0)
 
 
-def _single(X: Any, middle: Any, unit: Any) -> NDArray[np.float32]:
+def single(X: Any, middle: Any, unit: Any) -> NDArray[np.float32]:
     """Rows in the precision that trees compare in; what float32 cannot hold is cut."""
     bound = np.finfo(np.float32).max
     with np.errstate(over="ignore"):
@@ -395,10 +375,10 @@ def from_trees(
         shares = np.zeros((tree.tree_.node_count, n_classes))
         shares[:, seen] = tree.tree_.value[:, 0]
         values.append(shares / shares.sum(1, keepdims=True))
-    return _joined(trees, values, middle, unit)
+    return joined(trees, values, middle, unit)
 
 
-def _joined(
+def joined(
     trees: Sequence[DecisionTreeClassifier | DecisionTreeRegressor],
     values: Sequence[Matrix],
     middle: Vector,
@@ -440,152 +420,3 @@ def _joined(
         middle,
         unit,
     )
-
-
-# Boosting -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Boosted:
-    """Trees whose values add up.
-
-    Attributes
-    ----------
-    forest : Forest
-        Of all rounds and folds. A constant per leaf, the same for all classes, makes its values at
-        least 0.
-    """
-
-    forest: Forest
-
-    def scores(self, X: Any) -> Matrix:
-        """Sum of the values of the leaves, one column per class."""
-        return np.asarray(len(self.forest.roots) * self.forest.probabilities(X))
-
-
-@dataclass(frozen=True)
-class GrownTrees:
-    """Boosted trees, and what those that had not seen a row say of it.
-
-    Attributes
-    ----------
-    model : Boosted
-        The mean over folds.
-    left_out : array of shape (n_rows, n_classes)
-        Scores of the rows of the fit, each by the trees of its fold.
-    """
-
-    model: Boosted
-    left_out: Matrix
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Trees of one fold: values of their nodes, and where its rows end."""
-
-    held: Index
-    start: Vector
-    trees: list[DecisionTreeRegressor]
-    values: list[Matrix]
-    ends: list[Index]
-    #: Log-loss of the held rows after each round, summed by weight.
-    losses: Vector
-
-
-def fit_boosted(
-    X: Any, codes: Index, n_classes: int, *, weights: Vector, folds: Index, seed: int
-) -> GrownTrees:
-    """Boost trees, once per fold.
-
-    Parameters
-    ----------
-    X : array or sparse matrix of shape (n_rows, n_features)
-        Rows.
-    codes : array of int of shape (n_rows,)
-        Their classes.
-    n_classes : int
-        Columns of the scores.
-    weights : array of shape (n_rows,)
-        Of rows.
-    folds : array of int of shape (n_rows,)
-        Fold of every row, two different ones at least.
-    seed : int
-        Draws rows and columns.
-
-    Returns
-    -------
-    GrownTrees
-    """
-    X = X.toarray() if sp.issparse(X) else X
-    middle, unit = _units(X)
-    rows = _single(X, middle, unit)
-    rng = np.random.default_rng(seed)
-    parts = []
-    for fold in np.unique(folds):
-        seen = np.flatnonzero((folds != fold) & (weights > 0))
-        if len(seen):
-            held = np.flatnonzero(folds == fold)
-            parts.append(_boost(rows, codes, n_classes, weights, seen, held, rng))
-    rounds = 1 + int(np.argmin(np.sum([part.losses for part in parts], axis=0)))
-    left_out = np.zeros((len(codes), n_classes))
-    trees, values = [], []
-    for part in parts:
-        left_out[part.held] = part.start
-        for k in range(rounds):
-            left_out[part.held] += part.values[k][part.ends[k]]
-            V = (part.values[k] + part.start * (k == 0)) / len(parts)
-            trees.append(part.trees[k])
-            values.append(V - V.min(1, keepdims=True))
-    return GrownTrees(Boosted(_joined(trees, values, middle, unit)), left_out)
-
-
-def _boost(
-    rows: NDArray[np.float32],
-    codes: Index,
-    n_classes: int,
-    weights: Vector,
-    seen: Index,
-    held: Index,
-    rng: np.random.Generator,
-) -> _Part:
-    """All rounds on the rows that are seen."""
-    Y, w = np.eye(n_classes)[codes[seen]], weights[seen]
-    X, X_held = rows[seen], rows[held]
-    start = np.log(np.maximum(w @ Y / w.sum(), LEAST))
-    S, S_held = np.tile(start, (len(seen), 1)), np.tile(start, (len(held), 1))
-    own = np.arange(len(held)), codes[held]
-    trees, values, ends, losses = [], [], [], []
-    for _ in range(N_ROUNDS):
-        P = np.exp(log_softmax(S, axis=1))
-        R = Y - P
-        some = np.arange(len(seen))
-        if len(some) > MAX_BOOSTED:
-            some = np.sort(rng.choice(len(some), MAX_BOOSTED, replace=False))
-        tree = DecisionTreeRegressor(
-            max_depth=DEPTH,
-            max_features=min((X.shape[1] + 1) // 2, MAX_COLUMNS),
-            min_samples_leaf=min(MIN_LEAF, len(some)),
-            random_state=int(rng.integers(2**31)),
-        )
-        left = R[:, 1] if n_classes == 2 else R  # two classes: one is minus the other
-        tree.fit(X[some], left[some], sample_weight=w[some], check_input=False)
-        end = tree.tree_.apply(X)
-        V = _steps(end[some], R[some], P[some], w[some], tree.tree_.node_count)
-        S += V[end]
-        end = tree.tree_.apply(X_held)
-        S_held += V[end]
-        trees.append(tree)
-        values.append(V)
-        ends.append(end)
-        losses.append(-weights[held] @ log_softmax(S_held, axis=1)[own])
-    return _Part(held, start, trees, values, ends, np.array(losses))
-
-
-def _steps(end: Index, R: Matrix, P: Matrix, w: Vector, n_nodes: int) -> Matrix:
-    """v, by node."""
-    H, n_classes = P * (1 - P), P.shape[1]
-    up, down = (
-        np.stack([np.bincount(end, w * M[:, c], n_nodes) for c in range(n_classes)], axis=1)
-        for M in (R, H)
-    )
-    return np.asarray(STEP * (n_classes - 1) / n_classes * up / (down + 1))

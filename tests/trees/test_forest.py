@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.ensemble import RandomForestClassifier
 
-from marda.estimators.forest import Forest, fit_forest, from_trees
+from marda.trees.forest import Forest, fit_forest, from_trees
 
 RNG = np.random.default_rng(0)
 X = np.round(RNG.normal(size=(300, 6)), 1)  # many values lie on thresholds

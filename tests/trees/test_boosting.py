@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from scipy.special import log_softmax, softmax
 from sklearn.ensemble import GradientBoostingClassifier
 
-from marda.estimators import forest
-from marda.estimators.forest import fit_boosted
+from marda.trees import boosting
+from marda.trees.boosting import fit_boosted
 
 RNG = np.random.default_rng(0)
 
@@ -46,7 +46,7 @@ def test_as_good_as_scikit_learns_on_new_rows(n_classes):
 
 
 def test_one_round_by_hand(monkeypatch):
-    monkeypatch.setattr(forest, "N_ROUNDS", 1)
+    monkeypatch.setattr(boosting, "N_ROUNDS", 1)
     X = np.repeat([0.0, 1.0], 20)[:, None]
     codes = np.repeat([0, 1], [26, 14])
     w = np.where(codes == 1, 2.0, 1.0)
@@ -76,7 +76,7 @@ def test_rounds_are_those_that_left_out_rows_want():
     assert len(noise.model.forest.roots) < 3 * 15
     assert log_loss(noise.left_out, codes) < np.log(2) + 0.04
     clear = boost(X, (X[:, 0] > 0).astype(int), 2)
-    assert len(clear.model.forest.roots) == 3 * forest.N_ROUNDS
+    assert len(clear.model.forest.roots) == 3 * boosting.N_ROUNDS
 
 
 def test_nothing_is_known_of_left_out_rows():
@@ -89,7 +89,7 @@ def test_nothing_is_known_of_left_out_rows():
     assert rounds >= 1
     short = pytest.MonkeyPatch()
     with short.context() as patch:
-        patch.setattr(forest, "N_ROUNDS", 1)
+        patch.setattr(boosting, "N_ROUNDS", 1)
         a = boost(X, codes)
         b = fit_boosted(X, other, 3, weights=np.ones(90), folds=np.arange(90) % 3, seed=0)
     np.testing.assert_array_equal(a.left_out[::3], b.left_out[::3])
@@ -129,7 +129,7 @@ def test_few_rows(n):
 
 
 def test_many_rows_are_drawn_from(monkeypatch):
-    monkeypatch.setattr(forest, "MAX_BOOSTED", 100)
+    monkeypatch.setattr(boosting, "MAX_BOOSTED", 100)
     X, codes = steps(900, 8, 2)
     new, truth = steps(2000, 9, 2)
     found = boost(X, codes, 2)
