@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import log_softmax, softmax
+from sklearn.linear_model import Ridge
 
 from marda.datasets import named_task
 from marda.moments.features import HeldRows
 from marda.selection import source_only
-from marda.selection.source_only import SOURCE_KINDS, fit_all_rows, fit_source_only
+from marda.selection.source_only import SOURCE_KINDS, fit_alike, fit_all_rows, fit_source_only
 from marda.trees.forest import Forest
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -267,6 +270,27 @@ def test_all_columns_constant():
     fits = fit(np.ones((20, 3)), np.arange(20) % 2)
     for one in by_kind(fits).values():
         np.testing.assert_allclose(np.exp(one.model.scores(np.ones((2, 3)))), 0.5, atol=0.2)
+
+
+@pytest.mark.parametrize("d", [6, 600])
+def test_models_of_other_rows_keep_the_choices(monkeypatch, d):
+    """A ridge of wide rows keeps its penalty, which is not chosen again."""
+    X, codes = gaussians(120, 0, d=d)
+    found = by_kind(fit(X, codes))["linear"]
+    if d > source_only.WIDE:
+        assert found.setting[1] in source_only.WIDE_RIDGES
+        monkeypatch.setattr(source_only, "_fit_wide", None)  # nor anything else
+    some, new = np.arange(80), gaussians(500, 1, d=d)
+    says = fit_alike(found, X[some], codes[some], 2, seed=0)(new[0])
+    assert np.mean(says == new[1]) > (0.85 if d == 6 else 0.55)
+    if d > source_only.WIDE:
+        for one in source_only.WIDE_RIDGES:
+            told = replace(found, setting=(None, one))
+            said = fit_alike(told, X[some], codes[some], 2, seed=0)(new[0])
+            U = (X / np.linalg.norm(X, axis=1, keepdims=True))[some]
+            peer = Ridge(one * np.sum((U - U.mean(0)) ** 2) / 80).fit(U, 2.0 * codes[some] - 1)
+            V = new[0] / np.linalg.norm(new[0], axis=1, keepdims=True)
+            assert np.mean(said == (peer.predict(V) > 0)) > 0.99
 
 
 # Sparse and wide rows -----------------------------------------------------------------------------

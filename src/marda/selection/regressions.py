@@ -126,7 +126,9 @@ class Ridge:
         return coef, intercept, left_out
 
 
-def wide_ridges(rows: LabelledRows, F: Matrix) -> Iterator[tuple[Linear, Matrix]]:
+def wide_ridges(
+    rows: LabelledRows, F: Matrix, penalties: tuple[float, ...] = WIDE_RIDGES
+) -> Iterator[tuple[Linear, Matrix]]:
     """Ridges of several penalties, with leave-one-out scores.
 
     By the inverse of the products of rows, or of columns where these are fewer.
@@ -140,7 +142,7 @@ def wide_ridges(rows: LabelledRows, F: Matrix) -> Iterator[tuple[Linear, Matrix]
     dual = A.shape[0] <= A.shape[1]
     products = np.asarray(A @ A.T if dual else A.T @ A, dtype=np.float64)
     unit = float(np.trace(products)) / len(F) or 1.0
-    for penalty in WIDE_RIDGES:
+    for penalty in penalties:
         inverse = _inverse(products, penalty * unit)
         if dual:
             along = inverse @ right

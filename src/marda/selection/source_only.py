@@ -51,6 +51,7 @@ from marda.selection.ensemble import calibrate, spread_of
 from marda.selection.inputs import Inputs, robust_inputs, stratified_folds, telling_columns
 from marda.selection.regressions import (
     LEAST,
+    WIDE_RIDGES,
     LabelledRows,
     Linear,
     Ridge,
@@ -201,13 +202,14 @@ class SourceFit:
     losses : array of shape (n_rows,)
         −log P of each row's own class.
     setting : tuple of int and float
-        Of a logistic regression, which of its views was chosen, and the penalty.
+        Of a linear model, which of its views was chosen (None: a ridge of wide rows), and the
+        penalty.
     """
 
     model: SourceOnly
     left_out: Matrix
     losses: Vector
-    setting: tuple[int, float] | None = None
+    setting: tuple[int | None, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -400,7 +402,7 @@ def _penalty(fits: SourceFits, n_classes: int) -> float:
     """Of the sample's logistic regression; that of two classes has one vector for both."""
     fit: SourceFit
     for fit in (fits.chosen, *fits.others):
-        if fit.setting is not None:
+        if fit.setting is not None and fit.setting[0] is not None:
             return (2.0 if n_classes == 2 else 1.0) / fit.setting[1]
     return 1.0
 
@@ -459,6 +461,10 @@ def fit_alike(
     rows = _labelled_rows(X, codes, n_classes, class_weight, classes, seed)
     if fit.setting is not None:
         which, penalty = fit.setting
+        if which is None:
+            (view,) = unit_views(rows)
+            ridge, _ = next(wide_ridges(rows, view.F, (penalty,)))
+            return lambda some: ridge.scores(view.inputs.apply(some)).argmax(1)
         views = unit_views(rows) if X.shape[1] > WIDE else column_views(rows)
         view = views[which if which < len(views) else 0]  # few rows have no principal directions
         found = view.linear(logistic(rows, view.F, np.ones(len(codes), dtype=bool), penalty))
@@ -588,7 +594,10 @@ def _fit_wide(rows: LabelledRows) -> SourceFit:
     (view,) = views = unit_views(rows)
     if sp.issparse(view.F) or min(view.F.shape) > INVERTED:
         return _fit_logistic(rows, views, WIDE_PENALTIES)
-    found = [_calibrated(rows, view.inputs, *one) for one in wide_ridges(rows, view.F)]
+    found = [
+        replace(_calibrated(rows, view.inputs, *one), setting=(None, penalty))
+        for penalty, one in zip(WIDE_RIDGES, wide_ridges(rows, view.F), strict=True)
+    ]
     return min(found, key=partial(_loss, rows))
 
 
