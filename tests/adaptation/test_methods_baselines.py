@@ -109,7 +109,9 @@ def test_sparse_and_wide_rows(name):
     y = np.arange(60) % 2
     dense = rng.random((60, d)) * (rng.random((60, d)) < 0.05)
     dense[y == 1, :40] += 1.0
-    for rows in (dense, sp.csr_array(dense)):
+    long = sp.csr_array(dense)  # as svmlight files are read
+    long.indices, long.indptr = long.indices.astype(np.int64), long.indptr.astype(np.int64)
+    for rows in (dense, sp.csr_array(dense), long):
         model = fitted(name, rows[:40], y[:40], rows[40:])
         assert (model.predict(rows[40:]) == y[40:]).mean() >= 0.8
         assert model.predict_proba(rows[40:]).shape == (20, 2)

@@ -345,7 +345,7 @@ class Baseline:
     def transform(self, X: Any, *, sample_domain: NDArray[np.int64] | None = None) -> Any:
         """Rows as the classifier sees them; without domains they are of the target."""
         if self._maps is None:
-            return X
+            return _small_indices(X)
         if sample_domain is None:
             return self._maps[1].apply(X)
         parts = np.flatnonzero(sample_domain >= 0), np.flatnonzero(sample_domain < 0)
@@ -359,6 +359,14 @@ class Baseline:
     def predict_proba(self, X: Any) -> Matrix:
         """Probabilities of target rows, one column per class."""
         return np.asarray(self._model.predict_proba(self.transform(X)), dtype=np.float64)
+
+
+def _small_indices(X: Any) -> Any:
+    """CSR rows with indices of 32 bits, where these do: scikit-learn's trees take no others."""
+    if not sp.issparse(X) or max(X.nnz, *X.shape) >= 2**31:
+        return X
+    indices, starts = (index.astype(np.int32, copy=False) for index in (X.indices, X.indptr))
+    return sp.csr_array((X.data, indices, starts), shape=X.shape)
 
 
 @dataclass(frozen=True)
