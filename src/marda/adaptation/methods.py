@@ -27,7 +27,7 @@ from marda.io import InputError
 from marda.persist import on_host
 from marda.selection import MDAClassifierCV
 from marda.selection.auto import Costs, entries_per_row
-from marda.selection.labelling import LOOKED_AT
+from marda.selection.labelling import LOOKED_AT, MAX_DIRECTIONS
 from marda.terms import parse_method
 
 __all__ = [
@@ -290,7 +290,11 @@ class Weights:
             predict=1e-8 * nt * z,
             check=0.09 + 5e-7 * (min(ns, 1000) + min(nt, 1000)) * z,
             draw=0.02 + n * z * (5e-8 + (0.0 if sp.issparse(X) else 7e-11 * min(n, z))),
-            choose=0.05 + 1.5e-7 * min(nt, LOOKED_AT) ** 2 + 6e-8 * min(nt, LOOKED_AT) * z,
+            choose=(
+                (0.05 if d <= MAX_DIRECTIONS else 0.3)
+                + 1.5e-7 * min(nt, LOOKED_AT) ** 2
+                + 6e-8 * min(nt, LOOKED_AT) * z
+            ),
             measure=0.03 + 3e-8 * min(n, 1000) ** 2,
             fixed=ridge,
         )

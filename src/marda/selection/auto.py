@@ -127,12 +127,14 @@ class Costs(NamedTuple):
         """By the sizes of the rows; constants fit what `scripts/time_left.py --steps` prints."""
         n, d = n_source + n_target, X.shape[1]
         wide = d > WIDE
-        explain = 0.4 + 4e-4 * min(n, 2500)
-        refuted = explain if wide else 0.5  # by a few draws each
-        source = 2.6e-7 * n_source**2 if wide else 0.25 + 8e-4 * n_source * (d / 20) ** 0.2
-        adapt, leaves = 0.05 + 1.1e-6 * n**2, 0.3 * source
+        explain = (0.05 + 1.2e-4 * min(n, 2500)) if wide else (0.1 + 4e-4 * min(n, 2500))
+        refuted = explain if wide else 0.15  # by a few draws each
+        source = 2.6e-7 * n_source**2 if wide else 0.3 + 8e-4 * n_source * (d / 20) ** 0.2
+        adapt, leaves = 0.03 + 6e-7 * n**2, 0.15 * source  # tables mostly have no leaves
         judging = min(n_source, EXPECTED_ROWS) + min(n_target, EXPECTED_ROWS)
         judge = 0.05 + 2e-7 * judging * entries_per_row(X) + 1.2e-7 * judging**2
+        if not wide:
+            judge /= 3  # nor is there mostly much to judge
         weigh = 5 * min(adapt if wide else leaves, 4.5)
         total = explain + source + (adapt if wide else leaves) + judge
         return cls(explain, refuted, source, adapt, leaves, judge, weigh, total)
