@@ -74,7 +74,7 @@ class GrownTrees:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _FoldTrees:
     """Trees of one fold: values of their nodes, and where its rows end."""
 
     held: Index
@@ -141,7 +141,7 @@ def _boost(
     seen: Index,
     held: Index,
     rng: np.random.Generator,
-) -> _Part:
+) -> _FoldTrees:
     """All rounds on the rows that are seen."""
     Y, w = np.eye(n_classes)[codes[seen]], weights[seen]
     X, X_held = rows[seen], rows[held]
@@ -172,7 +172,7 @@ def _boost(
         values.append(V)
         ends.append(end)
         losses.append(-weights[held] @ log_softmax(S_held, axis=1)[own])
-    return _Part(held, start, trees, values, ends, np.array(losses))
+    return _FoldTrees(held, start, trees, values, ends, np.array(losses))
 
 
 def _steps(end: Index, R: Matrix, P: Matrix, w: Vector, n_nodes: int) -> Matrix:
