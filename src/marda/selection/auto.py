@@ -405,7 +405,7 @@ class _Action:
         what = "adapting" if features else "adapting leaves of a forest"
         with step(costs.adapt if features else costs.leaves, costs.judge, what):
             fit = adapt(self.fits, say)
-        if self.contradicted(fit.members) or (features and self._less_known(fit)):
+        if self._contradicted(fit.members) or (features and self._less_known(fit)):
             say("the adapted models contradict the source, or know less of it: not used")
             return self.source_only()
         with step(costs.judge, 0.0, "judging"):
@@ -419,7 +419,7 @@ class _Action:
             return None if weight >= MAX_WEIGHT else partial(self._leaves, weight)
         return None if weight >= AGREED else _by_features
 
-    def contradicted(self, members: list[Member]) -> bool:
+    def _contradicted(self, members: list[Member]) -> bool:
         """Whether adapted models agree with that of the source no more than chance would.
 
         Labels that a model gives itself can settle on classes the wrong way round: nothing on the
