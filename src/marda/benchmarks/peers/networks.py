@@ -13,20 +13,18 @@ are written out, so that nothing but NumPy is needed.
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import pairwise_distances
-from sklearn.utils.validation import check_is_fitted
 
-from marda.benchmarks.peers.projections import Domains, split_domains
+from marda.benchmarks.peers.projections import Domains, Labels, Matrix, System, split_domains
 
 __all__ = ["DAN", "DANN", "DDC", "AdaptedNetwork", "kernel_discrepancy", "mean_discrepancy"]
 
-Matrix = NDArray[np.float64]
 Parameters = dict[str, Matrix]
 
 
@@ -59,7 +57,8 @@ def _signs(H: Matrix, n_source: int) -> Matrix:
     return np.append(np.full(n_source, 1 / n_source), np.full(n_target, -1 / n_target))
 
 
-class AdaptedNetwork(ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class AdaptedNetwork(System):
     """One hidden layer (ReLU) and softmax, learned by Adam from batches of both domains.
 
     Parameters
@@ -75,21 +74,12 @@ class AdaptedNetwork(ClassifierMixin, BaseEstimator):
         Of the first weights and of the batches.
     """
 
-    def __init__(
-        self,
-        n_hidden: int = 128,
-        n_epochs: int = 40,
-        batch: int = 64,
-        weight: float = 1.0,
-        learning_rate: float = 1e-3,
-        random_state: int = 0,
-    ):
-        self.n_hidden = n_hidden
-        self.n_epochs = n_epochs
-        self.batch = batch
-        self.weight = weight
-        self.learning_rate = learning_rate
-        self.random_state = random_state
+    n_hidden: int = 128
+    n_epochs: int = 40
+    batch: int = 64
+    weight: float = 1.0
+    learning_rate: float = 1e-3
+    random_state: int = 0
 
     @abstractmethod
     def adaptation(
@@ -170,13 +160,10 @@ class AdaptedNetwork(ClassifierMixin, BaseEstimator):
             **own,
         }
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Classes of new rows."""
-        check_is_fitted(self)
+    def numbers(self, X: Matrix) -> Labels:
+        """Those that are likeliest."""
         H = np.maximum(self._scaled(X) @ self.parameters_["W"] + self.parameters_["b"], 0.0)
-        return np.asarray(
-            self.classes_[(H @ self.parameters_["V"] + self.parameters_["c"]).argmax(1)]
-        )
+        return np.asarray((H @ self.parameters_["V"] + self.parameters_["c"]).argmax(1))
 
 
 class DANN(AdaptedNetwork):
@@ -203,19 +190,11 @@ class DANN(AdaptedNetwork):
         )
 
 
+@dataclass(eq=False, repr=False)
 class DDC(AdaptedNetwork):
     """Hidden rows whose means meet: the distance of means of both domains, weight 0.25."""
 
-    def __init__(
-        self,
-        n_hidden: int = 128,
-        n_epochs: int = 40,
-        batch: int = 64,
-        weight: float = 0.25,
-        learning_rate: float = 1e-3,
-        random_state: int = 0,
-    ):
-        super().__init__(n_hidden, n_epochs, batch, weight, learning_rate, random_state)
+    weight: float = 0.25
 
     def adaptation(
         self, parameters: Parameters, H: Matrix, P: Matrix, n_source: int

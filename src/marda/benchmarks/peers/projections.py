@@ -12,7 +12,9 @@ alone: target labels are not looked at, whether there are some or not, but by `M
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +31,8 @@ __all__ = [
     "JDA",
     "TTM",
     "Domains",
+    "NearestSystem",
+    "System",
     "discrepancy",
     "flow_factor",
     "leading_directions",
@@ -129,6 +133,35 @@ def nearest(rows: Matrix, labels: Labels) -> KNeighborsClassifier:
     return KNeighborsClassifier(n_neighbors=1).fit(rows, labels)
 
 
+class System(ClassifierMixin, BaseEstimator):
+    """What all systems share: they name the classes of new rows by number."""
+
+    classes_: NDArray[Any]
+
+    @abstractmethod
+    def numbers(self, X: Matrix) -> Labels:
+        """Numbers of the classes of new rows."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Classes of new rows."""
+        check_is_fitted(self)
+        return np.asarray(self.classes_[self.numbers(np.asarray(X, dtype=np.float64))])
+
+
+class NearestSystem(System):
+    """A row is of the class of its nearest source row, where `transform` brings both."""
+
+    nearest_: KNeighborsClassifier
+
+    @abstractmethod
+    def transform(self, X: Any) -> Matrix:
+        """Features of new rows."""
+
+    def numbers(self, X: Matrix) -> Labels:
+        """Those of the nearest source rows."""
+        return np.asarray(self.nearest_.predict(self.transform(X)))
+
+
 # Geodesic flow kernel -----------------------------------------------------------------------------
 
 
@@ -164,7 +197,8 @@ def flow_factor(source: Matrix, target: Matrix) -> Matrix:
     return np.hstack(parts)
 
 
-class GFK(ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class GFK(NearestSystem):
     """Nearest source row by the geodesic flow kernel of two principal subspaces.
 
     Parameters
@@ -173,8 +207,7 @@ class GFK(ClassifierMixin, BaseEstimator):
         Dimension of both subspaces.
     """
 
-    def __init__(self, n_components: int = 20):
-        self.n_components = n_components
+    n_components: int = 20
 
     def fit(self, X: Any, y: Any, *, sample_domain: Any) -> GFK:
         """Fit on rows of both domains."""
@@ -187,19 +220,15 @@ class GFK(ClassifierMixin, BaseEstimator):
 
     def transform(self, X: Any) -> Matrix:
         """Features whose inner product is the kernel."""
-        check_is_fitted(self)
         found: Matrix = np.asarray(X, dtype=np.float64) @ self.factor_
         return found
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Classes of new rows."""
-        return np.asarray(self.classes_[self.nearest_.predict(self.transform(X))])
 
 
 # Transfer components, and joint distributions -----------------------------------------------------
 
 
-class JDA(ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class JDA(NearestSystem):
     """A projection in which means and class means of the domains meet, and neighbours in it.
 
     With the linear kernel K = XXᵀ: max tr(AᵀKHKA) for Aᵀ(K(Σ_c M_c)K + λI)A = I. M_0 is the MMD of
@@ -217,10 +246,9 @@ class JDA(ClassifierMixin, BaseEstimator):
         Guesses. With one, there is nothing of classes yet: transfer component analysis.
     """
 
-    def __init__(self, n_components: int = 100, ridge: float = 1.0, n_iter: int = 10):
-        self.n_components = n_components
-        self.ridge = ridge
-        self.n_iter = n_iter
+    n_components: int = 100
+    ridge: float = 1.0
+    n_iter: int = 10
 
     def fit(self, X: Any, y: Any, *, sample_domain: Any) -> JDA:
         """Fit on rows of both domains."""
@@ -246,20 +274,16 @@ class JDA(ClassifierMixin, BaseEstimator):
         self.classes_ = domains.classes
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float64]:
+    def transform(self, X: Any) -> Matrix:
         """Projected unit rows."""
-        check_is_fitted(self)
         return unit_rows(unit_rows(X) @ self.projection_)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Classes of new rows."""
-        return np.asarray(self.classes_[self.nearest_.predict(self.transform(X))])
 
 
 # Transductive transfer machine ------------------------------------------------------------------
 
 
-class TTM(ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class TTM(NearestSystem):
     """A projection in which the means meet; then every class of the source is moved and stretched.
 
     In the components of `JDA` with one guess (which are those of transfer component analysis),
@@ -283,13 +307,10 @@ class TTM(ClassifierMixin, BaseEstimator):
         Moves.
     """
 
-    def __init__(
-        self, n_components: int = 100, ridge: float = 1.0, C: float = 100.0, n_iter: int = 10
-    ):
-        self.n_components = n_components
-        self.ridge = ridge
-        self.C = C
-        self.n_iter = n_iter
+    n_components: int = 100
+    ridge: float = 1.0
+    C: float = 100.0
+    n_iter: int = 10
 
     def fit(self, X: Any, y: Any, *, sample_domain: Any) -> TTM:
         """Fit on rows of both domains."""
@@ -315,8 +336,6 @@ class TTM(ClassifierMixin, BaseEstimator):
         self.nearest_ = nearest(moved, domains.labels)
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Classes of new rows."""
-        check_is_fitted(self)
-        found = self.nearest_.predict(self.components_.transform(X))
-        return np.asarray(self.classes_[found])
+    def transform(self, X: Any) -> Matrix:
+        """Components of rows as they are: only source rows are moved."""
+        return self.components_.transform(X)

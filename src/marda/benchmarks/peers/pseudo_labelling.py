@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from numpy.typing import NDArray
 from scipy.linalg import lu_factor, lu_solve
 from scipy.optimize import linear_sum_assignment, linprog
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.metrics import pairwise_distances
@@ -25,9 +25,11 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 from sklearn.svm import LinearSVC
-from sklearn.utils.validation import check_is_fitted
 
 from marda.benchmarks.peers.projections import (
+    Labels,
+    Matrix,
+    System,
     discrepancy,
     flow_factor,
     leading_directions,
@@ -48,9 +50,6 @@ __all__ = [
     "locality_directions",
     "select_per_class",
 ]
-
-Matrix = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 # EasyTL -------------------------------------------------------------------------------------------
 
@@ -79,7 +78,7 @@ def _power(covariance: Matrix, exponent: float) -> Matrix:
     return found
 
 
-class EasyTL(ClassifierMixin, BaseEstimator):
+class EasyTL(System):
     """Target rows assigned to source class means, all of a batch together.
 
     Source rows are first multiplied by (cov_s + I)^-½ (cov_t + I)^½. There are no parameters.
@@ -96,13 +95,9 @@ class EasyTL(ClassifierMixin, BaseEstimator):
         )
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Classes of a batch of rows: which rows come together matters, by design."""
-        check_is_fitted(self)
-        cost = pairwise_distances(
-            np.asarray(X, dtype=np.float64), self.means_, metric="sqeuclidean"
-        )
-        return np.asarray(self.classes_[assign(cost)])
+    def numbers(self, X: Matrix) -> Labels:
+        """Of a batch of rows: which rows come together matters, by design."""
+        return assign(pairwise_distances(X, self.means_, metric="sqeuclidean"))
 
 
 # MEDA ---------------------------------------------------------------------------------------------
@@ -130,7 +125,8 @@ def adaptive_factor(source: Matrix, labels: Labels, target: Matrix, guess: Label
     return 1 - whole / total if total > 0 else 0.5
 
 
-class MEDA(ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class MEDA(System):
     """A kernel classifier on manifold features: small risk, MMD and graph Laplacian at once.
 
     f = Kβ, β = ((A + λM + ρL)K + ηI)⁻¹AY, with A = 1 on source rows, M = (1 − μ)M_0 + μΣM_c divided
@@ -149,21 +145,12 @@ class MEDA(ClassifierMixin, BaseEstimator):
         Guesses.
     """
 
-    def __init__(
-        self,
-        n_components: int = 20,
-        risk: float = 0.1,
-        alignment: float = 10.0,
-        manifold: float = 1.0,
-        n_neighbors: int = 10,
-        n_iter: int = 10,
-    ):
-        self.n_components = n_components
-        self.risk = risk
-        self.alignment = alignment
-        self.manifold = manifold
-        self.n_neighbors = n_neighbors
-        self.n_iter = n_iter
+    n_components: int = 20
+    risk: float = 0.1
+    alignment: float = 10.0
+    manifold: float = 1.0
+    n_neighbors: int = 10
+    n_iter: int = 10
 
     def fit(self, X: Any, y: Any, *, sample_domain: Any) -> MEDA:
         """Fit on rows of both domains."""
@@ -206,12 +193,11 @@ class MEDA(ClassifierMixin, BaseEstimator):
         root = sp.diags(1 / np.sqrt(np.maximum(degree, 1e-12)))
         return sp.eye(len(Z)) - root @ graph @ root
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Classes of new rows."""
-        check_is_fitted(self)
-        Z = unit_rows(np.asarray(X, dtype=np.float64) @ self.factor_)
+    def numbers(self, X: Matrix) -> Labels:
+        """Those of the largest scores."""
+        Z = unit_rows(X @ self.factor_)
         scores = rbf_kernel(Z, self.rows_, gamma=1 / (2 * self.width_)) @ self.weights_
-        return np.asarray(self.classes_[scores.argmax(1)])
+        return np.asarray(scores.argmax(1))
 
 
 # SPL ----------------------------------------------------------------------------------------------
@@ -240,7 +226,8 @@ def select_per_class(guess: Labels, sure: Matrix, share: float) -> NDArray[np.bo
     return chosen
 
 
-class SPL(ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class SPL(System):
     """A projection learned from the source and ever more target rows that guesses agree on.
 
     A target row is of the class with the nearest source mean, or of the class matched with the
@@ -255,10 +242,9 @@ class SPL(ClassifierMixin, BaseEstimator):
         Rounds T.
     """
 
-    def __init__(self, n_pca: int = 512, n_components: int = 128, n_iter: int = 10):
-        self.n_pca = n_pca
-        self.n_components = n_components
-        self.n_iter = n_iter
+    n_pca: int = 512
+    n_components: int = 128
+    n_iter: int = 10
 
     def fit(self, X: Any, y: Any, *, sample_domain: Any) -> SPL:
         """Fit on rows of both domains."""
@@ -298,11 +284,10 @@ class SPL(ClassifierMixin, BaseEstimator):
         found: Matrix = np.maximum(*both)
         return found
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Classes of new rows."""
-        check_is_fitted(self)
+    def numbers(self, X: Matrix) -> Labels:
+        """Those that are likeliest."""
         Z = unit_rows(self.pca_.transform(unit_rows(X))) @ self.projection_
-        return np.asarray(self.classes_[self._likely(unit_rows(Z - self.center_)).argmax(1)])
+        return np.asarray(self._likely(unit_rows(Z - self.center_)).argmax(1))
 
 
 # CMMS ---------------------------------------------------------------------------------------------
@@ -325,7 +310,8 @@ def adaptive_graph(Z: Matrix, k: int) -> Any:
     return (graph + graph.T) / 2
 
 
-class CMMS(ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class CMMS(System):
     """A projection in which clusters of target rows stand on the class means of the source.
 
     min ‖M P − F‖² + α‖X_t P − G F‖² + β‖P‖² + γ tr(PᵀXᵀLXP) so that PᵀXᵀHXP = I: M are the class
@@ -345,21 +331,12 @@ class CMMS(ClassifierMixin, BaseEstimator):
         Alternations.
     """
 
-    def __init__(
-        self,
-        n_components: int = 100,
-        clusters: float = 0.1,
-        ridge: float = 0.1,
-        manifold: float = 1.0,
-        n_neighbors: int = 10,
-        n_iter: int = 10,
-    ):
-        self.n_components = n_components
-        self.clusters = clusters
-        self.ridge = ridge
-        self.manifold = manifold
-        self.n_neighbors = n_neighbors
-        self.n_iter = n_iter
+    n_components: int = 100
+    clusters: float = 0.1
+    ridge: float = 0.1
+    manifold: float = 1.0
+    n_neighbors: int = 10
+    n_iter: int = 10
 
     def fit(self, X: Any, y: Any, *, sample_domain: Any) -> CMMS:
         """Fit on rows of both domains."""
@@ -392,8 +369,7 @@ class CMMS(ClassifierMixin, BaseEstimator):
         self.centers_, self.classes_ = F, domains.classes
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The class of the nearest centre."""
-        check_is_fitted(self)
-        Z = unit_rows(np.asarray(X, dtype=np.float64) - self.center_) @ self.projection_
-        return np.asarray(self.classes_[pairwise_distances(Z, self.centers_).argmin(1)])
+    def numbers(self, X: Matrix) -> Labels:
+        """Those of the nearest centres."""
+        Z = unit_rows(X - self.center_) @ self.projection_
+        return np.asarray(pairwise_distances(Z, self.centers_).argmin(1))

@@ -9,23 +9,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.svm import SVR, LinearSVC
-from sklearn.utils.validation import check_is_fitted
 
-from marda.benchmarks.peers.projections import Domains, split_domains, unit_rows
+from marda.benchmarks.peers.projections import (
+    Domains,
+    Labels,
+    Matrix,
+    System,
+    split_domains,
+    unit_rows,
+)
 
 __all__ = ["DASVM", "MMDT", "AuxiliaryClassifiers", "box_program"]
 
-Matrix = NDArray[np.float64]
+
+def _leading(scores: Matrix) -> Labels:
+    """The class of the largest score per row; a single score is that of the second class."""
+    return np.asarray((scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(1))
 
 
-class AuxiliaryClassifiers(ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class AuxiliaryClassifiers(System):
     """A smooth target classifier that says of target rows what the source's classifier says.
 
     min ½‖f‖² + C Σ max(0, |f(x) − f_s(x)| − ε) over target rows, one f per class: with one source
@@ -37,9 +47,8 @@ class AuxiliaryClassifiers(ClassifierMixin, BaseEstimator):
         Weight of the loss, and what may differ without loss.
     """
 
-    def __init__(self, C: float = 1.0, epsilon: float = 0.1):
-        self.C = C
-        self.epsilon = epsilon
+    C: float = 1.0
+    epsilon: float = 0.1
 
     def fit(self, X: Any, y: Any, *, sample_domain: Any) -> AuxiliaryClassifiers:
         """Fit on rows of both domains."""
@@ -54,17 +63,13 @@ class AuxiliaryClassifiers(ClassifierMixin, BaseEstimator):
         self.classes_ = domains.classes
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Classes of new rows."""
-        check_is_fitted(self)
-        rows = np.asarray(X, dtype=np.float64)
-        scores = np.column_stack([one.predict(rows) for one in self.target_])
-        if scores.shape[1] == 1:
-            return np.asarray(self.classes_[(scores[:, 0] > 0).astype(int)])
-        return np.asarray(self.classes_[scores.argmax(1)])
+    def numbers(self, X: Matrix) -> Labels:
+        """Those of the largest scores."""
+        return _leading(np.column_stack([one.predict(X) for one in self.target_]))
 
 
-class DASVM(ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class DASVM(System):
     """A support vector machine that trades source rows for target rows, a few in every step.
 
     One machine per class against the rest. In a step, the target rows of its margin that lie
@@ -85,9 +90,8 @@ class DASVM(ClassifierMixin, BaseEstimator):
         Steps until no source row is left.
     """
 
-    def __init__(self, C: float = 1.0, n_iter: int = 10):
-        self.C = C
-        self.n_iter = n_iter
+    C: float = 1.0
+    n_iter: int = 10
 
     def fit(self, X: Any, y: Any, *, sample_domain: Any) -> DASVM:
         """Fit on rows of both domains."""
@@ -124,17 +128,14 @@ class DASVM(ClassifierMixin, BaseEstimator):
         used = sign != 0
         return LinearSVC(C=self.C, random_state=0).fit(rows[used], sign[used], weight[used])
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Classes of new rows."""
-        check_is_fitted(self)
+    def numbers(self, X: Matrix) -> Labels:
+        """Those of the largest decisions."""
         rows = unit_rows(X)
-        scores = [machine.decision_function(rows) for machine in self.machines_]
-        if len(scores) == 1:
-            return np.asarray(self.classes_[(scores[0] > 0).astype(int)])
-        return np.asarray(self.classes_[np.argmax(scores, axis=0)])
+        return _leading(np.column_stack([m.decision_function(rows) for m in self.machines_]))
 
 
-class MMDT(ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class MMDT(System):
     """One linear transform of target rows, and classifiers of both domains, of largest margin.
 
     min ½‖W − I‖² + Σ_c ½‖θ_c‖² + C_s Σ hinge(θ_c·x + b_c) + C_t Σ hinge(θ_c·Wx + b_c) over labelled
@@ -151,10 +152,9 @@ class MMDT(ClassifierMixin, BaseEstimator):
         Alternations.
     """
 
-    def __init__(self, C_source: float = 0.05, C_target: float = 1.0, n_iter: int = 5):
-        self.C_source = C_source
-        self.C_target = C_target
-        self.n_iter = n_iter
+    C_source: float = 0.05
+    C_target: float = 1.0
+    n_iter: int = 5
 
     def fit(self, X: Any, y: Any, *, sample_domain: Any) -> MMDT:
         """Fit on labelled rows of both domains."""
@@ -199,11 +199,9 @@ class MMDT(ClassifierMixin, BaseEstimator):
         found: Matrix = X + (X @ self.rows_.T) @ self.pulls_
         return found
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Classes of new target rows."""
-        check_is_fitted(self)
-        scores = self.transform(X) @ self.theta_.T + self.intercept_
-        return np.asarray(self.classes_[scores.argmax(1)])
+    def numbers(self, X: Matrix) -> Labels:
+        """Of target rows: those of the largest scores."""
+        return np.asarray((self.transform(X) @ self.theta_.T + self.intercept_).argmax(1))
 
 
 def box_program(Q: Matrix, p: Matrix, top: float) -> Matrix:
