@@ -10,10 +10,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.fakes import made_figure
+from benchmarks.fakes import made_figure, plan_leaderboard, plan_table
 from marda.adaptation import ReadOptions, adapt, compare
 from marda.benchmarks import demonstration, leaderboard
-from marda.benchmarks.plan import plan_leaderboard, plan_table
 from marda.benchmarks.results import Results
 from marda.benchmarks.store import ResultRow, failed, stamp
 from marda.benchmarks.tables import build_table, check_findings
@@ -92,8 +91,8 @@ def _reproduced() -> str:
     from marda.report.benchmarked import benchmarked_page
 
     plans = {
-        "us": plan_table("us", benchmarks=["amt"]),
-        "sup": plan_table("sup", benchmarks=["oc10"], models=["BL", "S1", "S1D"], draws=2),
+        "us": plan_table("us", datasets=["amt"]),
+        "sup": plan_table("sup", datasets=["oc10"], models=["BL", "S1", "S1D"], draws=2),
         "off31": plan_table("off31", models=["BL", "S1D"]),
     }
     rows = [made(spec) for specs in plans.values() for spec in specs]
@@ -106,7 +105,7 @@ def _reproduced() -> str:
 def _auto() -> str:
     from marda.report.benchmarked import benchmarked_page
 
-    specs = plan_leaderboard("us", benchmarks=["amt"], draws=1)
+    specs = plan_leaderboard("us", datasets=["amt"], draws=1)
     rows = tuple(made(spec) for spec in specs)
     boards = leaderboard.leaderboards(specs, rows)
     return benchmarked_page(Results((), boards, (), rows, (), tuple(leaderboard.notes(specs))))

@@ -22,7 +22,7 @@ import scipy.sparse as sp
 
 import marda
 from marda.benchmarks import store as stores
-from marda.benchmarks.plan import plan_table
+from marda.benchmarks.plan import Request
 from marda.benchmarks.store import ResultRow, failed
 from marda.datasets import DataError
 from marda.datasets.storage import csv_domain, mat_domain, npz_domain
@@ -286,7 +286,7 @@ def _parquet(text: bool = True, **options: Any) -> Callable[[Path], None]:
 
 
 def _rows() -> list[ResultRow]:
-    specs = plan_table("us", tasks=["books-dvd"])[:6]
+    specs = Request("us", tasks=["books-dvd"]).specs()[:6]
     done = [
         ResultRow(spec, "done", 60.0 + k, 59.0, 100, fit_seconds=0.5, finished=stores.now())
         for k, spec in enumerate(specs[:5])

@@ -1,4 +1,4 @@
-"""Executors for tests: real worker processes import them."""
+"""Executors for tests, which real worker processes import, and specs as tests ask for them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,24 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from marda.benchmarks.plan import Spec, Unit
+from marda.benchmarks import plan
+from marda.benchmarks.plan import Request, Spec, Unit
 from marda.benchmarks.store import ResultRow, stamp
 
 
 def child_environment() -> dict[str, str]:
     """The environment in which another Python finds marda and this module."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+
+
+def plan_table(table, *, present=None, **asked) -> tuple[Spec, ...]:
+    """Specs of one table, none where it has nothing of what is asked."""
+    return plan.plan_table(table, Request(**asked), present)
+
+
+def plan_leaderboard(table="us", *, present=None, draws=1, **asked) -> tuple[Spec, ...]:
+    """Specs of the leaderboard."""
+    return Request(table, settings="auto", draws=draws, **asked).specs(present)
 
 
 def made_figure(spec: Spec) -> float:

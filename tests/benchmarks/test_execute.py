@@ -12,9 +12,11 @@ from scipy.version import version as scipy_version
 import marda
 from marda import datasets
 from marda.benchmarks import execute
-from marda.benchmarks.plan import group_units, plan_table
+from marda.benchmarks.plan import group_units
 from marda.estimators import classifier
 from marda.operators.maps import DenoisingMap
+
+from .fakes import plan_table
 
 OLD = tuple(map(int, scipy_version.split(".")[:2])) < (1, 14)
 
@@ -68,7 +70,7 @@ def fake(monkeypatch):
 
 def unit_of(table, **changes):
     specs = plan_table(
-        table, benchmarks=["amt"], tasks=["books-dvd"], classifiers=["ridge"], draws=1, **changes
+        table, datasets=["amt"], tasks=["books-dvd"], classifiers=["ridge"], draws=1, **changes
     )
     return group_units(specs)[0]
 
@@ -125,7 +127,7 @@ def test_tasks_of_the_paper():
     present = execute.present_domains(["oc10", "oc10-decaf6", "off31", "amt", "oc10-surf"], None)
     assert len(present["oc10"]) == len(present["oc10-surf"]) == len(present["amt"]) == 4
     assert present["oc10-decaf6"] == ("dslr", "webcam")
-    (spec, *_) = plan_table("sup", benchmarks=["amt"], tasks=["books-kitchen"])
+    (spec, *_) = plan_table("sup", datasets=["amt"], tasks=["books-kitchen"])
     task = execute.load_task(spec.task, None)
     assert task.X_target.shape == (6, 5000)
     assert task.X_test.shape[0] == 5945
@@ -134,7 +136,7 @@ def test_tasks_of_the_paper():
     assert task.X_source.shape == (80, 800)
     assert task.labelled.sum() == 30
     for seen, rows in (("train", 2000), ("test", 5945), ("both", 7945)):
-        found = plan_table("us", benchmarks=["amt"], tasks=["books-kitchen"], unlabelled=seen)
+        found = plan_table("us", datasets=["amt"], tasks=["books-kitchen"], unlabelled=seen)
         task = execute.load_task(found[0].task, None)
         assert (task.X_target.shape[0], task.X_test.shape[0]) == (rows, 5945)
 
@@ -142,7 +144,7 @@ def test_tasks_of_the_paper():
 @pytest.mark.parametrize("table", ["us", "sup", "ss"])
 def test_shared_fit_gives_what_separate_fits_give(table):
     shifted = datasets.make_shift(n_source=40, n_target=60, n_features=12, n_classes=3, seed=2)
-    specs = plan_table(table, benchmarks=["off31"], tasks=["amazon-dslr"], draws=1)
+    specs = plan_table(table, datasets=["off31"], tasks=["amazon-dslr"], draws=1)
     task = datasets.make_task(shifted, *shifted.domains, specs[0].task.setting)
     X, y, domain = marda.pack(task.X_source, task.y_source, task.X_target, task.y_visible)
     found = list(execute.fit_unit(task, specs))
@@ -166,7 +168,7 @@ def test_models_of_one_base_map_rows_once(normalize, monkeypatch):
     task = datasets.make_task(shifted, *shifted.domains, "US")
     specs = plan_table(
         "us",
-        benchmarks=["off31"],
+        datasets=["off31"],
         tasks=["amazon-dslr"],
         models=["S1", "S1M", "S1D", "J12", "J12M"],
         classifiers=["ridge", "dscm"],
@@ -198,7 +200,7 @@ def test_rows_that_nothing_denoises_stay_sparse(model, classifiers, monkeypatch)
     sparse = {name: sp.csr_matrix(getattr(task, name)) for name in ("X_source", "X_target")}
     sparse_task = replace(task, **sparse, X_test=sp.csr_matrix(task.X_test))
     specs = plan_table(
-        "us", benchmarks=["amt"], tasks=["books-dvd"], models=[model], classifiers=classifiers
+        "us", datasets=["amt"], tasks=["books-dvd"], models=[model], classifiers=classifiers
     )
     dense = {f.spec.classifier: f.predicted for f in execute.fit_unit(task, specs)}
     monkeypatch.setattr(marda.MDAClassifier, "transform", None)  # not needed
@@ -233,7 +235,7 @@ def test_a_device_gives_the_same_classes(classifiers, setting, device):
     sparse = {name: sp.csr_matrix(getattr(task, name)) for name in ("X_source", "X_target")}
     task = replace(task, **sparse, X_test=sp.csr_matrix(task.X_test))
     specs = plan_table(
-        setting, benchmarks=["amt"], tasks=["books-dvd"], classifiers=classifiers, draws=1
+        setting, datasets=["amt"], tasks=["books-dvd"], classifiers=classifiers, draws=1
     )
     here = {f.spec: f.predicted for f in execute.fit_unit(task, specs)}
     there = {f.spec: f for f in execute.fit_unit(task, specs, device)}
@@ -249,7 +251,7 @@ def test_ridges_of_scikit_learn_stay_on_the_host(device):
     task = datasets.make_task(words, *words.domains, "US")
     rows = {name: sp.csr_matrix(getattr(task, name)) for name in ("X_source", "X_target", "X_test")}
     specs = plan_table(
-        "us", benchmarks=["amt"], tasks=["books-dvd"], models=["S1"], classifiers=["ridge10"]
+        "us", datasets=["amt"], tasks=["books-dvd"], models=["S1"], classifiers=["ridge10"]
     )
     (fitted,) = execute.fit_unit(replace(task, **rows), specs, device)
     assert fitted.predicted is None
@@ -262,7 +264,7 @@ def test_settings_that_change_rows_are_obeyed():
     task = datasets.make_task(words, *words.domains, "US")
     specs = plan_table(
         "us",
-        benchmarks=["amt"],
+        datasets=["amt"],
         tasks=["books-dvd"],
         models=["BL"],
         classifiers=["nn", "ridge"],
@@ -290,7 +292,7 @@ def test_surf_rows_may_keep_their_lengths(monkeypatch, table):
     lengths = {}
     for prepared in ("paper", "no-l2"):
         spec = plan_table(
-            table, benchmarks=["oc10-surf"], tasks=["amazon-webcam"], preprocessing=prepared
+            table, datasets=["oc10-surf"], tasks=["amazon-webcam"], preprocessing=prepared
         )[0]
         task = execute.load_task(spec.task, None)
         lengths[prepared] = np.linalg.norm(task.X_source, axis=1)

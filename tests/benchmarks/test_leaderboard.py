@@ -6,12 +6,11 @@ import pytest
 
 from marda.benchmarks import leaderboard
 from marda.benchmarks.leaderboard import chosen_rows, half_lines, halves_grid, leaderboards
-from marda.benchmarks.plan import plan_leaderboard
 from marda.benchmarks.render import align, markdown_lines
 
-from .fakes import made_row
+from .fakes import made_row, plan_leaderboard
 
-SPECS = plan_leaderboard(benchmarks=["off31"])
+SPECS = plan_leaderboard(datasets=["off31"])
 FIGURES = {"auto": 80.0, "source-only": 70.0, "CORAL": 72.0, "S1M": 75.0}
 
 
@@ -90,14 +89,14 @@ def test_a_missing_row_leaves_no_mean():
 
 
 def test_sentiment_is_measured_in_balanced_accuracy():
-    specs = plan_leaderboard(benchmarks=["sentiment-snippets"], methods=["auto"])
+    specs = plan_leaderboard(datasets=["sentiment-snippets"], models=["auto"])
     (board,) = leaderboards(specs, rows_of(specs))
     assert board.best("auto").mean == pytest.approx(60.0)
     assert "balanced accuracy" in board.heading
 
 
 def test_draws_are_averaged_before_tasks():
-    specs = plan_leaderboard("ss", benchmarks=["off31"], tasks=["amazon-dslr"], draws=2)
+    specs = plan_leaderboard("ss", datasets=["off31"], tasks=["amazon-dslr"], draws=2)
     rows = [made_row(s, accuracy=60.0 + 10 * s.task.draw) for s in specs]
     (board,) = leaderboards(specs, rows)
     assert board.best("auto").values == (65.0,)
@@ -107,10 +106,10 @@ def test_draws_are_averaged_before_tasks():
 
 def test_labels_are_compared_with_the_same_tasks_without_them():
     tasks = ["amazon-dslr", "dslr-amazon"]
-    specs = plan_leaderboard("ss", benchmarks=["off31"], tasks=tasks)
+    specs = plan_leaderboard("ss", datasets=["off31"], tasks=tasks)
     found = leaderboards(specs, rows_of(specs))
     assert len(leaderboard.checks(found)) == 1  # nothing to compare with
-    without = plan_leaderboard(benchmarks=["off31"], tasks=tasks, methods=["auto"])
+    without = plan_leaderboard(datasets=["off31"], tasks=tasks, models=["auto"])
     line = leaderboard.checks(found, rows_of(without, amazon_dslr=70.0))[0]
     assert line.startswith("- [x] yes: ")
     assert line.endswith("labelled target rows help on average (75.0 without, 80.0 with)")
@@ -120,8 +119,8 @@ def test_labels_are_compared_with_the_same_tasks_without_them():
 
 def test_rows_prepared_otherwise_have_a_board_of_their_own():
     both = [
-        *plan_leaderboard(benchmarks=["amt"], methods=["auto"]),
-        *plan_leaderboard(benchmarks=["amt"], methods=["auto"], preprocessing="paper"),
+        *plan_leaderboard(datasets=["amt"], models=["auto"]),
+        *plan_leaderboard(datasets=["amt"], models=["auto"], preprocessing="paper"),
     ]
     names = [board.name for board in leaderboards(both, rows_of(both))]
     assert names == ["AMT, US", "AMT, US, paper"]
@@ -160,7 +159,7 @@ def folded_rows(specs, auto=None, **params):
 
 
 def plan(*names, **options):
-    return plan_leaderboard(benchmarks=names, methods=["auto", "source-only"], **options)
+    return plan_leaderboard(datasets=names, models=["auto", "source-only"], **options)
 
 
 def line_of(lines, label, half):
@@ -250,7 +249,7 @@ def test_a_missing_row_leaves_a_half_without_mean():
     assert development.auto == 70
     assert (report.auto, report.fallen, report.difference) == (None, None, None)
     assert report.source == 68
-    assert half_lines(plan_leaderboard(benchmarks=["off31"]), []) == ()
+    assert half_lines(plan_leaderboard(datasets=["off31"]), []) == ()
 
 
 def test_overrides_have_lines_of_their_own():

@@ -6,18 +6,15 @@ import numpy as np
 import pytest
 
 from marda.benchmarks.leaderboard import leaderboards, mean_ranks, rank_systems, ranking_grid
-from marda.benchmarks.plan import plan_leaderboard
 
-from .fakes import made_row
+from .fakes import made_row, plan_leaderboard
 
 METHODS = ("auto", "source-only", "JDA", "GFK")
 LEVEL = {"auto": 80.0, "source-only": 70.0, "JDA": 79.5, "GFK": 60.0}
 
 
 def boards(*names, without=(), **changes):
-    specs = plan_leaderboard(
-        benchmarks=names, methods=METHODS, classifiers=["auto", "ridge", "own"]
-    )
+    specs = plan_leaderboard(datasets=names, models=METHODS, classifiers=["auto", "ridge", "own"])
     rng = np.random.default_rng(0)
     rows = []
     for spec in specs:

@@ -21,12 +21,12 @@ from marda.benchmarks.plan import (
     belongs,
     everything,
     group_units,
-    plan_leaderboard,
-    plan_table,
     role_of,
     seen_rows,
     table_names,
 )
+
+from .fakes import plan_leaderboard, plan_table
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_number_of_runs(table, specs, units):
 
 
 def test_the_run_of_the_time_limit():
-    planned = plan_table("us", benchmarks=["oc10", "amt"])
+    planned = plan_table("us", datasets=["oc10", "amt"])
     assert len(planned) == 24 * 8 * 3
     assert tuple(dict.fromkeys(s.model for s in planned)) == MODELS_US
 
@@ -58,7 +58,7 @@ def test_off31_table_is_made_of_rows_of_the_us_table():
 def test_narrowing():
     planned = plan_table(
         "sup",
-        benchmarks=["amt"],
+        datasets=["amt"],
         models=["S1C", "BL"],
         classifiers=["ridge"],
         tasks=["books-dvd"],
@@ -80,15 +80,15 @@ def test_us_has_no_class_term_and_one_draw():
 
 
 def test_tables_tied_to_their_data():
-    assert plan_table("surf", benchmarks=["amt"]) == ()
+    assert plan_table("surf", datasets=["amt"]) == ()
     assert {s.task.protocol for s in plan_table("surf")} == {"sampled"}
-    assert plan_table("us", benchmarks=["oc10-surf"])[0].task.protocol == "full"
+    assert plan_table("us", datasets=["oc10-surf"])[0].task.protocol == "full"
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"benchmarks": ["mnist"]}, "unknown data set 'mnist': choose from oc10"),
+        ({"datasets": ["mnist"]}, "unknown data set 'mnist': choose from oc10"),
         ({"models": ["S3"]}, "unknown model 'S3': choose from BL"),
         ({"classifiers": ["svm"]}, "unknown classifier 'svm'"),
         ({"tasks": ["a-b"]}, "unknown task 'a-b': choose from amazon-caltech"),
@@ -179,19 +179,19 @@ def test_every_task_of_every_data_set_meets_every_method():
 def test_fixed_rows_are_those_of_the_paper_settings():
     # A store that has them from `--settings paper` need not compute them again.
     task = TaskSpec("oc10", "dslr", "webcam", "US")
-    assert Spec(task, "S1D", "ridge", "paper") in plan_leaderboard(benchmarks=["oc10"])
+    assert Spec(task, "S1D", "ridge", "paper") in plan_leaderboard(datasets=["oc10"])
 
 
 def test_keys_of_the_leaderboard_are_stable():
     # Stored rows are found by these strings: changing them orphans every store.
-    keys = {s.key for s in plan_leaderboard(benchmarks=["oc10"], tasks=["dslr-webcam"])}
+    keys = {s.key for s in plan_leaderboard(datasets=["oc10"], tasks=["dslr-webcam"])}
     start = "oc10/paper/dslr-webcam/US/full/draw0/"
     for end in ("auto/auto/auto", "auto/source-only/ridge", "auto/CORAL/svm", "paper/S1M/ridge"):
         assert start + end in keys
 
 
 def test_semi_supervised_rows_are_drawn_and_have_a_baseline():
-    specs = plan_leaderboard("ss", benchmarks=["off31"], tasks=["amazon-dslr"], draws=2)
+    specs = plan_leaderboard("ss", datasets=["off31"], tasks=["amazon-dslr"], draws=2)
     assert [(s.model, s.task.setting, s.task.draw) for s in specs] == [
         ("auto", "SS", 0),
         ("source-only", "SS", 0),
@@ -204,8 +204,8 @@ def test_semi_supervised_rows_are_drawn_and_have_a_baseline():
 
 def test_narrowing_and_overrides_of_the_leaderboard():
     specs = plan_leaderboard(
-        benchmarks=["amt"],
-        methods=["auto", "OT"],
+        datasets=["amt"],
+        models=["auto", "OT"],
         classifiers=["auto", "svm"],
         tasks=["books-dvd"],
         preprocessing="paper",
@@ -222,7 +222,7 @@ def test_narrowing_and_overrides_of_the_leaderboard():
 
 
 def test_missing_domains_are_left_out_of_the_leaderboard():
-    specs = plan_leaderboard(benchmarks=["oc10"], present={"oc10": ("dslr", "webcam")})
+    specs = plan_leaderboard(datasets=["oc10"], present={"oc10": ("dslr", "webcam")})
     assert {s.task.pair for s in specs} == {"dslr-webcam", "webcam-dslr"}
 
 
@@ -230,12 +230,12 @@ def test_missing_domains_are_left_out_of_the_leaderboard():
     ("arguments", "words"),
     [
         ({"table": "sup"}, "knows the tables us and ss, got 'sup'"),
-        ({"benchmarks": ["mnist"]}, "unknown data set 'mnist': choose from oc10"),
-        ({"methods": ["J12"]}, "unknown method 'J12': choose from auto"),
+        ({"datasets": ["mnist"]}, "unknown data set 'mnist': choose from oc10"),
+        ({"models": ["J12"]}, "unknown method 'J12': choose from auto"),
         ({"classifiers": ["nn"]}, "unknown classifier 'nn'"),
         ({"preprocessing": "x"}, "unknown preprocessing 'x'"),
         ({"tasks": ["a-b"]}, "unknown task 'a-b'"),
-        ({"benchmarks": ["amt"], "methods": ["OT"], "classifiers": ["auto"]}, "nothing to run"),
+        ({"datasets": ["amt"], "models": ["OT"], "classifiers": ["auto"]}, "nothing to run"),
     ],
 )
 def test_wrong_requests_of_the_leaderboard(arguments, words):
@@ -247,7 +247,7 @@ def test_wrong_requests_of_the_leaderboard(arguments, words):
 
 
 def test_collections_have_draws_of_their_own_and_source_only_models():
-    specs = plan_leaderboard(benchmarks=["skada-bench", "generated", "digits", "tables"], draws=20)
+    specs = plan_leaderboard(datasets=["skada-bench", "generated", "digits", "tables"], draws=20)
     tasks = Counter(s.task.benchmark for s in specs if s.model == "auto")
     assert tasks == {"skada-bench": 24 * 5, "generated": 24 * 20, "digits": 9, "tables": 72}
     more = [s for s in specs if s.model not in ("auto", "source-only")]
@@ -258,7 +258,7 @@ def test_collections_have_draws_of_their_own_and_source_only_models():
     assert [s.classifier for s in one][:4] == ["auto", "ridge", "logistic", "forest"]
     assert one[0].key == "skada-bench/paper/mushrooms e>t/US/full/draw0/auto/auto/auto"
     assert Unit.from_json(group_units(one)[0].to_json()).specs == tuple(one)
-    few = plan_leaderboard(benchmarks=["skada-bench"], tasks=["phishing -1>1"], draws=2)
+    few = plan_leaderboard(datasets=["skada-bench"], tasks=["phishing -1>1"], draws=2)
     assert {s.task.draw for s in few} == {0, 1}
 
 
@@ -266,13 +266,13 @@ def test_collections_are_run_by_name_only():
     assert {s.task.benchmark for s in plan_leaderboard()} == set(LEADERBOARD)
     assert not set(LEADERBOARD) & {"skada-bench", "generated", "digits", "tables"}
     with pytest.raises(PlanError, match="unknown data set 'tables'"):
-        plan_table("us", benchmarks=["tables"])
+        plan_table("us", datasets=["tables"])
     with pytest.raises(PlanError, match="generated has no labelled target rows"):
-        plan_leaderboard("ss", benchmarks=["generated"])
+        plan_leaderboard("ss", datasets=["generated"])
 
 
 def test_tasks_that_are_not_there_are_left_out():
-    specs = plan_leaderboard(benchmarks=["skada-bench"], present={"skada-bench": ("subspace 0",)})
+    specs = plan_leaderboard(datasets=["skada-bench"], present={"skada-bench": ("subspace 0",)})
     assert {s.task.pair for s in specs} == {"subspace 0"}
 
 
@@ -286,7 +286,7 @@ DEVELOPMENT = {
 
 def test_the_development_half_is_written_down():
     # Constants of rules are settled on these and on even seeds of generated cases, on no others.
-    specs = plan_leaderboard(benchmarks=[*DEVELOPMENT, "generated"], methods=["auto"], draws=20)
+    specs = plan_leaderboard(datasets=[*DEVELOPMENT, "generated"], models=["auto"], draws=20)
     for name, families in DEVELOPMENT.items():
         mine = [s.task for s in specs if s.task.benchmark == name]
         assert {t.family for t in mine if t.half == "development"} == set(families.split())
@@ -296,7 +296,7 @@ def test_the_development_half_is_written_down():
 
 def test_rows_of_one_table_are_never_in_both_halves():
     halves = {}
-    for spec in plan_leaderboard(benchmarks=["skada-bench", "tables"], draws=5):
+    for spec in plan_leaderboard(datasets=["skada-bench", "tables"], draws=5):
         first = spec.task.benchmark, spec.task.pair.split()[0]
         assert halves.setdefault(first, spec.task.half) == spec.task.half
 

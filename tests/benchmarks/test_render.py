@@ -8,7 +8,6 @@ import pytest
 
 from marda._progress import Progress
 from marda.benchmarks import render
-from marda.benchmarks.plan import plan_table
 from marda.benchmarks.render import write_text
 from marda.benchmarks.tables import (
     Block,
@@ -21,6 +20,7 @@ from marda.benchmarks.tables import (
 )
 from marda.diagnostics.intervals import seconds_text
 
+from .fakes import plan_table
 from .test_tables import rows_for
 
 
@@ -148,7 +148,7 @@ def test_real_latex_is_ascii_and_no_terminal_line_is_too_long():
 
 
 def test_findings_lines():
-    specs = plan_table("us", benchmarks=["amt"], classifiers=["ridge"])
+    specs = plan_table("us", datasets=["amt"], classifiers=["ridge"])
     rows = rows_for(specs, lambda s: {"BL": 70.0, "S1D": 69.0}.get(s.model, 75.0))
     lines = render.findings_lines(check_findings(rows), evidence=True)
     assert lines[0] == (
@@ -208,7 +208,7 @@ def test_terminal_without_rich(table, monkeypatch):
 
 
 def test_times():
-    specs = plan_table("us", benchmarks=["amt"], tasks=["books-dvd"], models=["BL", "J12"])
+    specs = plan_table("us", datasets=["amt"], tasks=["books-dvd"], models=["BL", "J12"])
     rows = rows_for(specs, lambda s: 80.0)
     lines = render.time_lines(rows)
     assert lines == [("fit BL", 1.5, 0.5), ("fit J12", 1.5, 0.5)]

@@ -13,14 +13,13 @@ from types import ModuleType
 
 import pytest
 
-from marda.benchmarks.plan import plan_table
 from marda.benchmarks.runner import ProgressBar, Silent, run
 from marda.benchmarks.store import Store, failed
 
 from . import fakes
-from .fakes import child_environment, made_row
+from .fakes import child_environment, made_row, plan_table
 
-SPECS = plan_table("us", benchmarks=["off31"], models=["BL", "S1"], classifiers=["ridge", "nn"])
+SPECS = plan_table("us", datasets=["off31"], models=["BL", "S1"], classifiers=["ridge", "nn"])
 
 
 class Recorder:
@@ -144,10 +143,10 @@ def test_jobs_must_be_positive(tmp_path):
 RUNNER = """
 import importlib, sys, json
 from pathlib import Path
-from marda.benchmarks.plan import plan_table
+from marda.benchmarks.plan import Request
 from marda.benchmarks.runner import run
 from marda.benchmarks.store import Store
-specs = plan_table("us", benchmarks=["off31"], models=["BL", "S1"], classifiers=["ridge", "nn"])
+specs = Request("us", ["off31"], models=["BL", "S1"], classifiers=["ridge", "nn"]).specs()
 folder = Path(sys.argv[1])
 with Store(folder / "s.sqlite") as store:
     executor = getattr(importlib.import_module(sys.argv[2]), sys.argv[3])
@@ -227,7 +226,7 @@ KIND = "off31 US"
 def test_time_left_is_told_once_every_data_set_has_a_row(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr("marda._progress.time.monotonic", lambda: clock[0])
-    slow, quick = SPECS[0], plan_table("us", benchmarks=["amt"])[0]
+    slow, quick = SPECS[0], plan_table("us", datasets=["amt"])[0]
     shown = ProgressBar(io.StringIO())
     shown.start(13, 0, {KIND: 3, "amt US": 10})
     clock[0] = 30.0

@@ -8,7 +8,6 @@ import pytest
 
 from marda._machine import git_commit, machine, versions
 from marda.benchmarks import store as store_module
-from marda.benchmarks.plan import plan_table
 from marda.benchmarks.store import (
     ResultRow,
     Store,
@@ -19,7 +18,7 @@ from marda.benchmarks.store import (
     write_rows,
 )
 
-from .fakes import made_row
+from .fakes import made_row, plan_table
 
 SPECS = plan_table("us", tasks=["books-dvd"])
 
@@ -282,7 +281,7 @@ def test_a_damaged_claim_is_void(store):
 
 def test_rows_travel_as_one_compressed_file(tmp_path):
     path = tmp_path / "rows.jsonl.xz"
-    rows = [made_row(spec) for spec in plan_table("us", benchmarks=["amt"], models=["S1"])]
+    rows = [made_row(spec) for spec in plan_table("us", datasets=["amt"], models=["S1"])]
     write_rows(path, reversed(rows))
     found = read_rows(path)
     assert {row.spec.key: row for row in found} == {row.spec.key: row for row in rows}

@@ -4,10 +4,9 @@ from statistics import fmean, stdev
 import pytest
 
 from marda.benchmarks import render
-from marda.benchmarks.plan import plan_table
 from marda.benchmarks.tables import SQUEEZENET, Accuracies, Column, build_table, check_findings
 
-from .fakes import made_row
+from .fakes import made_row, plan_table
 
 
 def rows_for(specs, figure):
@@ -55,7 +54,7 @@ def test_baselines_are_never_underlined():
 
 
 def test_standard_error_is_over_draws_of_task_means():
-    specs = plan_table("ss", benchmarks=["off31"], draws=4)
+    specs = plan_table("ss", datasets=["off31"], draws=4)
 
     def value(spec):
         return 70 + spec.task.draw**2 + len(spec.task.source)
@@ -70,7 +69,7 @@ def test_standard_error_is_over_draws_of_task_means():
 
 
 def test_partial_rows_are_shown_but_not_compared():
-    specs = plan_table("us", benchmarks=["amt"])
+    specs = plan_table("us", datasets=["amt"])
     table = build_table(
         "us", specs, rows_for(specs, lambda s: 80.0 if s.task.source == "dvd" else None)
     )
@@ -82,7 +81,7 @@ def test_partial_rows_are_shown_but_not_compared():
 
 
 def test_incomplete_draws_do_not_bias_the_mean():
-    specs = plan_table("ss", benchmarks=["off31"], draws=3, models=["S1"], classifiers=["nn"])
+    specs = plan_table("ss", datasets=["off31"], draws=3, models=["S1"], classifiers=["nn"])
     done = [s for s in specs if s.task.draw < 2 or s.task.pair == "dslr-webcam"]
     table = build_table("ss", specs, rows_for(done, lambda s: 99.0 if s.task.draw == 2 else 70.0))
     figure = cell_of(table, "off31", "S1", "nn").ours
@@ -90,7 +89,7 @@ def test_incomplete_draws_do_not_bias_the_mean():
 
 
 def test_a_narrowed_plan_is_not_compared_with_the_papers_mean():
-    specs = plan_table("us", benchmarks=["amt"], tasks=["books-dvd"])
+    specs = plan_table("us", datasets=["amt"], tasks=["books-dvd"])
     table = build_table("us", specs, rows_for(specs, lambda s: 80.0))
     assert cell_of(table, "amt", "S1", "ridge").difference is None
 
@@ -118,22 +117,22 @@ def test_surf():
 
 
 def test_decaf6_rows_stand_next_to_the_paper_without_the_squeezenet_note():
-    specs = plan_table("us", benchmarks=["oc10-decaf6"])
+    specs = plan_table("us", datasets=["oc10-decaf6"])
     table = build_table("us", specs, rows_for(specs, lambda s: 85.0))
     assert cell_of(table, "oc10-decaf6", "S1", "ridge").difference == 1.0
     assert SQUEEZENET not in table.notes
 
 
 def test_other_variants_are_not_mixed_in():
-    specs = plan_table("us", benchmarks=["amt"])
-    others = plan_table("us", benchmarks=["amt"], settings="marda")
-    others += plan_table("us", benchmarks=["amt"], preprocessing="log-tf")
+    specs = plan_table("us", datasets=["amt"])
+    others = plan_table("us", datasets=["amt"], settings="marda")
+    others += plan_table("us", datasets=["amt"], preprocessing="log-tf")
     rows = rows_for(others, lambda s: 99.0) + rows_for(specs, lambda s: 80.0)
     assert cell_of(build_table("us", specs, rows), "amt", "S1", "ridge").ours.mean == 80.0
 
 
 def test_every_reading_of_the_ridge_stands_next_to_the_papers():
-    specs = plan_table("us", benchmarks=["amt"], classifiers=["ridge10"], unlabelled="test")
+    specs = plan_table("us", datasets=["amt"], classifiers=["ridge10"], unlabelled="test")
     table = build_table("us", specs, rows_for(specs, lambda s: 81.5))
     s1 = next(row for row in table.blocks[0].rows if row.label == "S1")
     assert (s1.cells[0].paper, s1.cells[0].difference) == (81.6, -0.1)
@@ -141,7 +140,7 @@ def test_every_reading_of_the_ridge_stands_next_to_the_papers():
 
 
 def test_quoted_systems_are_rows_of_the_tables():
-    specs = plan_table("us", benchmarks=["oc10", "amt"])
+    specs = plan_table("us", datasets=["oc10", "amt"])
     table = build_table("us", specs, rows_for(specs, lambda s: 80.0))
     oc10, amt = table.blocks
     quoted = {row.label: [cell.paper for cell in row.cells] for row in oc10.rows[-4:]}
@@ -156,7 +155,7 @@ def test_quoted_systems_are_rows_of_the_tables():
 
 
 def test_findings_are_of_one_protocol():
-    specs = plan_table("us", benchmarks=["amt"], classifiers=["ridge"], unlabelled="both")
+    specs = plan_table("us", datasets=["amt"], classifiers=["ridge"], unlabelled="both")
     rows = rows_for(specs, lambda s: {"S1": 2.0}.get(s.model, 1.0))
     assert {f.verdict for f in check_findings(rows)} == {"not enough rows"}
     assert check_findings(rows, unlabelled="both")[0].verdict == "yes"
@@ -167,7 +166,7 @@ def test_findings_are_of_one_protocol():
     [(1.0, 0.5, "holds"), (-1.0, 0.5, "does not hold"), (0.1, 2.0, "cannot be told")],
 )
 def test_findings_have_an_interval_over_tasks(gain, spread, told):
-    specs = plan_table("us", benchmarks=["amt"], classifiers=["ridge"])
+    specs = plan_table("us", datasets=["amt"], classifiers=["ridge"])
     pairs = sorted({s.task.pair for s in specs})
 
     def value(spec):
@@ -189,7 +188,7 @@ def test_findings_have_an_interval_over_tasks(gain, spread, told):
 
 
 def test_findings_on_average_are_means_of_comparisons_by_task():
-    specs = plan_table("us", benchmarks=["amt", "oc10"], classifiers=["ridge"])
+    specs = plan_table("us", datasets=["amt", "oc10"], classifiers=["ridge"])
     gain = {"amt": 3.0, "oc10": -1.0}
     rows = rows_for(specs, lambda s: gain[s.task.benchmark] * (s.model == "S1"))
     mda = check_findings(rows)[0]
@@ -202,7 +201,7 @@ def test_findings_on_average_are_means_of_comparisons_by_task():
 
 
 def test_claims_may_compare_classifiers():
-    specs = plan_table("us", benchmarks=["amt"])
+    specs = plan_table("us", datasets=["amt"])
     rows = rows_for(specs, lambda s: {"ridge": 80.0, "nn": 60.0, "dscm": 81.0}[s.classifier])
     found = next(f for f in check_findings(rows) if f.statement.startswith("on text, ridge is"))
     assert [e.difference for e in found.evidence] == [20.0, 20.0, -1.0, -1.0]
@@ -215,7 +214,7 @@ def test_findings_without_rows():
 
 
 def test_findings_yes_no_and_what_lacks_rows():
-    specs = plan_table("us", benchmarks=["amt", "oc10"], classifiers=["ridge"])
+    specs = plan_table("us", datasets=["amt", "oc10"], classifiers=["ridge"])
     level = {"BL": 70.0, "S1": 80.0, "S1D": 80.0, "J12": 75.0}
 
     def value(spec):
@@ -233,7 +232,7 @@ def test_findings_yes_no_and_what_lacks_rows():
 
 @pytest.mark.parametrize(("cost", "verdict"), [(0.19, "yes"), (0.0, "yes"), (0.3, "no")])
 def test_harmless_has_a_stated_limit(cost, verdict):
-    specs = plan_table("sup", benchmarks=["off31"], draws=2)
+    specs = plan_table("sup", datasets=["off31"], draws=2)
 
     def value(spec):
         return 80.0 - cost if spec.model.endswith("C") else 80.0
@@ -242,14 +241,14 @@ def test_harmless_has_a_stated_limit(cost, verdict):
 
 
 def test_a_finding_needs_every_task():
-    specs = plan_table("us", benchmarks=["amt"], classifiers=["ridge"], tasks=["books-dvd"])
+    specs = plan_table("us", datasets=["amt"], classifiers=["ridge"], tasks=["books-dvd"])
     assert {f.verdict for f in check_findings(rows_for(specs, lambda s: 1.0))} == {
         "not enough rows"
     }
 
 
 def test_differences_are_paired_by_draw():
-    specs = plan_table("sup", benchmarks=["off31"], draws=3, classifiers=["nn"])
+    specs = plan_table("sup", datasets=["off31"], draws=3, classifiers=["nn"])
     rows = rows_for(
         [s for s in specs if not (s.model == "S1" and s.task.draw == 2)],
         lambda s: 70.0 + 10 * s.task.draw + (s.model == "S1C"),

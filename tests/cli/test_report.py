@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
+from benchmarks.fakes import plan_table
 from marda import cli
-from marda.benchmarks.plan import Unit, plan_table
+from marda.benchmarks.plan import Unit
 from marda.benchmarks.store import Store
 
 from .fakes import good
@@ -18,7 +19,7 @@ def results(tmp_path):
     """A folder as ``marda reproduce`` leaves it."""
     folder = tmp_path / "results"
     with Store(folder / "results.sqlite") as store:
-        specs = plan_table("us", benchmarks=["amt"], models=["BL", "S1", "S1D"])
+        specs = plan_table("us", datasets=["amt"], models=["BL", "S1", "S1D"])
         for row in good(Unit(specs), None):
             store.add(row)
     return folder

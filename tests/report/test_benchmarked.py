@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from benchmarks.fakes import made_row
-from marda.benchmarks.plan import plan_table
+from benchmarks.fakes import made_row, plan_table
 from marda.benchmarks.results import Results
 from marda.benchmarks.store import failed
 from marda.benchmarks.tables import build_table, check_findings
 from marda.report.benchmarked import _figure, benchmarked_sections
 from marda.report.page import NumberCell
 
-SPECS = plan_table("us", benchmarks=["oc10"], models=["BL", "S1", "J12", "J12D"])
+SPECS = plan_table("us", datasets=["oc10"], models=["BL", "S1", "J12", "J12D"])
 
 
 def sections(specs=SPECS, **messages):

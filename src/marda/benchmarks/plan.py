@@ -278,6 +278,52 @@ _TABLE_BENCHMARKS: dict[str, tuple[str, ...]] = {
 }
 
 
+# Requests -----------------------------------------------------------------------------------------
+
+Present = Mapping[str, Sequence[str]]
+"""Domains or tasks that there are, by data set; all are where a data set is not named."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run; the defaults are the paper's tables with the paper's settings.
+
+    ``settings="auto"`` asks for the leaderboard, marda's own choice next to the alternatives:
+    ``table`` is then us (or all) or ss, and ``models`` are names of `METHODS`.
+    """
+
+    table: str = "all"
+    datasets: Sequence[str] | None = None
+    models: Sequence[str] | None = None
+    classifiers: Sequence[str] | None = None
+    tasks: Sequence[str] | None = None
+    preprocessing: str | None = None
+    """None: the paper's; on the leaderboard, that of the data set's `Evaluation`."""
+    unlabelled: str | None = None
+    """Target rows that W sees without labels, of `UNLABELLED`; None: train rows."""
+    settings: Settings = "paper"
+    overrides: Sequence[tuple[str, Scalar]] = ()
+    draws: int = DRAWS
+
+    def specs(self, present: Present | None = None) -> tuple[Spec, ...]:
+        """Every spec, the ones that several tables share only once."""
+        if self.settings == "auto":
+            return plan_leaderboard(self, present)
+        found = [spec for specs in self.tables(present).values() for spec in specs]
+        return tuple(dict.fromkeys(found))
+
+    def tables(self, present: Present | None = None) -> dict[TableName, tuple[Spec, ...]]:
+        """Specs by table; tables that the request leaves nothing of are left out."""
+        plans = {name: plan_table(name, self, present) for name in table_names(self.table)}
+        kept = {name: specs for name, specs in plans.items() if specs}
+        if not kept:
+            raise PlanError(
+                f"nothing to run: table {self.table} has no such combination of data sets, models "
+                "and tasks (S1C and J12C need sup, ss or surf)."
+            )
+        return kept
+
+
 def known_names(
     what: str, asked: Sequence[str] | None, known: Sequence[str]
 ) -> tuple[str, ...] | None:
@@ -308,57 +354,40 @@ def belongs(spec: Spec, table: TableName) -> bool:
 
 
 def plan_table(
-    table: TableName,
-    *,
-    benchmarks: Sequence[str] | None = None,
-    models: Sequence[str] | None = None,
-    classifiers: Sequence[str] | None = None,
-    tasks: Sequence[str] | None = None,
-    preprocessing: str = "paper",
-    unlabelled: str = "train",
-    settings: Settings = "paper",
-    overrides: Sequence[tuple[str, Scalar]] = (),
-    draws: int = DRAWS,
-    present: Mapping[str, Sequence[str]] | None = None,
+    table: TableName, asked: Request, present: Present | None = None
 ) -> tuple[Spec, ...]:
     """Every spec that ``table`` is made of.
 
-    ``benchmarks`` narrows or replaces the table's own data sets (``us`` on ``oc10-surf`` is
+    Data sets that are asked for narrow or replace the table's own (``us`` on ``oc10-surf`` is
     meaningful); ``off31`` and ``surf`` are tied to theirs and give nothing for others.
-    ``unlabelled`` is `make_task`'s and changes the data sets that have an official split.
-    ``present`` says which domains of a data set there are, where some are missing.
     """
-    known_names("preprocessing", [preprocessing], PREPROCESSING)
+    prepared, unlabelled = asked.preprocessing or "paper", asked.unlabelled or "train"
+    known_names("preprocessing", [prepared], PREPROCESSING)
     known_names("choice of unlabelled rows", [unlabelled], tuple(UNLABELLED))
-    if draws < 1:
-        raise PlanError(f"draws must be at least 1, got {draws}.")
-    chosen = known_names("data set", benchmarks, DOMAIN_BENCHMARKS)
+    if asked.draws < 1:
+        raise PlanError(f"draws must be at least 1, got {asked.draws}.")
     own = _TABLE_BENCHMARKS[table]
-    if chosen is None:
-        names: tuple[str, ...] = own
-    elif table in ("off31", "surf"):
-        names = tuple(n for n in chosen if n in own)
-    else:
-        names = chosen
+    names = known_names("data set", asked.datasets, DOMAIN_BENCHMARKS) or own
+    if table in ("off31", "surf"):
+        names = tuple(n for n in names if n in own)
     setting = _TABLE_SETTING[table]
-    wanted = known_names("model", models, MODELS) or MODELS
+    wanted = known_names("model", asked.models, MODELS) or MODELS
     possible = MODELS_US if setting == "US" else MODELS_LABELLED
-    kinds = known_names("classifier", classifiers, TABLE_CLASSIFIERS) or CLASSIFIERS
+    kinds = known_names("classifier", asked.classifiers, TABLE_CLASSIFIERS) or CLASSIFIERS
     all_pairs = sorted({f"{s}-{t}" for n in DOMAIN_BENCHMARKS for s, t in BENCHMARKS[n].pairs()})
-    kept = known_names("task", tasks, all_pairs)
+    kept = known_names("task", asked.tasks, all_pairs)
     sampled: Protocol | None = "sampled" if table == "surf" else None
-    changed = tuple(sorted(overrides, key=lambda item: item[0]))
     return tuple(
         Spec(
-            TaskSpec(name, source, target, setting, protocol, preprocessing, draw),
+            TaskSpec(name, source, target, setting, protocol, prepared, draw),
             model,
             classifier,
-            settings,
-            changed,
+            asked.settings,
+            tuple(sorted(asked.overrides)),
         )
         for name in names
         for protocol in [sampled or full_protocol(name, unlabelled)]
-        for draw in range(1 if setting == "US" else draws)
+        for draw in range(1 if setting == "US" else asked.draws)
         for source, target in BENCHMARKS[name].pairs()
         if kept is None or f"{source}-{target}" in kept
         if present is None or {source, target} <= set(present.get(name, (source, target)))
@@ -450,53 +479,46 @@ def role_of(spec: Spec) -> Role:
     return "auto" if spec.model == AUTO else "source" if spec.model == SOURCE else "peer"
 
 
-def plan_leaderboard(
-    table: str = "us",
-    *,
-    benchmarks: Sequence[str] | None = None,
-    methods: Sequence[str] | None = None,
-    classifiers: Sequence[str] | None = None,
-    tasks: Sequence[str] | None = None,
-    preprocessing: str | None = None,
-    overrides: Sequence[tuple[str, Scalar]] = (),
-    draws: int = 1,
-    present: Mapping[str, Sequence[str]] | None = None,
-) -> tuple[Spec, ...]:
+def plan_leaderboard(asked: Request, present: Present | None = None) -> tuple[Spec, ...]:
     """Every spec of the leaderboard.
 
     ``us`` has all methods; ``ss`` auto, the source-only baseline and the systems that use target
-    labels, since the others do not. ``overrides`` are arguments of ``MDAClassifierCV``.
-    Collections of named tasks (run only if named) have as many of their own splits or seeds as
-    ``draws`` allows.
+    labels, since the others do not. Overrides are arguments of ``MDAClassifierCV``. Collections of
+    named tasks (run only if named) have as many of their own splits or seeds as draws are asked
+    for.
     """
-    if table not in ("us", "ss", "all"):
-        raise PlanError(f"--settings auto knows the tables us and ss, got {table!r}.")
-    if preprocessing is not None:
-        known_names("preprocessing", [preprocessing], PREPROCESSING)
-    setting: Setting = "SS" if table == "ss" else "US"
-    names = known_names("data set", benchmarks, tuple(EVALUATIONS)) or LEADERBOARD
-    wanted = known_names("method", methods, METHODS) or METHODS
+    if asked.unlabelled is not None:
+        raise PlanError(
+            "--unlabelled is for the paper's tables: leave it out with --settings auto."
+        )
+    if asked.table not in ("us", "ss", "all"):
+        raise PlanError(f"--settings auto knows the tables us and ss, got {asked.table!r}.")
+    if asked.preprocessing is not None:
+        known_names("preprocessing", [asked.preprocessing], PREPROCESSING)
+    setting: Setting = "SS" if asked.table == "ss" else "US"
+    names = known_names("data set", asked.datasets, tuple(EVALUATIONS)) or LEADERBOARD
+    wanted = known_names("method", asked.models, METHODS) or METHODS
     every = LEADERBOARD_CLASSIFIERS
-    kinds = known_names("classifier", classifiers, every) or every
+    kinds = known_names("classifier", asked.classifiers, every) or every
     pairs = {name: BENCHMARKS[name].pairs() for name in names}
     all_pairs = sorted({_pair(s, t) for found in pairs.values() for s, t in found})
-    kept = known_names("task", tasks, all_pairs)
+    kept = known_names("task", asked.tasks, all_pairs)
     found = []
     for name in names:
         evaluation, own = EVALUATIONS[name], BENCHMARKS[name]
         if own.tasks and setting == "SS":
             raise PlanError(f"{name} has no labelled target rows: run it with --table us.")
-        for draw in range(draws if setting == "SS" else min(draws, own.draws)):
+        for draw in range(asked.draws if setting == "SS" else min(asked.draws, own.draws)):
             for source, target in pairs[name]:
                 ends = {source, target} - {""}
                 there = ends if present is None else present.get(name, ())
                 if (kept and _pair(source, target) not in kept) or not ends <= {*there}:
                     continue
-                prepared = preprocessing or evaluation.preprocessing
+                prepared = asked.preprocessing or evaluation.preprocessing
                 task = TaskSpec(name, source, target, setting, "full", prepared, draw)
                 found += [
                     spec
-                    for spec in _task_specs(task, evaluation, tuple(sorted(overrides)))
+                    for spec in _task_specs(task, evaluation, tuple(sorted(asked.overrides)))
                     if spec.model in wanted and spec.classifier in kinds
                 ]
     if not found:
@@ -520,84 +542,6 @@ def _task_specs(task: TaskSpec, evaluation: Evaluation, overrides: Overrides) ->
     specs += [Spec(task, p, c, "auto") for p in evaluation.peers for c in _PEER_CLASSIFIERS]
     specs += [Spec(task, system, OWN, "auto") for system in evaluation.systems]
     return specs
-
-
-# Requests -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Request:
-    """What to run; the defaults are the paper's tables with the paper's settings.
-
-    ``settings="auto"`` asks for the leaderboard, marda's own choice next to the alternatives:
-    ``table`` is then us (or all) or ss, and ``models`` are names of `METHODS`.
-    """
-
-    table: str = "all"
-    datasets: tuple[str, ...] | None = None
-    models: tuple[str, ...] | None = None
-    classifiers: tuple[str, ...] | None = None
-    tasks: tuple[str, ...] | None = None
-    preprocessing: str | None = None
-    """None: the paper's; on the leaderboard, that of the data set's `Evaluation`."""
-    unlabelled: str | None = None
-    """Target rows that W sees without labels, of `UNLABELLED`; None: train rows."""
-    settings: Settings = "paper"
-    overrides: Overrides = ()
-    draws: int = DRAWS
-
-    def specs(self, present: Mapping[str, Sequence[str]] | None = None) -> tuple[Spec, ...]:
-        """Every spec, the ones that several tables share only once."""
-        if self.settings == "auto":
-            return self.leaderboard(present)
-        found = [spec for specs in self.tables(present).values() for spec in specs]
-        return tuple(dict.fromkeys(found))
-
-    def tables(
-        self, present: Mapping[str, Sequence[str]] | None = None
-    ) -> dict[TableName, tuple[Spec, ...]]:
-        """Specs by table; tables that the request leaves nothing of are left out."""
-        plans = {
-            name: plan_table(
-                name,
-                benchmarks=self.datasets,
-                models=self.models,
-                classifiers=self.classifiers,
-                tasks=self.tasks,
-                preprocessing=self.preprocessing or "paper",
-                unlabelled=self.unlabelled or "train",
-                settings=self.settings,
-                overrides=self.overrides,
-                draws=self.draws,
-                present=present,
-            )
-            for name in table_names(self.table)
-        }
-        kept = {name: specs for name, specs in plans.items() if specs}
-        if not kept:
-            raise PlanError(
-                f"nothing to run: table {self.table} has no such combination of data sets, models "
-                "and tasks (S1C and J12C need sup, ss or surf)."
-            )
-        return kept
-
-    def leaderboard(self, present: Mapping[str, Sequence[str]] | None = None) -> tuple[Spec, ...]:
-        """Specs of the leaderboard."""
-        if self.unlabelled is not None:
-            raise PlanError(
-                "--unlabelled is for the paper's tables: leave it out with --settings auto."
-            )
-        return plan_leaderboard(
-            self.table,
-            benchmarks=self.datasets,
-            methods=self.models,
-            classifiers=self.classifiers,
-            tasks=self.tasks,
-            preprocessing=self.preprocessing,
-            overrides=self.overrides,
-            draws=self.draws,
-            present=present,
-        )
 
 
 def everything(draws: int) -> tuple[Request, ...]:

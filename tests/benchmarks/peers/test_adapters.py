@@ -12,12 +12,13 @@ import sklearn
 from sklearn.linear_model import RidgeClassifier
 
 import marda
+from benchmarks.fakes import plan_leaderboard
 from marda import datasets
 from marda.benchmarks import execute
 from marda.benchmarks.peers import adapters as peers
-from marda.benchmarks.plan import PEERS, plan_leaderboard
+from marda.benchmarks.plan import PEERS
 
-SPECS = plan_leaderboard(benchmarks=["oc10-surf"], tasks=["dslr-webcam"])
+SPECS = plan_leaderboard(datasets=["oc10-surf"], tasks=["dslr-webcam"])
 
 
 def specs_of(*models, **kinds):
@@ -177,7 +178,7 @@ def test_without_skada_its_rows_say_so(task, monkeypatch):
 
 
 def test_an_ordinary_ridge_on_denoised_rows(task):
-    specs = plan_leaderboard(benchmarks=["amt"], tasks=["books-dvd"], methods=["S1"])
+    specs = plan_leaderboard(datasets=["amt"], tasks=["books-dvd"], models=["S1"])
     both = {f.spec.classifier: f.predicted for f in execute.fit_unit(task, specs)}
     (alone,) = execute.fit_unit(task, [s for s in specs if s.classifier == "ridge10"])
     assert alone.predicted is not None, alone.message
@@ -189,7 +190,7 @@ def test_an_ordinary_ridge_on_denoised_rows(task):
 
 
 def named_specs(name, benchmark="generated"):
-    return plan_leaderboard(benchmarks=[benchmark], tasks=[name])
+    return plan_leaderboard(datasets=[benchmark], tasks=[name])
 
 
 def test_source_only_models_of_a_collection_know_their_folds():

