@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from marda.benchmarks.runner import ProgressBar, Silent, run
+from marda.benchmarks.runner import ProgressBar, RunProgress, run
 from marda.benchmarks.store import Store, failed
 
 from . import fakes
@@ -257,7 +257,7 @@ def tell(progress):
 def test_progress_is_for_terminals(capsys):
     stream = io.StringIO()
     tell(ProgressBar(stream))
-    tell(Silent())
+    tell(RunProgress())
     assert stream.getvalue() == ""
     assert capsys.readouterr() == ("", "")
 

@@ -17,7 +17,7 @@ from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from marda._machine import available_cores
 from marda._progress import Progress
@@ -85,7 +85,7 @@ def run(
     started = time.monotonic()
     done = store.done_keys(since=since)
     left = deque(rest for unit in units if (rest := unit.without(done)).specs)
-    session = _Session(store, since, progress or Silent(), left)
+    session = _Session(store, since, progress or RunProgress(), left)
     ahead = Counter(_kind(spec) for unit in left for spec in unit.specs)
     session.progress.start(len(keys), len(keys & done), ahead)
     pool: list[_Worker] = []
@@ -322,8 +322,8 @@ def _kind(spec: Spec) -> str:
 # What a run tells -------------------------------------------------------------------------------
 
 
-class RunProgress(Protocol):
-    """What the runner tells while it works."""
+class RunProgress:
+    """What the runner tells while it works; here nobody listens."""
 
     def start(self, total: int, done: int, ahead: Mapping[str, int]) -> None:
         """``total`` rows are wanted, ``done`` are stored; of each kind, ``ahead`` are to come."""
@@ -338,23 +338,7 @@ class RunProgress(Protocol):
         """Nothing more comes."""
 
 
-class Silent:
-    """Nobody listens."""
-
-    def start(self, total: int, done: int, ahead: Mapping[str, int]) -> None:
-        """Say nothing."""
-
-    def row(self, row: ResultRow) -> None:
-        """Say nothing."""
-
-    def skip(self, count: int) -> None:
-        """Say nothing."""
-
-    def stop(self) -> None:
-        """Say nothing."""
-
-
-class ProgressBar:
+class ProgressBar(RunProgress):
     """Rows done and the task at hand, on a terminal; silent elsewhere.
 
     Rows of one data set and setting take about as long each: a time left is told once there is a
