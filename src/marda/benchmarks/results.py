@@ -36,7 +36,7 @@ from marda.benchmarks.plan import (
 )
 from marda.benchmarks.runner import Executor, RunProgress, RunReport, run
 from marda.benchmarks.store import ResultRow, Store, StoreError
-from marda.benchmarks.tables import CheckedClaim, PaperTable, build_table, check_findings
+from marda.benchmarks.tables import CheckedClaim, Column, PaperTable, build_table, check_findings
 
 __all__ = [
     "HALVES",
@@ -110,65 +110,45 @@ def reproduce(
     rows = tuple(row for row in every if row.spec.key in keys)
     if request.settings == "auto":
         found = boards.leaderboards(specs, rows)
-        notes, checks = tuple(boards.notes(specs)), tuple(boards.checks(found, every))
-        lines = half_lines(specs, rows)
-        times = render.time_text(rows, report)
-        text = _leaderboard_page(found, lines, checks, notes, failures, times)
-        files: tuple[Path, ...] = (
-            render.write_text(out / "auto.md", text),
-            render.write_text(out / "auto.csv", render.rows_csv(rows)),
+        results = Results(
+            leaderboards=found,
+            notes=tuple(boards.notes(specs)),
+            checks=tuple(boards.checks(found, every)),
+            halves=half_lines(specs, rows),
         )
-        return Results((), found, (), rows, failures, notes, checks, report, files, lines)
-    tables = tuple(build_table(name, s, rows) for name, s in request.tables(present).items())
-    findings = check_findings(
-        every, specs[0].variant, specs[0].task.preprocessing, seen_rows(specs)
-    )
-    files = (
-        render.write_text(out / "tables.md", _tables_page(tables, findings, rows, report)),
-        render.write_text(out / "tables.csv", render.to_csv(tables)),
-        render.write_text(out / "tables.tex", "\n".join(map(render.to_latex, tables))),
-        render.write_text(out / "rows.csv", render.rows_csv(rows)),
-    )
-    return Results(tables, (), findings, rows, failures, report=report, files=files)
+    else:
+        tables = tuple(build_table(name, s, rows) for name, s in request.tables(present).items())
+        results = Results(
+            tables=tables,
+            findings=check_findings(
+                every, specs[0].variant, specs[0].task.preprocessing, seen_rows(specs)
+            ),
+        )
+    return write_results(replace(results, rows=rows, failures=failures), out, report)
 
 
 def reproduce_all(out: Path, draws: int = 1, **options: Unpack[RunOptions]) -> Results:
     """Run all of `everything` that the store under ``out`` lacks, then write and return it all."""
-    plans = [
-        request.specs(_present(request.specs(), options.get("data_dir")))
+    specs = [
+        spec
         for request in everything(draws)
+        for spec in request.specs(_present(request.specs(), options.get("data_dir")))
     ]
-    reports = []
-    for specs in plans:
-        with Store(out / STORE) as store:
-            reports.append(run(specs, store, **options))
-    total = RunReport(
-        planned=sum(one.planned for one in reports),
-        from_store=sum(one.from_store for one in reports),
-        computed=sum(one.computed for one in reports),
-        failed=sum(one.failed for one in reports),
-        wall_seconds=sum(one.wall_seconds for one in reports),
-        jobs=reports[0].jobs,
-    )
-    return write_results(read_results(out), out, total)
+    with Store(out / STORE) as store:
+        report = run(specs, store, **options)
+    return write_results(read_results(out), out, report)
 
 
 def write_results(results: Results, out: Path, report: RunReport) -> Results:
-    """Write all tables and leaderboards of ``results`` into the folder ``out``."""
-    texts = {"rows.csv": render.rows_csv(results.rows)}
+    """Write all tables and leaderboards of ``results`` into the folder ``out``, and all rows."""
+    texts = {}
     if results.tables:
-        texts["tables.md"] = _tables_page(results.tables, results.findings, results.rows, report)
+        texts["tables.md"] = _tables_page(results, report)
         texts["tables.csv"] = render.to_csv(results.tables)
         texts["tables.tex"] = "\n".join(map(render.to_latex, results.tables))
     if results.leaderboards:
-        texts["auto.md"] = _leaderboard_page(
-            results.leaderboards,
-            results.halves,
-            results.checks,
-            results.notes,
-            results.failures,
-            render.time_text(results.rows, report),
-        )
+        texts["auto.md"] = _leaderboard_page(results, report)
+    texts["rows.csv" if results.tables else "auto.csv"] = render.rows_csv(results.rows)
     files = tuple(render.write_text(out / name, text) for name, text in texts.items())
     return replace(results, report=report, files=files)
 
@@ -228,11 +208,10 @@ def compare_rows(
         return ["none of these rows is on record: nothing was compared"], False
     columns: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)
     for row, gap in gaps:
-        spec = row.spec
-        place = (spec.task.benchmark, spec.task.setting, spec.task.protocol)
-        columns[*place, spec.task.preprocessing, spec.variant, spec.model, spec.classifier].append(
-            gap
-        )
+        # The order in which a person names them.
+        c = Column.of(row.spec)
+        what = (c.benchmark, c.setting, c.protocol, c.preprocessing, c.variant)
+        columns[*what, row.spec.model, c.classifier].append(gap)
     means = {column: fmean(found) for column, found in columns.items()}
     off = {column: mean for column, mean in means.items() if abs(mean) > MEAN_TOLERANCE}
     worst_row, worst = max(gaps, key=lambda item: abs(item[1]))
@@ -268,48 +247,38 @@ def _stored_tables(specs: Sequence[Spec], rows: Sequence[ResultRow]) -> list[Pap
 # Pages --------------------------------------------------------------------------------------------
 
 
-def _tables_page(
-    tables: Sequence[PaperTable],
-    findings: Sequence[CheckedClaim],
-    rows: Sequence[ResultRow],
-    report: RunReport,
-) -> str:
+def _tables_page(results: Results, report: RunReport) -> str:
     lines = [
         "# The paper's tables, reproduced",
-        *(render.to_markdown(table) for table in tables),
+        *(render.to_markdown(table) for table in results.tables),
         "## The paper's findings, checked on these rows\n",
-        *render.markdown_lines(render.findings_grid(findings)),
+        *render.markdown_lines(render.findings_grid(results.findings)),
         "",
-        *render.findings_lines(findings, evidence=True),
+        *render.findings_lines(results.findings, evidence=True),
         "\n## Where the time went\n",
-        *(f"- {line}" for line in render.time_text(rows, report)),
+        *(f"- {line}" for line in render.time_text(results.rows, report)),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _leaderboard_page(
-    found: Sequence[Leaderboard],
-    halves: Sequence[HalfLine],
-    checks: Sequence[str],
-    notes: Sequence[str],
-    failures: Sequence[ResultRow],
-    times: Sequence[str],
-) -> str:
+def _leaderboard_page(results: Results, report: RunReport) -> str:
+    found = results.leaderboards
     lines = ["# auto next to the alternatives", ""]
     lines += [*render.markdown_lines(boards.summary_grid(found)), ""]
     ranking = rank_systems(found)
     if ranking is not None:
         lines += [f"## {RANKING}", "", *render.markdown_lines(ranking_grid(ranking)), ""]
         lines += [*(f"- {note}" for note in RANKING_NOTES), ""]
-    if halves:
-        lines += [f"## {HALVES}", "", *render.markdown_lines(halves_grid(halves)), ""]
-    lines += [*checks, ""]
+    if results.halves:
+        lines += [f"## {HALVES}", "", *render.markdown_lines(halves_grid(results.halves)), ""]
+    lines += [*results.checks, ""]
     for board in found:
         lines += [f"## {board.heading}", ""]
         lines += [*render.markdown_lines(boards.leaderboard_grid(board)), ""]
-    lines += ["## Notes", "", *(f"- {note}" for note in notes), ""]
-    if failures:
-        lines += ["## Failures", "", *(f"- {line}" for line in failure_lines(failures)), ""]
+    lines += ["## Notes", "", *(f"- {note}" for note in results.notes), ""]
+    if results.failures:
+        lines += ["## Failures", "", *(f"- {line}" for line in failure_lines(results.failures)), ""]
+    times = render.time_text(results.rows, report)
     lines += ["## Where the time went", "", *(f"- {line}" for line in times)]
     return "\n".join(lines) + "\n"
 
