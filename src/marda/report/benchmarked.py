@@ -39,7 +39,7 @@ from marda.report.page import (
     points,
     table,
 )
-from marda.report.sections import times
+from marda.report.sections import heat_chart, times
 
 __all__ = ["benchmarked_page", "benchmarked_sections"]
 
@@ -262,7 +262,7 @@ def _block(block: Block) -> str:
 
 
 def _gap(cell: Cell) -> NumberCell:
-    return NONE if cell.difference is None else number(cell.difference, "+.1f")
+    return number(cell.difference, "+.1f")
 
 
 def _findings(found: Sequence[CheckedClaim]) -> Section:
@@ -326,18 +326,7 @@ def _heat(rows: Sequence[ResultRow], classifier: str) -> Chart:
         if (found := values.get((pair, model)))
     ]
     name = f"Accuracy in percent by task and model, classifier {classifier}."
-    lines: list[Cells] = [
-        [
-            pair.replace("-", " → "),
-            *(
-                number(fmean(values[pair, m]), ".1f") if (pair, m) in values else NONE
-                for m in models
-            ),
-        ]
-        for pair in pairs
-    ]
-    drawing = charts.heat_map(cells, down="task", across="model", value="accuracy", cell=26)
-    return Chart(drawing, name, table(name, ("task", *models), lines))
+    return heat_chart(name, cells, down="task", across="model", value="accuracy", cell=26)
 
 
 def _figure(text: str) -> str | NumberCell:
@@ -419,15 +408,11 @@ def _board(board: Leaderboard) -> Section:
 
 
 def _line(entry: Entry) -> Cells:
-    def figure(value: float | None) -> NumberCell:
-        return NONE if value is None else number(value, ".1f")
-
     seconds, memory = entry.fit_seconds, entry.peak_mb
     return [
         entry.label,
         entry.role,
-        figure(entry.mean),
-        *(figure(value) for value in entry.values),
+        *(number(value, ".1f") for value in (entry.mean, *entry.values)),
         NONE if seconds is None else NumberCell(f"{seconds:.2f} s", seconds),
         NONE if memory is None else NumberCell(f"{memory:.0f} MB", memory),
     ]

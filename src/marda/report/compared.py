@@ -11,7 +11,6 @@ from marda.diagnostics.intervals import counted, percent, scaled, signed
 from marda.diagnostics.verdict import compared_verdict
 from marda.report import charts
 from marda.report.page import (
-    NONE,
     Cells,
     Chart,
     NumberCell,
@@ -32,6 +31,8 @@ from marda.report.sections import (
     convergence,
     distances,
     features,
+    heat_chart,
+    interval_chart,
     pictures,
     times,
     warnings,
@@ -136,7 +137,7 @@ def _methods(result: Compared) -> Section:
                 Term(r.method, explained(r.method)),
                 *right,
                 NumberCell(percent(r.agreement), r.agreement),
-                NONE if apart is None else number(apart.value),
+                number(None if apart is None else apart.value),
                 number(r.mmd.value),
                 NumberCell(f"{r.seconds:.2f} s", r.seconds),
             ]
@@ -151,36 +152,25 @@ def _methods(result: Compared) -> Section:
     if not scored:
         return Section("Methods", (legend, whole))
     name = "Labelled target rows that are right, with 95% intervals."
-    cells: list[Cells] = [[m, *interval_cells(v, ".1%")] for m, v in scored]
-    chart = Chart(
-        charts.intervals(scored, "share that is right", zero=False, form=".0%"),
-        name,
-        table(name, ("method", "right", "95% interval"), cells),
-    )
+    axis = "share that is right"
+    chart = interval_chart(name, "method", scored, axis, ".1%", drawn=".0%", zero=False)
     return Section("Methods", (legend, *beside([chart, *_recalls(result)]), whole))
 
 
 def _recalls(result: Compared) -> list[Chart]:
     """Class × method: what a mean over classes hides."""
     classes = result.details[0].evidence.classes
-    cells, rows = [], []
+    cells = []
     for k, label in enumerate(classes):
-        line: Cells = [label]
         for method, details in zip(result.results, result.details, strict=True):
             if details.confusion is None:
                 return []
             total = int(details.confusion[k].sum())
-            if not total:
-                continue
-            share = float(details.confusion[k, k] / total)
-            cells.append((label, method.method, share, percent(share)))
-            line.append(NumberCell(percent(share), share))
-        if len(line) > 1:
-            rows.append(line)
+            if total:
+                share = float(details.confusion[k, k] / total)
+                cells.append((label, method.method, share, percent(share)))
     name = "Share of rows that are right, by true class and method."
-    header = ("class", *(r.method for r in result.results))
-    drawing = charts.heat_map(cells, down="class", across="method", value="right", bottom=0.0)
-    return [Chart(drawing, name, table(name, header, rows))]
+    return [heat_chart(name, cells, down="class", across="method", value="right", bottom=0.0)]
 
 
 def _pairs(result: Compared) -> list[Section]:

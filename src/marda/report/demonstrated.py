@@ -24,7 +24,6 @@ from marda.benchmarks.demonstration import (
 )
 from marda.diagnostics.intervals import counted
 from marda.diagnostics.verdict import Verdict, pairs_verdict
-from marda.report import charts
 from marda.report.page import (
     Cells,
     Chart,
@@ -38,7 +37,15 @@ from marda.report.page import (
     paragraph,
     table,
 )
-from marda.report.sections import before_and_after, beside, confidence, confusion, times
+from marda.report.sections import (
+    before_and_after,
+    beside,
+    confidence,
+    confusion,
+    heat_chart,
+    interval_chart,
+    times,
+)
 
 __all__ = ["demonstrated_page"]
 
@@ -144,21 +151,12 @@ def _digits(result: DemoResult) -> Section:
         for name, right in zip(names, d.right, strict=True)
     ]
     right = "Percent of the changed digits that are read rightly, with 95% intervals."
-    cells: list[Cells] = [[name, *interval_cells(v, ".1f")] for name, v in bars]
     gain = "Points that marda's default gains over logistic regression, with 95% intervals."
     gains = [(d.change, d.gain) for d in result.digits]
-    gained: list[Cells] = [[name, *interval_cells(g, "+.1f")] for name, g in gains]
+    of, axis = "digits and method", "percent"
     pair = (
-        Chart(
-            charts.intervals(bars, "percent", form=".0f", low=0.0, high=100.0),
-            right,
-            table(right, ("digits and method", "percent", "95% interval"), cells),
-        ),
-        Chart(
-            charts.intervals(gains, "points", form="+.1f", gains=True),
-            gain,
-            table(gain, ("digits", "points", "95% interval"), gained),
-        ),
+        interval_chart(right, of, bars, axis, ".1f", drawn=".0f", low=0.0, high=100.0),
+        interval_chart(gain, "digits", gains, "points", "+.1f", gains=True),
     )
     legend = facts([(m.label, m.says) for m in DIGIT_METHODS])
     whole = table("Percent read rightly; the gain is over logistic regression.", header, rows)
@@ -186,23 +184,13 @@ def _scores(result: DemoResult) -> Section:
     )
     whole = table(LEGEND, header, rows)
     heat = "Balanced accuracy in percent, by pair and method."
-    drawing = charts.heat_map(cells, down="pair", across="method", value=heat, cell=40)
     name = "Gain over source only in points of balanced accuracy, with 95% intervals."
-    gain_rows: list[Cells] = [[label, *interval_cells(g, "+.1f")] for label, g in gains]
     pair_of = (
-        Chart(drawing, heat, table(heat, ("pair", "method", "percent"), _plain(cells))),
-        Chart(
-            charts.intervals(gains, "points", form="+.1f", gains=True),
-            name,
-            table(name, ("pair and method", "points", "95% interval"), gain_rows),
-        ),
+        heat_chart(heat, cells, down="pair", across="method", value=heat, cell=40),
+        interval_chart(name, "pair and method", gains, "points", "+.1f", gains=True),
     )
     methods = facts([(m.label, m.says) for m in METHODS])
     return Section("Sentences, by pair and method", (methods, pair_of, whole))
-
-
-def _plain(cells: list[tuple[str, str, float, str]]) -> list[Cells]:
-    return [[down, across, NumberCell(text, value)] for down, across, value, text in cells]
 
 
 def _words(pair: PairResult) -> Section:

@@ -191,8 +191,10 @@ def _term(term: Term) -> str:
     )
 
 
-def number(value: float, form: str = ".2f") -> NumberCell:
-    """A figure in a table."""
+def number(value: float | None, form: str = ".2f") -> NumberCell:
+    """A figure in a table; where there is none, a dash."""
+    if value is None:
+        return NONE
     text = signed(value, form) if form.startswith("+") else f"{value:{form}}".replace("-", "−")
     return NumberCell(text, value)
 

@@ -1,8 +1,9 @@
-"""Sections that reports share: distances, pictures, features, confidence, errors, times."""
+"""Charts with their tables, and sections, that reports share: distances, features, times, …."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from marda.diagnostics.verdict import (
 )
 from marda.report import charts
 from marda.report.page import (
+    NONE,
     Cells,
     Chart,
     NumberCell,
@@ -38,6 +40,8 @@ __all__ = [
     "convergence",
     "distances",
     "features",
+    "heat_chart",
+    "interval_chart",
     "pictures",
     "times",
     "warnings",
@@ -53,6 +57,42 @@ def beside(parts: Sequence[str | Chart]) -> tuple[str | Chart | tuple[Chart, ...
     """Charts side by side if all of them are charts that need no whole page."""
     drawn = tuple(p for p in parts if isinstance(p, Chart) and p.drawing.width <= charts.WIDTH)
     return (drawn,) if len(drawn) == len(parts) > 1 else tuple(parts)
+
+
+def interval_chart(
+    name: str,
+    of: str,
+    rows: Sequence[Distance],
+    axis: str,
+    form: str = ".2f",
+    *,
+    drawn: str | None = None,
+    **options: Any,
+) -> Chart:
+    """Estimates with their intervals; ``drawn``: the form of figures beside bars, if another."""
+    cells: list[Cells] = [[label, *interval_cells(value, form)] for label, value in rows]
+    drawing = charts.intervals(rows, axis, form=drawn or form, **options)
+    return Chart(drawing, name, table(name, (of, axis, "95% interval"), cells))
+
+
+def heat_chart(
+    name: str,
+    cells: Sequence[tuple[str, str, float, str]],
+    *,
+    down: str,
+    across: str,
+    value: str,
+    **options: Any,
+) -> Chart:
+    """Figures ``(down, across, value, text)`` as shades, and as a table of the same shape."""
+    columns = list(dict.fromkeys(a for _, a, *_ in cells))
+    figures = {(d, a): NumberCell(text, v) for d, a, v, text in cells}
+    rows: list[Cells] = [
+        [line, *(figures.get((line, column), NONE) for column in columns)]
+        for line in dict.fromkeys(d for d, *_ in cells)
+    ]
+    drawing = charts.heat_map(cells, down=down, across=across, value=value, **options)
+    return Chart(drawing, name, table(name, (down, *columns), rows))
 
 
 def before_and_after(diagnosis: Diagnosis, evidence: Evidence) -> list[Section]:
@@ -102,14 +142,8 @@ def distances(a_distances: Sequence[Distance], mmds: Sequence[Distance]) -> Sect
     ):
         if not rows:
             continue
-        cells: list[Cells] = [[name, *interval_cells(value)] for name, value in rows]
-        shown.append(
-            Chart(
-                charts.intervals(rows, axis, low=None if top is None else 0.0, high=top),
-                title,
-                table(title, ("rows", axis, "95% interval"), cells),
-            )
-        )
+        low = None if top is None else 0.0
+        shown.append(interval_chart(title, "rows", rows, axis, low=low, high=top))
     return Section(
         "How far apart the domains are",
         (
