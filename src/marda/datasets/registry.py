@@ -18,7 +18,7 @@ from marda.datasets import (
 )
 from marda.datasets.base import DataError, Dataset, Task, known_sha256
 from marda.datasets.images import OC10, OFF31
-from marda.datasets.storage import ENVIRONMENT, Location, Progress, download
+from marda.datasets.storage import ENVIRONMENT, Location, download
 from marda.datasets.tasks import make_task
 
 Folder: TypeAlias = str | os.PathLike[str] | None
@@ -136,12 +136,7 @@ def check(name: str, path: Folder = None) -> tuple[FileCheck, ...]:
     return tuple(checks)
 
 
-def fetch(
-    name: str,
-    path: Folder = None,
-    *,
-    progress: Progress | None = None,
-) -> tuple[Path, ...]:
+def fetch(name: str, path: Folder = None) -> tuple[Path, ...]:
     """Download a data set that has a stable public address.
 
     Parameters
@@ -150,8 +145,6 @@ def fetch(
         Only ``"amt"`` at present; the image features have no such address.
     path : str or path-like, optional
         Folder to write into instead of ``MARDA_DATA``.
-    progress : callable, optional
-        See `download`.
 
     Returns
     -------
@@ -167,7 +160,7 @@ def fetch(
     if not folder:
         raise DataError(f"No folder to download {name} to: set {ENVIRONMENT} or give a path.")
     return tuple(
-        download(url, Path(folder) / file, sha256=amt.KNOWN[file], progress=progress)
+        download(url, Path(folder) / file, sha256=amt.KNOWN[file])
         for file, url in amt.REMOTE.items()
     )
 

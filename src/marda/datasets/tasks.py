@@ -95,14 +95,12 @@ def sampled_task(
     *,
     seed: int = 0,
     labelled: int = 3,
-    rows_a_class: int = SOURCE_ROWS_PER_CLASS,
-    rows_of: Mapping[str, int] | None = None,
     surf_l2: bool = True,
 ) -> Task:
     """Prepare one draw of the sampling protocol of Saenko et al. 2010 and Gong et al. 2012.
 
-    Rows are prepared on whole domains first; then source rows and labelled target rows are drawn
-    per class. Accuracy is measured on the target rows that are not labelled.
+    Rows are prepared on whole domains first; then 20 source rows per class (8 of dslr) and the
+    labelled target rows are drawn. Accuracy is measured on the target rows that are not labelled.
 
     Parameters
     ----------
@@ -110,10 +108,6 @@ def sampled_task(
         As for `make_task`.
     seed : int, default=0
         Seed of the draw.
-    rows_a_class : int, default=20
-        Source rows per class.
-    rows_of : mapping of str to int, optional
-        Other numbers for some sources; by default 8 for dslr.
 
     Returns
     -------
@@ -122,7 +116,7 @@ def sampled_task(
     """
     _check(dataset, source, target, setting)
     labelled = 0 if setting == "US" else labelled
-    number = (SOURCE_ROWS_OF if rows_of is None else rows_of).get(source, rows_a_class)
+    number = SOURCE_ROWS_OF.get(source, SOURCE_ROWS_PER_CLASS)
     rows = _prepare(dataset, source, target, log_tf=False, surf_l2=surf_l2, unlabelled="train")
     source_seed, target_seed = np.random.SeedSequence(seed).spawn(2)
     kept = draw_per_class(rows.y_source, number, source_seed)
