@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from itertools import combinations, product
 
+import numpy as np
 import pytest
 
 from marda.diagnostics import Interval
@@ -15,7 +16,7 @@ from marda.diagnostics.verdict import (
     Change,
     ComparisonFacts,
     Facts,
-    Judged,
+    Judgement,
     adapted_verdict,
     benchmark_verdict,
     checks_text,
@@ -300,7 +301,8 @@ GAINS = [interval(v, h) for v in (-0.2, -0.02, 0.0, 0.02, 0.2) for h in (0.01, 0
 @pytest.mark.parametrize("p_value", [0.001, 0.4])
 @pytest.mark.parametrize(("adapted", "every"), [(0.52, True), (0.9, False)])
 def test_labels_that_judge(gain, p_value, adapted, every):
-    facts = Judged(interval(adapted), interval(adapted - gain.value), gain, p_value, 80, 0.5, every)
+    shares = interval(adapted), interval(adapted - gain.value), gain
+    facts = Judgement(np.full((2, 2), 20), *shares, p_value, every)
     verdict = judged_verdict(facts)
     told = dict(verdict.reasons)
     assert (verdict.word == "Adaptation helps") == (gain.low > 0 and p_value < 0.05)

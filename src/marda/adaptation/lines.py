@@ -16,7 +16,7 @@ from marda.adaptation.statistics import AdaptedFromStatistics, DomainCounts
 from marda.diagnostics import Facts, Finding, Interval
 from marda.diagnostics.evaluation import Evaluated
 from marda.diagnostics.intervals import counted
-from marda.diagnostics.verdict import expected_text
+from marda.diagnostics.verdict import expected_text, judged_verdict
 from marda.io.table import some_names
 
 __all__ = [
@@ -47,7 +47,7 @@ def adapted_lines(result: Adapted | AdaptedFromStatistics) -> list[str]:
         return _statistics_lines(result)
     diagnosis, verdict = result.diagnosis, result.diagnosis.verdict
     if result.judgement is not None:  # labels say more than distances
-        judged = result.judgement.verdict(every=result.n_labelled_target == result.n_target)
+        judged = judged_verdict(result.judgement)
         verdict = f"{judged.word}. {judged.text}"
     lines = [
         verdict,
