@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations, islice, product
 
 import numpy as np
 import pytest
@@ -193,8 +193,9 @@ def sentences(facts):
 
 @pytest.mark.parametrize("n_classes", CLASSES)
 def test_every_combination(n_classes):
+    """Another quarter of them for each number of classes, which few sentences depend on."""
     outcomes = set()
-    for facts in every(n_classes):
+    for facts in islice(every(n_classes), CLASSES.index(n_classes), None, 4):
         for text in sentences(facts):
             check(text, facts)
             assert not text or text == " ".join(text.split())
