@@ -33,8 +33,8 @@ SOURCE = table(250, 1)
 
 def test_no_shift():
     found = check_tables([SOURCE, table(200, 2, drop=["y"])], WITH)
-    assert found.checked.shift.kind == "none"
-    assert found.checked.matters is False
+    assert found.shift.kind == "none"
+    assert found.matters is False
     lines = checked_lines(found)
     assert lines[0].startswith("No shift was found in the 6 columns that both have: a plain model")
     assert "columns    0 of 6 columns differ by more than chance" in lines
@@ -42,25 +42,25 @@ def test_no_shift():
 
 def test_one_column_moved():
     found = check_tables([SOURCE, table(200, 3, move=3, drop=["y"])], WITH)
-    assert [column.name for column in found.checked.differing] == ["a0"]
-    assert found.checked.shift.kind == "moved columns"
-    assert found.checked.matters is True
-    assert found.checked.verdict.startswith("It matters that the two differ in 'a0'")
+    assert [column.name for column in found.differing] == ["a0"]
+    assert found.shift.kind == "moved columns"
+    assert found.matters is True
+    assert found.verdict.startswith("It matters that the two differ in 'a0'")
 
 
 def test_class_shares_only():
     found = check_tables([SOURCE, table(250, 4, share=0.85, drop=["y"])], WITH)
-    assert found.checked.shift.kind == "class shares"
-    assert "the classes have other shares" in found.checked.verdict
+    assert found.shift.kind == "class shares"
+    assert "the classes have other shares" in found.verdict
 
 
 def test_no_label():
     """Columns are compared; the labels of the source, if it has any, are a column as others."""
     found = check_tables([table(250, 1, drop=["y"]), table(200, 3, move=3, drop=["y"])], WITHOUT)
-    assert found.checked.matters is None
-    assert found.checked.accuracy is None
+    assert found.matters is None
+    assert found.accuracy is None
     assert "name their column with --label" in checked_lines(found)[0]
-    assert [column.name for column in found.checked.differing] == ["a0"]
+    assert [column.name for column in found.differing] == ["a0"]
 
 
 def test_other_columns_in_both():
@@ -69,7 +69,7 @@ def test_other_columns_in_both():
     )
     assert found.only_source == ("a2", "y")
     assert found.only_target == ("a1", "new")
-    assert {column.name for column in found.checked.columns} == {"a0", "a3", "a4", "plan"}
+    assert {column.name for column in found.columns} == {"a0", "a3", "a4", "plan"}
     lines = checked_lines(found)
     assert "only in    the source: 'a2', 'y'" in lines
     assert "only in    the target: 'a1', 'new'" in lines
@@ -79,14 +79,14 @@ def test_other_columns_in_both():
 
 def test_labels_of_the_target_judge():
     found = check_tables([SOURCE, table(200, 3, move=3)], WITH)
-    assert found.checked.n_labelled == 200
-    assert found.checked.measured.high < found.checked.accuracy
-    assert "200 labelled target rows" in found.checked.verdict
+    assert found.n_labelled == 200
+    assert found.measured.high < found.accuracy
+    assert "200 labelled target rows" in found.verdict
 
 
 def test_copies_of_source_rows_do_not_judge():
     found = check_tables([SOURCE, SOURCE], WITH)
-    assert found.checked.measured is None
+    assert found.measured is None
     assert any(
         "250 of 250 labelled target rows are copies" in line for line in checked_lines(found)
     )
@@ -101,12 +101,12 @@ def test_several_sources_and_json():
     assert state["rows"] == {"source": 240, "target": 100, "labelled_target": 0}
     assert state["columns"][0]["name"] == "a0"
     assert state["columns"][0]["differs"] is True
-    assert state["shift"]["kind"] == found.checked.shift.kind
+    assert state["shift"]["kind"] == found.shift.kind
 
 
 def test_files_and_what_is_left_out():
     found = check_files("sample:source", "sample:target", WITH)
-    assert found.checked.matters is True
+    assert found.matters is True
     assert "'id', which looks like an id" in found.notes[0]
     with pytest.raises(InputError, match="did you mean 'y'"):
         check_files("sample:source", "sample:target", ReadOptions("Y"))

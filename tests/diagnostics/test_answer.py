@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from marda.diagnostics import Interval
 from marda.diagnostics.answer import can_use
-from marda.diagnostics.verdict import Change, Facts, Judged
+from marda.diagnostics.verdict import Change, Facts, Judgement
 
 KNOWN = Facts(
     500,
@@ -22,9 +23,8 @@ KNOWN = Facts(
     reason="columns seem to have moved, and nothing else",
     shift="The target looks like the source with a moved.",
 )
-JUDGED = Judged(
-    Interval(0.8, 0.75, 0.85), Interval(0.7, 0.65, 0.75), Interval(0.1, 0.05, 0.15), 0.001, 200, 0.3
-)
+SHARES = Interval(0.8, 0.75, 0.85), Interval(0.7, 0.65, 0.75), Interval(0.1, 0.05, 0.15)
+JUDGED = Judgement(np.diag([60, 50, 50, 40]), *SHARES, 0.001)
 JARGON = re.compile(r"MMD|A-distance|McNemar|bootstrap|p =|kernel|ridge|calibrat", re.IGNORECASE)
 
 
@@ -98,7 +98,7 @@ def test_labels_are_measured_and_decide():
     worse = replace(JUDGED, gain=Interval(-0.1, -0.2, -0.05))
     assert can_use(KNOWN, worse).word == "Better use the plain classifier"
     assert "--method BL" in can_use(KNOWN, worse).steps[0]
-    useless = can_use(KNOWN, replace(JUDGED, commonest=0.78))
+    useless = can_use(KNOWN, replace(JUDGED, confusion=np.diag([156, 44])))
     assert useless.kind == "bad"
     assert "78%" in useless.text
     for one in (answer, can_use(KNOWN, worse), useless):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations, islice, product
 
+import numpy as np
 import pytest
 
 from marda.diagnostics import Interval
@@ -15,7 +16,7 @@ from marda.diagnostics.verdict import (
     Change,
     ComparisonFacts,
     Facts,
-    Judged,
+    Judgement,
     adapted_verdict,
     benchmark_verdict,
     checks_text,
@@ -192,8 +193,9 @@ def sentences(facts):
 
 @pytest.mark.parametrize("n_classes", CLASSES)
 def test_every_combination(n_classes):
+    """Another quarter of them for each number of classes, which few sentences depend on."""
     outcomes = set()
-    for facts in every(n_classes):
+    for facts in islice(every(n_classes), CLASSES.index(n_classes), None, 4):
         for text in sentences(facts):
             check(text, facts)
             assert not text or text == " ".join(text.split())
@@ -300,7 +302,8 @@ GAINS = [interval(v, h) for v in (-0.2, -0.02, 0.0, 0.02, 0.2) for h in (0.01, 0
 @pytest.mark.parametrize("p_value", [0.001, 0.4])
 @pytest.mark.parametrize(("adapted", "every"), [(0.52, True), (0.9, False)])
 def test_labels_that_judge(gain, p_value, adapted, every):
-    facts = Judged(interval(adapted), interval(adapted - gain.value), gain, p_value, 80, 0.5, every)
+    shares = interval(adapted), interval(adapted - gain.value), gain
+    facts = Judgement(np.full((2, 2), 20), *shares, p_value, every)
     verdict = judged_verdict(facts)
     told = dict(verdict.reasons)
     assert (verdict.word == "Adaptation helps") == (gain.low > 0 and p_value < 0.05)

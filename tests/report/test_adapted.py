@@ -12,7 +12,7 @@ from marda import MDAClassifierCV
 from marda.adaptation import ReadOptions, adapt
 from marda.adaptation.reading import read_data
 from marda.diagnostics import Interval, gather
-from marda.diagnostics.evaluation import Judgement
+from marda.diagnostics.verdict import Judgement, judged_verdict
 from report_pages import SAMPLE
 
 
@@ -30,7 +30,7 @@ def judgement(value, low, high):
     ],
 )
 def test_labels_decide(gain, kind, word):
-    verdict = judgement(*gain).verdict()
+    verdict = judged_verdict(judgement(*gain))
     assert (verdict.kind, verdict.word) == (kind, word)
     assert "40 labelled target rows" in dict(verdict.reasons)["Evidence"]
 

@@ -66,10 +66,10 @@ from marda.adaptation.stream import (
     refuse_other_formats,
 )
 from marda.diagnostics import Diagnosis, Evidence, diagnose, gather
-from marda.diagnostics.evaluation import Judgement, mcnemar
+from marda.diagnostics.evaluation import mcnemar
 from marda.diagnostics.influence import Influence, is_exact, overall_influence, parts_of
 from marda.diagnostics.intervals import bootstrap_mean, share_right
-from marda.diagnostics.verdict import FEW_LABELS
+from marda.diagnostics.verdict import FEW_LABELS, Judgement
 from marda.estimators import MDAClassifier
 from marda.io import InputError, PredictionWriter, Preprocessing
 from marda.io.writing import replacing
@@ -592,6 +592,7 @@ def _judge(
         share_right(right[1]),
         bootstrap_mean(right[0].astype(float) - right[1]),
         mcnemar(*right),
+        bool(data.known.all()),
     )
 
 

@@ -51,7 +51,6 @@ from marda.shift import Shift, explain_shift
 
 __all__ = [
     "Checked",
-    "CheckedTables",
     "ColumnShift",
     "check_files",
     "check_rows",
@@ -109,7 +108,7 @@ class ColumnShift:
 
 @dataclass(frozen=True)
 class Checked:
-    """What `check_rows` found.
+    """What `check_rows` and `check_tables` found.
 
     Attributes
     ----------
@@ -132,6 +131,10 @@ class Checked:
         Share of target rows where no source row is; one in 20 is usual.
     findings : tuple of Finding
         What else looks wrong.
+    only_source, only_target : tuples of str
+        Columns that the other side has not.
+    notes : tuple of str
+        Columns that were left out, and what else was decided in reading.
     """
 
     n_source: int
@@ -145,6 +148,10 @@ class Checked:
     measured: Interval | None = None
     outside: float | None = None
     findings: tuple[Finding, ...] = ()
+    only_source: tuple[str, ...] = ()
+    only_target: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
 
     @property
     def differing(self) -> tuple[ColumnShift, ...]:
@@ -215,6 +222,7 @@ class Checked:
     def to_json(self) -> dict[str, Any]:
         """For machines."""
         return {
+            "command": "check",
             "rows": {
                 "source": self.n_source,
                 "target": self.n_target,
@@ -235,6 +243,10 @@ class Checked:
             "measured": None if self.measured is None else asdict(self.measured),
             "columns": [{**asdict(column), "differs": column.differs} for column in self.columns],
             "findings": [asdict(finding) for finding in self.findings],
+            "only_source": list(self.only_source),
+            "only_target": list(self.only_target),
+            "notes": list(self.notes),
+            "seconds": round(self.seconds, 3),
         }
 
 
@@ -243,8 +255,6 @@ def check_rows(
     rows: tuple[Any, Any],
     steps: Sequence[Step],
     labels: tuple[NDArray[Any], NDArray[Any]] | None = None,
-    *,
-    seed: int = 0,
 ) -> Checked:
     """Compare source and target.
 
@@ -258,8 +268,6 @@ def check_rows(
         What became of every column.
     labels : tuple of arrays, default=None
         Of the source, and of the target (missing: not known); None: the source has none either.
-    seed : int
-        Draws rows.
     """
     Xs, Xt = rows
     names = [name for step in steps for name in step.features]
@@ -267,17 +275,17 @@ def check_rows(
     if labels is not None:
         codes = np.unique(labels[0], return_inverse=True)[1].ravel()
         once = ~copies(row_hashes(Xs), row_hashes(Xt), codes)
-    places = [_some(X, ROWS, seed + k) for k, X in enumerate(rows)]
+    places = [_some(X, ROWS, k) for k, X in enumerate(rows)]
     places[0] = places[0][once[places[0]]]
-    columns = compare_columns(tables, (Xs, Xt), steps, (places[0], places[1]), seed=seed)
+    columns = compare_columns(tables, (Xs, Xt), steps, (places[0], places[1]))
     known: NDArray[np.bool_] = np.zeros(Xt.shape[0], dtype=bool)
     facts: dict[str, Any] = {}
     if labels is None:
         facts["shift"] = explain_shift(
-            Xs[places[0]], np.zeros(len(places[0])), Xt[places[1]], columns=names, random_state=seed
+            Xs[places[0]], np.zeros(len(places[0])), Xt[places[1]], columns=names, random_state=0
         )
     else:
-        plain = fit_plain(Xs, labels[0], Xt, columns=names, seed=seed)
+        plain = fit_plain(Xs, labels[0], Xt, columns=names, seed=0)
         known = ~is_missing(labels[1])
         facts["shift"], facts["accuracy"] = plain.shift, plain.accuracy
         facts["expectation"] = plain.expectation
@@ -285,9 +293,9 @@ def check_rows(
             right = plain.predict(Xt[known]) == labels[1][known]
             facts["measured"] = share_right(np.asarray(right))
     if min(once.sum(), Xt.shape[0]) >= FEW_ROWS > LEAST:
-        drawn = [X[_some(X, 1000, seed + k)] for k, X in enumerate((Xs[once], Xt))]
-        facts["told_apart"] = domain_accuracy(*drawn, seed=seed)
-        facts["outside"] = float(outside_support(*drawn, random_state=seed).mean())
+        drawn = [X[_some(X, 1000, k)] for k, X in enumerate((Xs[once], Xt))]
+        facts["told_apart"] = domain_accuracy(*drawn)
+        facts["outside"] = float(outside_support(*drawn, random_state=0).mean())
     else:
         facts["told_apart"] = None
     found = tuple(data_findings(Xs, Xt, names, scales=False))
@@ -306,14 +314,12 @@ def compare_columns(
     rows: tuple[Any, Any],
     steps: Sequence[Step],
     places: tuple[NDArray[np.int64], NDArray[np.int64]],
-    *,
-    seed: int = 0,
 ) -> tuple[ColumnShift, ...]:
     """Every column of source and target, those that differ most first.
 
     Parameters
     ----------
-    tables, rows, steps, seed
+    tables, rows, steps
         As for `check_rows`.
     places : tuple of arrays of int
         Rows of source and target that are compared.
@@ -327,7 +333,7 @@ def compare_columns(
             found += _features([X[p][:, block] for X, p in zip(rows, places, strict=True)], step)
         elif isinstance(step, Words):
             drawn = [X[p][:, block] for X, p in zip(rows, places, strict=True)]
-            found.append(_text(step, drawn[0], drawn[1], seed))
+            found.append(_text(step, *drawn))
         elif isinstance(step, Number | Date | Category):
             values = [table[step.name][p] for table, p in zip(tables, places, strict=True)]
             found.append(_column(step, values))
@@ -404,11 +410,11 @@ def _words_apart(values: Sequence[NDArray[Any]]) -> tuple[float, float, str]:
     return float(np.abs(change).sum() / 2), _chi2(pooled), text
 
 
-def _text(step: Words, source: Any, target: Any, seed: int) -> ColumnShift:
+def _text(step: Words, source: Any, target: Any) -> ColumnShift:
     """How far words tell the domains apart, and which differ most."""
     if min(source.shape[0], target.shape[0]) < FEW_ROWS:
         return ColumnShift(step.name, "text", 0.0, 1.0, "")
-    hits = domain_hits(source, target, seed=seed)
+    hits = domain_hits(source, target)
     p = float(binomtest(int(hits.sum()), len(hits), alternative="greater").pvalue)
     shares = [np.asarray((X != 0).mean(axis=0)).ravel() for X in (source, target)]
     most = np.argsort(-np.abs(shares[1] - shares[0]), kind="stable")[:3].tolist()
@@ -448,43 +454,9 @@ def _step(before: float, after: float) -> str:
 # Files and tables --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class CheckedTables:
-    """What `check_tables` found.
-
-    Attributes
-    ----------
-    checked : Checked
-        Of the columns that all tables have.
-    only_source, only_target : tuples of str
-        Columns that the other side has not.
-    notes : tuple of str
-        Columns that were left out, and what else was decided in reading.
-    seconds : float
-        Time that it took.
-    """
-
-    checked: Checked
-    only_source: tuple[str, ...]
-    only_target: tuple[str, ...]
-    notes: tuple[str, ...]
-    seconds: float
-
-    def to_json(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "command": "check",
-            **self.checked.to_json(),
-            "only_source": list(self.only_source),
-            "only_target": list(self.only_target),
-            "notes": list(self.notes),
-            "seconds": round(self.seconds, 3),
-        }
-
-
 def check_files(
     source: Sources, target: PathLike, options: ReadOptions, *, progress: Progress = silent
-) -> CheckedTables:
+) -> Checked:
     """Compare files, the rows of several sources together, with the target.
 
     Parameters
@@ -504,7 +476,7 @@ def check_files(
 
 def check_tables(
     tables: Sequence[Table], options: ReadOptions, *, watch: Watch | None = None
-) -> CheckedTables:
+) -> Checked:
     """Compare tables, of the sources first and of the target last.
 
     Columns that not all of them have are told, and left out.
@@ -536,4 +508,10 @@ def check_tables(
     watch(1.0, "done")
     ignored = "that the source has not are ignored"  # told by name above
     kept = [note for note in [*data.notes, *data.copy_notes] if ignored not in note]
-    return CheckedTables(checked, (*only_source,), (*only_target,), (*kept, *notes), watch.seconds)
+    return replace(
+        checked,
+        only_source=(*only_source,),
+        only_target=(*only_target,),
+        notes=(*kept, *notes),
+        seconds=watch.seconds,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -107,46 +107,82 @@ class Details:
 
 @dataclass(frozen=True)
 class Compared:
-    """What `compare` found; `details` (one per method) and `before` are for a report."""
+    """What `compare` found.
+
+    Attributes
+    ----------
+    commonest : float or None
+        Share of the commonest class among labelled target rows.
+    before : tuple of Interval, or None
+        For a report: proxy A-distance and MMD of the rows as they came.
+    details : tuple of Details
+        For a report: one per method.
+    """
 
     results: tuple[MethodResult, ...]
     pairs: tuple[Pair, ...]
     n_source: int
     n_target: int
     n_labelled_target: int
-    verdict: str
+    commonest: float | None
     notes: tuple[str, ...]
     seconds: float
+    times: tuple[tuple[str, float], ...]
     files: tuple[str, ...]
     inputs: tuple[str, str]
     before: tuple[Interval | None, Interval] | None = None
-    """Proxy A-distance and MMD of the rows as they came."""
     details: tuple[Details, ...] = ()
-    times: tuple[tuple[str, float], ...] = ()
-    commonest: float | None = None
-    """Share of the commonest class among labelled target rows."""
 
     @property
     def best(self) -> int:
         """Place of the method with most labelled rows right, or with the smallest MMD."""
-        return _best(self.results)
+        shares = [r.accuracy.value if r.accuracy else -r.mmd.value for r in self.results]
+        return int(np.argmax(shares))
 
     @property
     def facts(self) -> ComparisonFacts:
-        """What a verdict follows from."""
-        before = None if self.before is None else self.before[1]
-        return _facts(
-            self.results, self.pairs, self.n_target, self.n_labelled_target, self.commonest, before
+        """What a verdict follows from: the first method, the best one, and what lies between."""
+        first, best = self.results[0], self.results[self.best]
+        gain = p_value = None
+        if best is not first and best.accuracy is not None:
+            pair = next(p for p in self.pairs if {p.a, p.b} == {first.method, best.method})
+            d, p_value = pair.difference, pair.p_value
+            gain = d if pair.a == best.method else Interval(-d.value, -d.high, -d.low)
+        return ComparisonFacts(
+            first.method,
+            best.method,
+            self.n_target,
+            self.n_labelled_target,
+            first.accuracy,
+            best.accuracy,
+            gain,
+            p_value,
+            len(self.pairs),
+            self.commonest,
+            None if self.before is None else Change(self.before[1], best.mmd),
         )
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        return compared_text(self.facts)
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
-        plain = replace(self, before=None, details=(), times=())
-        state = asdict(plain)
-        for name in ("inputs", "before", "details", "times", "commonest"):
-            del state[name]
-        rows = {k[2:]: state.pop(k) for k in ("n_source", "n_target", "n_labelled_target")}
-        return {"command": "compare", "rows": rows, **state, "seconds": round(self.seconds, 3)}
+        return {
+            "command": "compare",
+            "rows": {
+                "source": self.n_source,
+                "target": self.n_target,
+                "labelled_target": self.n_labelled_target,
+            },
+            "results": [asdict(result) for result in self.results],
+            "pairs": [asdict(pair) for pair in self.pairs],
+            "verdict": self.verdict,
+            "notes": self.notes,
+            "seconds": round(self.seconds, 3),
+            "files": self.files,
+        }
 
 
 def compare(
@@ -215,27 +251,22 @@ def compare(
     right = [np.asarray(p[data.known] == data.yt[data.known]) for p in predictions]
     pairs = pairs_of(methods, right) if data.known.any() else ()
     before = None if not shown.any else (_a_distance(*_sampled(data)), mmd(*_sampled(data)))
-    n_known = int(data.known.sum())
-    commonest = None
-    if n_known:
-        commonest = float(np.unique(data.yt[data.known], return_counts=True)[1].max() / n_known)
-    facts = _facts(results, pairs, len(data.yt), n_known, commonest)
+    known = data.yt[data.known]
     watch(1.0, "done")
     result = Compared(
         tuple(results),
         pairs,
         len(data.ys),
         len(data.yt),
-        n_known,
-        compared_text(facts),
+        len(known),
+        float(np.unique(known, return_counts=True)[1].max() / len(known)) if len(known) else None,
         tuple(notes),
         watch.seconds,
+        tuple(watch.times),
         tuple(str(path) for path in (*shown.files.values(), shown.folder) if path is not None),
         (names_of(source), Path(target).name),
         before,
         tuple(details),
-        tuple(watch.times),
-        commonest,
     )
     with ExitStack() as stack:
         for path, content in shown.contents(result):
@@ -300,38 +331,3 @@ def _details(data: Data, model: Any, predicted: NDArray[Any]) -> Details:
     after = _a_distance(*_denoised(data, model))
     checks = checks_of(data.Xs, data.Xt)
     return Details(after, counts, evidence, tuple(findings), checks, facts)
-
-
-def _best(results: Sequence[MethodResult]) -> int:
-    scores = [-r.mmd.value if r.accuracy is None else r.accuracy.value for r in results]
-    return int(np.argmax(scores))
-
-
-def _facts(
-    results: Sequence[MethodResult],
-    pairs: Sequence[Pair],
-    n_target: int,
-    n_labelled: int,
-    commonest: float | None,
-    before: Interval | None = None,
-) -> ComparisonFacts:
-    """The first method, the best one, and what lies between them."""
-    first, best = results[0], results[_best(results)]
-    gain = p_value = None
-    if best is not first and best.accuracy is not None:
-        pair = next(p for p in pairs if {p.a, p.b} == {first.method, best.method})
-        d, p_value = pair.difference, pair.p_value
-        gain = d if pair.a == best.method else Interval(-d.value, -d.high, -d.low)
-    return ComparisonFacts(
-        first.method,
-        best.method,
-        n_target,
-        n_labelled,
-        first.accuracy,
-        best.accuracy,
-        gain,
-        p_value,
-        len(pairs),
-        commonest,
-        None if before is None else Change(before, best.mmd),
-    )

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from marda._machine import format_bytes
 from marda.adaptation.adapting import Adapted, adapt_rows
-from marda.adaptation.checking import CheckedTables, check_tables
+from marda.adaptation.checking import Checked, check_tables
 from marda.adaptation.lines import (
     MOST_COLUMNS,
     adapted_lines,
@@ -246,18 +246,17 @@ class Check:
     (True, ['reading1', 'reading2'])
     """
 
-    def __init__(self, result: CheckedTables, library: str | None) -> None:
-        self._result, self._library = result, library
-        found = result.checked
+    def __init__(self, found: Checked, library: str | None) -> None:
+        self._found, self._library = found, library
         self.verdict, self.matters = as_keywords(found.verdict), found.matters
         self.warnings = tuple(as_keywords(finding.text) for finding in found.findings)
-        self.notes = tuple(as_keywords(note) for note in result.notes)
-        self.only_source, self.only_target = result.only_source, result.only_target
+        self.notes = tuple(as_keywords(note) for note in found.notes)
+        self.only_source, self.only_target = found.only_source, found.only_target
 
     @cached_property
     def columns(self) -> Any:
         """Every column that was compared."""
-        found = self._result.checked.columns
+        found = self._found.columns
         names = ("kind", "differs", "distance", "p_value", "text")
         held = {name: [getattr(column, name) for column in found] for name in names}
         columns = {"column": [column.name for column in found], **held}
@@ -265,10 +264,10 @@ class Check:
 
     def to_json(self) -> dict[str, Any]:
         """What `marda check --json` prints."""
-        return self._result.to_json()
+        return self._found.to_json()
 
     def __repr__(self) -> str:
-        lines = [as_keywords(line) for line in checked_lines(self._result)[1:] if line]
+        lines = [as_keywords(line) for line in checked_lines(self._found)[1:] if line]
         lines = [line for line in lines if not line.startswith(("time ", "note:", "warning:"))]
         more = [*(f"warning: {w}" for w in self.warnings), *(f"note: {n}" for n in self.notes)]
         return "\n".join([self.verdict, "", *lines, *more])
@@ -277,7 +276,7 @@ class Check:
         """The same for notebooks."""
         from marda.report.page import head
 
-        found = self._result.checked
+        found = self._found
         kind, word = _MATTERS[self.matters]
         columns = [(c.name, f"{c.size}: {c.text}") for c in found.differing[:MOST_COLUMNS]]
         figures = [("columns that differ", f"{len(found.differing)} of {len(found.columns)}")]

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from marda.adaptation.adapting import Adapted
-from marda.adaptation.checking import CheckedTables
+from marda.adaptation.checking import Checked
 from marda.adaptation.comparing import Compared
 from marda.adaptation.methods import explained, method_of
 from marda.adaptation.predicting import Predicted, ToLabel
@@ -16,7 +16,7 @@ from marda.adaptation.statistics import AdaptedFromStatistics, DomainCounts
 from marda.diagnostics import Facts, Finding, Interval
 from marda.diagnostics.evaluation import Evaluated
 from marda.diagnostics.intervals import counted
-from marda.diagnostics.verdict import expected_text
+from marda.diagnostics.verdict import expected_text, judged_verdict
 from marda.io.table import some_names
 
 __all__ = [
@@ -47,7 +47,7 @@ def adapted_lines(result: Adapted | AdaptedFromStatistics) -> list[str]:
         return _statistics_lines(result)
     diagnosis, verdict = result.diagnosis, result.diagnosis.verdict
     if result.judgement is not None:  # labels say more than distances
-        judged = result.judgement.verdict(every=result.n_labelled_target == result.n_target)
+        judged = judged_verdict(result.judgement)
         verdict = f"{judged.word}. {judged.text}"
     lines = [
         verdict,
@@ -138,9 +138,8 @@ def predicted_shares(result: Adapted) -> str:
     return _some_shares({str(c): n / total for c, n in result.n_predicted.items()})
 
 
-def checked_lines(result: CheckedTables) -> list[str]:
+def checked_lines(found: Checked) -> list[str]:
     """Verdict first, then how far apart, in which columns, and what that means."""
-    found = result.checked
     differ = found.differing
     lines = [found.verdict, ""]
     rows = f"rows       {found.n_source} source, {found.n_target} target; "
@@ -157,7 +156,7 @@ def checked_lines(result: CheckedTables) -> list[str]:
         lines.append(
             f"outside    {share} of target rows lie where no source row does (5% is usual)"
         )
-    for columns, where in ((result.only_source, "source"), (result.only_target, "target")):
+    for columns, where in ((found.only_source, "source"), (found.only_target, "target")):
         if columns:
             lines.append(f"only in    the {where}: {some_names(columns, 8)}")
     many = f"{len(differ)} of {counted(len(found.columns), 'column')}"
@@ -171,9 +170,9 @@ def checked_lines(result: CheckedTables) -> list[str]:
         lines.append(f"  … and {len(differ) - MOST_COLUMNS} more (all of them with --json)")
     return [
         *lines,
-        f"time       {result.seconds:.1f} s",
+        f"time       {found.seconds:.1f} s",
         *(f"warning: {finding.text}" for finding in found.findings),
-        *(f"note: {note}" for note in result.notes),
+        *(f"note: {note}" for note in found.notes),
     ]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from marda.diagnostics.intervals import counted, share_text
-from marda.diagnostics.verdict import ENOUGH, FEW_LABELS, LABELS, Facts, Judged, outcome_of
+from marda.diagnostics.verdict import ENOUGH, FEW_LABELS, LABELS, Facts, Judgement, outcome_of
 
 __all__ = ["Answer", "can_use"]
 
@@ -57,7 +57,7 @@ class Answer:
 
 def can_use(
     facts: Facts,
-    judged: Judged | None = None,
+    judged: Judgement | None = None,
     *,
     to_label: Sequence[str] = (),
     unsure: tuple[int, float] | None = None,
@@ -69,7 +69,7 @@ def can_use(
     ----------
     facts : Facts
         Of the adaptation.
-    judged : Judged, default=None
+    judged : Judgement, default=None
         What labels of the target say, where there are enough.
     to_label : sequence of str, default=()
         Names of the rows whose labels would tell most, the first one first.
@@ -96,7 +96,7 @@ def can_use(
     )
 
 
-def _measured(facts: Facts, judged: Judged, unsure: tuple[int, float] | None) -> Answer:
+def _measured(facts: Facts, judged: Judgement, unsure: tuple[int, float] | None) -> Answer:
     right = judged.adapted
     low, high = share_text(right.low), share_text(right.high)
     others = "more rows like them" if judged.n_rows >= facts.n_target else "all rows"

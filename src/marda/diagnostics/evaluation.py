@@ -21,14 +21,12 @@ from marda.diagnostics.intervals import (
     percentile_interval,
     wilson,
 )
-from marda.diagnostics.verdict import Judged, Verdict, judged_verdict
 from marda.io import InputError
 from marda.io.table import as_numbers, as_texts, is_missing, some_names
 
 __all__ = [
     "Bin",
     "Evaluated",
-    "Judgement",
     "OfClass",
     "Pair",
     "evaluation",
@@ -308,7 +306,7 @@ def _bounds(value: Interval) -> list[float]:
     return [value.value, value.low, value.high]
 
 
-# With adaptation and without, method against method -----------------------------------------------
+# Method against method ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -320,44 +318,6 @@ class Pair:
     difference: Interval
     p_value: float
     significant: bool
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """Labelled target rows, each predicted by models that had not seen its label.
-
-    Attributes
-    ----------
-    confusion : array of shape (n_classes, n_classes)
-        Counts by true and predicted class, of the adapted classifier.
-    adapted, plain : Interval
-        Share of rows that are right, with adaptation and without it (BL).
-    gain : Interval
-        Their difference, on the same rows.
-    p_value : float
-        Exact McNemar test of no difference.
-    """
-
-    confusion: NDArray[np.int64]
-    adapted: Interval
-    plain: Interval
-    gain: Interval
-    p_value: float
-
-    @property
-    def n_rows(self) -> int:
-        """Rows that judged."""
-        return int(self.confusion.sum())
-
-    def judged(self, *, every: bool = False) -> Judged:
-        """The figures that verdicts follow from; `every`: all target rows have labels."""
-        commonest = float(self.confusion.sum(1).max() / self.n_rows)
-        shares = self.adapted, self.plain, self.gain
-        return Judged(*shares, self.p_value, self.n_rows, commonest, every)
-
-    def verdict(self, *, every: bool = False) -> Verdict:
-        """What these rows say of adaptation."""
-        return judged_verdict(self.judged(every=every))
 
 
 def mcnemar(a: NDArray[np.bool_], b: NDArray[np.bool_]) -> float:

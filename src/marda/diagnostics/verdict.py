@@ -14,6 +14,8 @@ from math import sqrt
 from statistics import fmean
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from marda.diagnostics.intervals import (
@@ -36,7 +38,7 @@ __all__ = [
     "Change",
     "ComparisonFacts",
     "Facts",
-    "Judged",
+    "Judgement",
     "Outcome",
     "Verdict",
     "adapted_verdict",
@@ -495,33 +497,40 @@ def statistics_text(n_target: int, n_labelled: int) -> str:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Judgement:
     """What labelled target rows say of adaptation, each predicted by models that had not seen it.
 
     Attributes
     ----------
+    confusion : array of shape (n_classes, n_classes)
+        Counts by true and predicted class, of the adapted classifier.
     adapted, plain, gain : Interval
-        Share of rows that are right with adaptation and without it; their difference.
+        Share of rows that are right with adaptation and without it (BL); their difference.
     p_value : float
         Exact McNemar test of no difference.
-    n_rows : int
-        Rows that judged.
-    commonest : float
-        Share of the commonest class among them.
     every : bool
         Whether the whole target has labels.
     """
 
+    confusion: NDArray[np.int64]
     adapted: Interval
     plain: Interval
     gain: Interval
     p_value: float
-    n_rows: int
-    commonest: float
     every: bool = False
 
+    @property
+    def n_rows(self) -> int:
+        """Rows that judged."""
+        return int(self.confusion.sum())
 
-def judged_verdict(facts: Judged) -> Verdict:
+    @property
+    def commonest(self) -> float:
+        """Share of the commonest class among them."""
+        return float(self.confusion.sum(1).max() / self.n_rows)
+
+
+def judged_verdict(facts: Judgement) -> Verdict:
     """Labels decide."""
     gain, p = facts.gain, facts.p_value
     text = (

@@ -29,6 +29,7 @@ from marda.io.table import (
     joined_names,
     option,
     some_names,
+    unusable,
 )
 
 __all__ = [
@@ -597,11 +598,7 @@ def _stray_words(
     paths = " and ".join(dict.fromkeys(table.path for table in tables))
     begin = f"column {name!r} of {paths} holds {what}, but also {shown}"
     if len(different) > 5:
-        return InputProblem(
-            f"{begin}: correct them, or leave it out with {option('--drop', name)}",
-            (("--drop", name),),
-            name,
-        )
+        return unusable(f"{begin}: correct them, or", name)
     extra = (("--missing", "impute"),) if missing == "error" else ()
     ask = " ".join([f"--na '{joined_names(different)}'", *(" ".join(pair) for pair in extra)])
     return InputProblem(
@@ -658,41 +655,20 @@ def _check_signs(
     """Refuse percentages or durations beside plain numbers, and several currencies."""
     whole = frozenset().union(*signs)
     money = whole - {"%", ""}
-    drop = (("--drop", name),)
-    if ":" in whole:
-        if len(whole) > 1:
-            problems.append(
-                InputProblem(
-                    f"column {name!r} holds durations such as 1:30:05 in one file and numbers in "
-                    f"another: write them alike, or leave it out with {option('--drop', name)}",
-                    drop,
-                    name,
-                )
-            )
-        else:
-            notes.append(f"column {name!r} is read as durations, in seconds.")
+    wrong, alike = "", "write them alike"
+    if whole == {":"}:
+        notes.append(f"column {name!r} is read as durations, in seconds.")
+    elif ":" in whole:
+        wrong = "holds durations such as 1:30:05 in one file and numbers in another: {alike}"
     elif "%" in whole and len(whole) > 1:
-        problems.append(
-            InputProblem(
-                f"column {name!r} has some values with a percent sign and some without: write "
-                f"them alike, or leave it out with {option('--drop', name)}",
-                drop,
-                name,
-            )
-        )
+        wrong = f"has some values with a percent sign and some without: {alike}"
     elif any(len(held - {"%", ""}) > 1 for held in signs):
-        problems.append(
-            InputProblem(
-                f"column {name!r} holds several currencies ({', '.join(sorted(money))}): convert "
-                f"them, or leave it out with {option('--drop', name)}",
-                drop,
-                name,
-            )
-        )
+        wrong = f"holds several currencies ({', '.join(sorted(money))}): convert them"
     elif len(money) > 1:
-        notes.append(
-            f"column {name!r} is in {' and '.join(sorted(money))}; amounts stay as they are."
-        )
+        told = " and ".join(sorted(money))
+        notes.append(f"column {name!r} is in {told}; amounts stay as they are.")
+    if wrong:
+        problems.append(unusable(f"column {name!r} {wrong}, or", name))
 
 
 def _orders(

@@ -28,15 +28,18 @@ from marda.io.screening import is_prose, is_unspaced
 from marda.io.table import (
     InputError,
     InputProblem,
+    Problems,
     Table,
     as_numbers,
     as_texts,
     did_you_mean,
     is_missing,
+    lacking,
     named,
     option,
     refuse,
     some_names,
+    unusable,
 )
 
 __all__ = ["Preprocessing", "fit_preprocessing", "missing_values"]
@@ -233,42 +236,18 @@ def fit_preprocessing(
     for name in names:
         try:
             for table, other in ((source, target), (target, source)):
-                _check_column(table, other, name)
+                if name not in table.names:
+                    raise Problems([lacking(table, other, name)])
+                table[name]  # raises where it cannot be used
             impute = missing == "impute"
             steps.append(_column(source, target, name, name in text, impute, scale, day_first))
-        except _Unusable as error:
-            found.append(error.problem)
+        except Problems as error:
+            found += error.problems
     if problems is None:
         refuse(found)
     if not steps and not found:
         raise InputError(f"{source.path} has no column of features beside {label!r}.")
     return Preprocessing(tuple(steps), label, id, tuple(na))
-
-
-class _Unusable(InputError):
-    """One column that cannot become features."""
-
-    def __init__(self, what: str, *options: tuple[str, str]):
-        super().__init__(what)
-        self.problem = InputProblem(what, options)
-
-
-def _check_column(table: Table, other: Table, name: str) -> None:
-    """Refuse a column that one of the files has not, or not in a form that can be used."""
-    drop = ("--drop", name)
-    if name not in table.names:
-        close = did_you_mean(name, set(table.names) - set(other.names))
-        raise _Unusable(
-            f"{table.path} has no column {name!r}, which {other.path} has{close}: add it, or leave "
-            f"it out with {option(*drop)}",
-            drop,
-        )
-    if name in table.refused:
-        raise _Unusable(
-            f"{table.path}: column {name!r} {table.refused[name]}: leave it out with "
-            f"{option(*drop)}",
-            drop,
-        )
 
 
 def _column(
@@ -289,31 +268,28 @@ def _column(
     values = np.concatenate([as_texts(values) for values in columns])
     known = values[~is_missing(values)].tolist()
     if not known:
-        raise _no_values(name)
+        raise Problems([_no_values(name)])
     if text:
         return _words(name, [v or "" for v in values.tolist()], impute)
     counts = Counter(known)
     if len(counts) > MAX_CATEGORIES or len(counts) > max(50, len(values) // 2):
-        ways = [("--text", name), ("--id", name), ("--drop", name)]
         if why := what_hinders(sorted(counts)):
-            raise _Unusable(
-                f"column {name!r} holds no plain numbers, since {why}, or leave it out with "
-                f"{option(*ways[2])}",
-                ways[2],
-            )
-        raise _Unusable(
+            plain = f"column {name!r} holds no plain numbers, since {why}, or"
+            raise Problems([unusable(plain, name)])
+        ways = [option(flag, name) for flag in ("--text", "--id", "--drop")]
+        many = (
             f"column {name!r} has {len(counts)} different words in {len(values)} rows, too many "
-            f"for categories: use {option(*ways[0])}, {option(*ways[1])} or {option(*ways[2])}",
-            ways[0] if is_prose(known[:1000]) else ways[2],
+            f"for categories: use {ways[0]}, {ways[1]} or {ways[2]}"
         )
+        way = "--text" if is_prose(known[:1000]) else "--drop"
+        raise Problems([InputProblem(many, ((way, name),), name)])
     # The most frequent; of equals the first in the alphabet, so that row order does not matter.
     fill = min(counts, key=lambda c: (-counts[c], c)) if impute else None
     return Category(name, tuple(sorted(counts)), fill)
 
 
-def _no_values(name: str) -> _Unusable:
-    drop = ("--drop", name)
-    return _Unusable(f"column {name!r} has no values: leave it out with {option(*drop)}", drop)
+def _no_values(name: str) -> InputProblem:
+    return unusable(f"column {name!r} has no values:", name)
 
 
 def _number(
@@ -321,14 +297,10 @@ def _number(
 ) -> Number:
     known = values[~np.isnan(values)]
     if not len(known):
-        raise _no_values(name)
+        raise Problems([_no_values(name)])
     if not np.isfinite(known).all():
-        drop = ("--drop", name)
-        raise _Unusable(
-            f"{source.path} or its target: column {name!r} holds infinity: correct it, or leave it "
-            f"out with {option(*drop)}",
-            drop,
-        )
+        infinite = f"{source.path} or its target: column {name!r} holds infinity: correct it, or"
+        raise Problems([unusable(infinite, name)])
     mean = float(known.mean())
     fill = mean if impute else None
     if scale == "none":
@@ -340,7 +312,7 @@ def _date(name: str, values: NDArray[Any], impute: bool, day_first: bool | None)
     days = days_of(values)
     known = days[~np.isnan(days)]
     if not len(known):
-        raise _no_values(name)
+        raise Problems([_no_values(name)])
     mean = float(known.mean())
     return Date(name, mean if impute else None, mean, float(known.std()) or 1.0, day_first)
 
@@ -351,10 +323,7 @@ def _words(name: str, texts: list[str], impute: bool) -> Words:
     try:
         vectorizer.fit(texts)
     except ValueError:
-        drop = ("--drop", name)
-        raise _Unusable(
-            f"column {name!r} has no words: leave it out with {option(*drop)}", drop
-        ) from None
+        raise Problems([unusable(f"column {name!r} has no words:", name)]) from None
     words = tuple(str(word) for word in vectorizer.get_feature_names_out())
     return Words(name, words, tuple(vectorizer.idf_.tolist()), "" if impute else None, characters)
 

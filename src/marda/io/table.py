@@ -35,6 +35,7 @@ __all__ = [
     "is_missing",
     "join",
     "joined_names",
+    "lacking",
     "name_key",
     "named",
     "option",
@@ -42,6 +43,7 @@ __all__ = [
     "some_names",
     "split_names",
     "stack_sources",
+    "unusable",
 ]
 
 Column = NDArray[Any]
@@ -128,10 +130,7 @@ class Table:
     def __getitem__(self, name: str) -> Column:
         """A column, or an error that names it."""
         if name in self.refused:
-            raise InputError(
-                f"{self.path}: column {name!r} {self.refused[name]}: leave it out with "
-                f"{option('--drop', name)}."
-            )
+            raise Problems([unusable(f"{self.path}: column {name!r} {self.refused[name]}:", name)])
         if name not in self.columns:
             raise InputError(f"{self.missing_column(name)}.")
         return self.columns[name]
@@ -311,11 +310,7 @@ def stack_sources(tables: Sequence[Table], left_out: Collection[str | None]) -> 
             )
         lost = [n for n in first.names if n not in other.names and n not in left_out]
         if lost:
-            close = did_you_mean(lost[0], set(other.names) - set(first.names))
-            raise InputError(
-                f"{other.path} has no column {lost[0]!r}, which {first.path} has{close}: add it, "
-                f"or leave it out with {option('--drop', lost[0])}."
-            )
+            raise Problems([lacking(other, first, lost[0])])
     kept = [n for n in first.columns if all(n in table.columns for table in tables)]
     refused = {name: kind for table in tables for name, kind in table.refused.items()}
     whole = join(
@@ -403,6 +398,21 @@ class Problems(InputError):
         if self.options:
             text += f" In one go: {shlex.join(self.options)}"
         super().__init__(text)
+
+
+def unusable(what: str, name: str) -> InputProblem:
+    """A column that is to be left out; `what` says why, up to "leave it out"."""
+    return InputProblem(
+        f"{what} leave it out with {option('--drop', name)}", (("--drop", name),), name
+    )
+
+
+def lacking(table: Table, other: Table, name: str) -> InputProblem:
+    """A column that one file has and another has not."""
+    close = did_you_mean(name, set(table.names) - set(other.names))
+    return unusable(
+        f"{table.path} has no column {name!r}, which {other.path} has{close}: add it, or", name
+    )
 
 
 def _merged(problems: Iterable[InputProblem]) -> tuple[str, ...]:

@@ -15,10 +15,9 @@ from marda._machine import peak_mb, versions
 from marda.adaptation import Adapted
 from marda.adaptation.methods import classifier_of, explained, method_of
 from marda.diagnostics.answer import Answer, can_use
-from marda.diagnostics.evaluation import Judgement
 from marda.diagnostics.influence import is_exact
 from marda.diagnostics.intervals import counted, percent, share_text
-from marda.diagnostics.verdict import Verdict, adapted_verdict
+from marda.diagnostics.verdict import Judgement, Verdict, adapted_verdict, judged_verdict
 from marda.io.table import as_keywords
 from marda.report import charts
 from marda.report.page import (
@@ -93,15 +92,12 @@ def adapted_sections(result: Adapted) -> list[Section]:
 
 def _answer(result: Adapted) -> Answer:
     """Can the predictions be used? Labels decide where there are enough."""
-    judged = None
-    if result.judgement is not None:
-        judged = result.judgement.judged(every=result.n_labelled_target == result.n_target)
     facts = result.diagnosis.facts
     unsure = None
     if facts.calibrated:
         unsure = int((result.probabilities.max(1) < UNSURE).sum()), UNSURE
     rows = [row.name for row in result.label_first]
-    answer = can_use(facts, judged, to_label=rows, unsure=unsure, target=result.inputs[1])
+    answer = can_use(facts, result.judgement, to_label=rows, unsure=unsure, target=result.inputs[1])
     steps = tuple(_said(result, step) for step in answer.steps)
     return replace(answer, basis=_said(result, answer.basis), steps=steps)
 
@@ -213,8 +209,7 @@ def _figures(result: Adapted) -> list[tuple[str, str]]:
 def _verdict(result: Adapted) -> Verdict:
     """Labels decide where there are enough; else distances, which prove nothing."""
     if result.judgement is not None:
-        every = result.n_labelled_target == result.n_target
-        verdict = result.judgement.verdict(every=every)
+        verdict = judged_verdict(result.judgement)
     else:
         diagnosis = result.diagnosis
         single = next((f.text for f in diagnosis.findings if f.code == "single-class"), None)
