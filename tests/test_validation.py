@@ -77,6 +77,8 @@ def test_bad_domains(domain, n, message):
         (np.array([0, 1]), "?", [False, False]),
         (np.array([True, False]), None, [False, False]),
         (np.array([True, False, None], dtype=object), 0, [False, False, True]),
+        (np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"), -1, [False, True]),
+        (np.array([1, "NaT"], dtype="timedelta64[D]"), -1, [False, True]),
     ],
 )
 def test_marks(y, mark, marked):
@@ -134,6 +136,7 @@ def test_the_mark_among_source_labels():
         ([0.0, np.nan, 1.0, 0.0, 1.0], r"no label \(NaN or None\) for source row 1"),
         (np.array(["a", "b", None, "a", "b"], dtype=object), "for source row 2"),
         (np.array(["a", 1, "b", "a", "b"], dtype=object), "mixes strings with other labels"),
+        (pd.Series([("a", 1)] * 5).to_numpy(), r"one string or number, got \('a', 1\)"),
         ([0.1, 0.7, 0.3, 0.2, 0.5], "Unknown label type"),
         ([0.0, np.inf, 1.0, 0.0, 1.0], "y contains infinity"),
     ],

@@ -225,9 +225,11 @@ def check_domains(sample_domain: Any, n_rows: int, *, both: bool = True) -> NDAr
 
 
 def _missing(y: NDArray[Any]) -> NDArray[np.bool_]:
-    """NaN in float labels, None or NaN in object labels."""
+    """NaN in float labels, NaT in dates, None or NaN in object labels."""
     if y.dtype.kind == "f":
         return np.asarray(np.isnan(y))
+    if y.dtype.kind in "mM":
+        return np.asarray(np.isnat(y))
     if y.dtype.kind == "O":
         return np.array([_is_missing(v) for v in y], dtype=bool)
     return np.zeros(y.shape[0], dtype=bool)
@@ -250,6 +252,8 @@ def is_marked(y: NDArray[Any], mark: Any) -> NDArray[np.bool_]:
         return np.array([gone or (type(v) is not bool and v == mark) for v, gone in known], bool)
     if y.dtype.kind in "US":
         return marked | (y == mark) if isinstance(mark, str) else marked
+    if y.dtype.kind in "mM":
+        return marked
     return marked if isinstance(mark, str) else marked | (y == mark)
 
 
@@ -440,6 +444,11 @@ def _plain(y: NDArray[Any]) -> NDArray[Any]:
         return y
     if any(isinstance(v, str) for v in y):
         raise ValueError("y mixes strings with other labels: Unknown label type. Use one kind.")
+    if any(np.ndim(v) for v in y):
+        raise ValueError(
+            f"a label must be one string or number, got {y[0]!r}: Unknown label type. Join its "
+            "parts into one string."
+        )
     return np.array(y.tolist())
 
 
