@@ -22,17 +22,21 @@ make_venv = @python='$(1)'; test -n "$$python" && "$$python" -c 'import sys; sys
 	(3, 11) or sys.exit("marda needs Python 3.11 or newer, got " + sys.version.split()[0])' \
 	&& echo "$$python -m venv $(2)" && "$$python" -m venv $(2)
 
+# The newest Python may be newer than the wheels of a package that is needed here.
+no_wheel = { echo "Where pip found no wheel of a package for $$($(BIN)/python --version), take an \
+	older Python: make clean, then make PYTHON=/path/to/python3.13 $(MAKECMDGOALS)." >&2; exit 1; }
+
 $(VENV)/.core: pyproject.toml
 	$(call make_venv,$(PYTHON),$(VENV))
-	$(BIN)/python -m pip install --quiet -e '.[cli,report]'
+	$(BIN)/python -m pip install --quiet -e '.[cli,report]' || $(no_wheel)
 	touch $@
 
 $(VENV)/.test: $(VENV)/.core
-	$(BIN)/python -m pip install --quiet -e '.[test,peers]'
+	$(BIN)/python -m pip install --quiet -e '.[test,peers]' || $(no_wheel)
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.test
-	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	$(BIN)/python -m pip install --quiet -e '.[dev]' || $(no_wheel)
 	touch $@
 
 demo: $(VENV)/.core  ## run the main job on embedded data

@@ -13,15 +13,23 @@ found() {
     works "$1" && "$1" -c 'import sys; print(sys.executable)' && exit 0
 }
 
+versions() { # 3.15, 3.14, …: of every python3.15 on PATH and every version that pyenv has
+    (
+        IFS=:
+        for folder in $PATH; do ls "$folder"; done
+        ls "$pyenv_root/versions"
+    ) 2>/dev/null | sed -n 's/^\(python\)\{0,1\}\(3\.[0-9]*\).*/\2/p' | sort -t . -k 2,2nr -u
+}
+
 wanted=$*
 if [ -z "$wanted" ]; then
     found python3
     found python
-    wanted='3.14 3.13 3.12 3.11'
+    wanted=$(versions)
 fi
 for version in $wanted; do
     found "python$version"
-    for folder in $(ls -d "$pyenv_root/versions/$version" "$pyenv_root/versions/$version".* \
+    for folder in $(ls -d "$pyenv_root/versions/$version" "$pyenv_root/versions/$version"[.-]* \
         2>/dev/null | sort -rV); do
         found "$folder/bin/python"
     done

@@ -168,7 +168,7 @@ def test_a_python_is_found_or_the_lack_of_one_told(tmp_path):
         pytest.skip("no scripts in this copy")
     tools = tmp_path / "bin"
     tools.mkdir()
-    for name in ("ls", "sort", "sh"):
+    for name in ("ls", "sed", "sort", "sh"):
         (tools / name).symlink_to(
             next(p for p in ("/bin", "/usr/bin") if os.path.exists(f"{p}/{name}")) + f"/{name}"
         )
@@ -192,3 +192,12 @@ def test_a_python_is_found_or_the_lack_of_one_told(tmp_path):
     found = find("3.13", "3.12")
     assert found.returncode == 0
     assert found.stdout.strip()
+    # The newest of all that are there, whatever its number.
+    for place, name in (
+        (tools, "python3.15"),
+        (tmp_path / "pyenv/versions/3.16.0a1/bin", "python"),
+    ):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(f"#!/bin/sh\necho this is {name}\n")
+        (place / name).chmod(0o755)
+        assert f"this is {name}\n" in find().stdout

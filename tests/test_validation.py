@@ -39,6 +39,7 @@ def test_domains():
     assert check_domains([1, -2], 2).dtype == np.int64
     assert check_domains([0, 1], 2, both=False).tolist() == [0, 1]
     assert check_domains([-1, -2], 2, both=False).tolist() == [-1, -2]
+    assert check_domains(np.array([1, -2], dtype=object), 2).dtype == np.int64
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,11 @@ def test_domains():
     [
         ([0, -1], 3, "sample_domain has 2 values but X has 3 rows"),
         ([0.5, -1], 2, "whole numbers .*got float64 values such as"),
-        ([np.nan, -1], 2, "whole numbers"),
+        ([1, -1, np.nan], 3, r"whole numbers .*such as np.float64\(nan\)"),
+        ([1, -1, np.inf], 3, r"whole numbers .*such as np.float64\(inf\)"),
+        (np.array([1, None], dtype=object), 2, "whole numbers .*got object values such as 1"),
+        (np.array([True, False], dtype=object), 2, "whole numbers .*got bool values"),
+        (np.array([1, 2**63], dtype=np.uint64), 2, "whole numbers .*such as np.uint64"),
         (["s", "t"], 2, "whole numbers"),
         ([0, 1], 2, r"no target rows \(numbers below 0\).*leave sample_domain out"),
         ([-1, -2], 2, r"no source rows \(numbers at least 0\)"),
@@ -72,6 +77,8 @@ def test_bad_domains(domain, n, message):
         (np.array([0, 1]), "?", [False, False]),
         (np.array([True, False]), None, [False, False]),
         (np.array([True, False, None], dtype=object), 0, [False, False, True]),
+        (np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"), -1, [False, True]),
+        (np.array([1, "NaT"], dtype="timedelta64[D]"), -1, [False, True]),
     ],
 )
 def test_marks(y, mark, marked):
@@ -129,6 +136,7 @@ def test_the_mark_among_source_labels():
         ([0.0, np.nan, 1.0, 0.0, 1.0], r"no label \(NaN or None\) for source row 1"),
         (np.array(["a", "b", None, "a", "b"], dtype=object), "for source row 2"),
         (np.array(["a", 1, "b", "a", "b"], dtype=object), "mixes strings with other labels"),
+        (pd.Series([("a", 1)] * 5).to_numpy(), r"one string or number, got \('a', 1\)"),
         ([0.1, 0.7, 0.3, 0.2, 0.5], "Unknown label type"),
         ([0.0, np.inf, 1.0, 0.0, 1.0], "y contains infinity"),
     ],

@@ -196,17 +196,18 @@ def check_domains(sample_domain: Any, n_rows: int, *, both: bool = True) -> NDAr
             f"sample_domain has {domain.shape[0]} values but X has {n_rows} rows: write "
             "X, y, sample_domain = pack(Xs, ys, Xt) and pass all three."
         )
+    if domain.dtype.kind == "O":  # a column of whole numbers in a table of mixed types
+        domain = np.array(domain.tolist())
     # A bool tells source from target, but nobody can know which of them is True.
-    limit = 2.0**53 if domain.dtype.kind == "f" else 2**63 - 1
-    if (
-        domain.dtype.kind not in "iuf"
-        or not np.isfinite(domain).all()
-        or (np.abs(domain) > limit).any()
-        or (domain.dtype.kind == "f" and (domain != np.floor(domain)).any())
-    ):
+    wrong = np.ones(n_rows, dtype=bool)
+    if domain.dtype.kind in "iu":
+        wrong = domain > np.iinfo(np.int64).max
+    elif domain.dtype.kind == "f":
+        wrong = (domain != np.floor(domain)) | ~(np.abs(domain) <= 2.0**53)
+    if wrong.any():
         raise ValueError(
             "sample_domain must hold whole numbers (at least 0 for a source, below 0 for a "
-            f"target), got {domain.dtype} values such as {domain[0]!r}: write "
+            f"target), got {domain.dtype} values such as {domain[wrong][0]!r}: write "
             "sample_domain = np.where(is_target, -1, 1)."
         )
     domain = domain.astype(np.int64)
@@ -224,9 +225,11 @@ def check_domains(sample_domain: Any, n_rows: int, *, both: bool = True) -> NDAr
 
 
 def _missing(y: NDArray[Any]) -> NDArray[np.bool_]:
-    """NaN in float labels, None or NaN in object labels."""
+    """NaN in float labels, NaT in dates, None or NaN in object labels."""
     if y.dtype.kind == "f":
         return np.asarray(np.isnan(y))
+    if y.dtype.kind in "mM":
+        return np.asarray(np.isnat(y))
     if y.dtype.kind == "O":
         return np.array([_is_missing(v) for v in y], dtype=bool)
     return np.zeros(y.shape[0], dtype=bool)
@@ -249,6 +252,8 @@ def is_marked(y: NDArray[Any], mark: Any) -> NDArray[np.bool_]:
         return np.array([gone or (type(v) is not bool and v == mark) for v, gone in known], bool)
     if y.dtype.kind in "US":
         return marked | (y == mark) if isinstance(mark, str) else marked
+    if y.dtype.kind in "mM":
+        return marked
     return marked if isinstance(mark, str) else marked | (y == mark)
 
 
@@ -439,6 +444,11 @@ def _plain(y: NDArray[Any]) -> NDArray[Any]:
         return y
     if any(isinstance(v, str) for v in y):
         raise ValueError("y mixes strings with other labels: Unknown label type. Use one kind.")
+    if any(np.ndim(v) for v in y):
+        raise ValueError(
+            f"a label must be one string or number, got {y[0]!r}: Unknown label type. Join its "
+            "parts into one string."
+        )
     return np.array(y.tolist())
 
 
