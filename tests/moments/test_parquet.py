@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from marda import Moments
+from marda._progress import Progress
 from marda.moments.files import MomentsFileError
 from marda.moments.parquet import ParquetError, ParquetRows, moments_from_parquet
 from moments.test_accumulate import assert_same
@@ -158,6 +159,31 @@ def test_progress_is_told_from_the_start_and_within_a_row_group(tmp_path):
     with mock.patch.object(ParquetRows, "batches", halved):
         moments_from_parquet([path], label="y", progress=lambda *now: told.append(now))
     assert told == [(0, 700), (300, 700), (700, 700)]
+
+
+def test_the_time_left_counts_from_the_first_batch_read(tmp_path, monkeypatch):
+    """pyarrow decodes pages of many batches before it gives the first one."""
+    _, _, table = table_of(700)
+    path = saved(tmp_path / "one.parquet", table, 700)
+    clock, display = [0.0], Progress(show=False)
+    monkeypatch.setattr("marda._progress.time.monotonic", lambda: clock[0])
+    left = []
+    batches = ParquetRows.batches
+
+    def slow(self, file, group):
+        for X, y in batches(self, file, group):
+            for start in range(0, 700, 70):
+                clock[0] += 1.0 if start else 10.0  # seconds
+                yield X[start : start + 70], y[start : start + 70]
+
+    def progress(done, total):
+        display(done / total, "")
+        left.append(display.left())
+
+    monkeypatch.setattr(ParquetRows, "batches", slow)
+    moments_from_parquet([path], label="y", progress=progress)
+    assert left[0] is None
+    assert left[1:] == pytest.approx(range(9, -1, -1), abs=1e-9)  # of 19 s
 
 
 @pytest.mark.parametrize("stop", [1, 3, 5, 6])

@@ -13,7 +13,7 @@ from marda import MDAClassifier, MDAClassifierCV, load, pack
 from marda.datasets import named_task
 from marda.selection.ensemble import Ensemble, Member
 from marda.selection.inputs import Inputs
-from marda.selection.labelling import choose_rows
+from marda.selection.labelling import _spread, choose_rows
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 
@@ -109,6 +109,21 @@ def test_clusters_of_the_target_have_one_row_each():
         found = choose_rows(Told(), rows, 5)
         assert sorted(cluster[found.rows]) == [0, 1, 2, 3, 4]
         assert set(found.reasons) == {"uncertain: yes or no"}
+
+
+@pytest.mark.parametrize("digits", [1, 9])  # with one digit, many rows are worth the same
+def test_the_rows_of_a_search_through_all_gains(digits):
+    rng = np.random.default_rng(digits)
+    F, weight = rng.random((150, 2)).round(digits), rng.integers(1, 3, 150).astype(float)
+    D = ((F[:, None] - F) ** 2).sum(2)
+    K = np.exp(-2 * D / np.median(D))
+    near, wanted = np.zeros(150), []
+    for _ in range(20):
+        gain = weight @ np.maximum(K - near[:, None], 0)
+        gain[wanted] = -1
+        wanted.append(gain.argmax())
+        near = np.maximum(near, K[wanted[-1]])
+    assert _spread(F, weight, 20).tolist() == wanted
 
 
 def test_uncertain_rows_have_more_labels_and_come_first():

@@ -291,9 +291,9 @@ class Weights:
             check=0.09 + 5e-7 * (min(ns, 1000) + min(nt, 1000)) * z,
             draw=0.02 + n * z * (5e-8 + (0.0 if sp.issparse(X) else 7e-11 * min(n, z))),
             choose=(
-                (0.05 if d <= MAX_DIRECTIONS else 0.3)
-                + 1.5e-7 * min(nt, LOOKED_AT) ** 2
-                + 6e-8 * min(nt, LOOKED_AT) * z
+                0.01
+                + (0.0 if d <= MAX_DIRECTIONS else 4e-5 * min(d, 5000))
+                + 4.5e-8 * min(nt, LOOKED_AT) ** 2
             ),
             measure=0.03 + 3e-8 * min(n, 1000) ** 2,
             fixed=ridge,

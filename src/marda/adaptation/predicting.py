@@ -61,7 +61,7 @@ __all__ = [
 BATCH_BYTES = 4 * 2**20
 MAX_BATCH_ROWS = 50_000
 #: Seconds that choosing rows of as many as are looked at takes.
-CHOOSING = 1.0
+CHOOSING = 0.4
 #: Rows whose mean others can be told from, where the model file knows none.
 FEW_ROWS = 10
 

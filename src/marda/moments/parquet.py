@@ -229,10 +229,10 @@ def moments_of_parts(
     total = Collector(classes=classes, start=start, unlabeled=unlabeled, class_grams=class_grams)
     total.feature_names = np.array(parts[0].rows.features, dtype=object)
     hear = (lambda done, of: None) if progress is None else progress
-    hear(total.n_rows, n_rows)  # the time left counts from here
     for number, (part, file, group) in enumerate(groups[done:], done + 1):
         for batch, (X, y) in enumerate(part.rows.batches(file, group)):
-            if batch:
+            # The time left counts from the first batch read: it comes with pages of many more.
+            if batch or number == done + 1:
                 hear(total.n_rows, n_rows)
             try:
                 total.add_checked(X, y, np.full(len(X), part.domain, dtype=np.int64))

@@ -50,6 +50,8 @@ MODELS, EXPLANATIONS = 1.0, 4.0
 DIVERGENCE = 0.01
 #: Below this margin between the first two classes a row is called uncertain.
 UNSURE = 0.5
+#: Gains that are told anew at once.
+TOLD_ANEW = 50
 #: Digits in which rows that are the same agree.
 DIGITS = 9
 
@@ -230,12 +232,21 @@ def _spread(F: Matrix, weight: Vector, n: int) -> Index:
     D = pairwise_distances(F, metric="sqeuclidean")
     K = np.exp(-2 * D / (float(np.median(D)) or float(D.mean()) or 1.0))
     near = np.zeros(len(F))
-    chosen: list[int] = []
-    for _ in range(n):
-        gain = weight @ np.maximum(K - near[:, None], 0)
+    gain = K @ weight
+    chosen = [int(gain.argmax())]
+    while len(chosen) < n:
+        near = np.maximum(near, K[chosen[-1]])
         gain[chosen] = -1
+        # Gains only shrink: those of earlier rounds are bounds, and few have to be told anew.
+        best, order = -1.0, np.argsort(-gain, kind="stable")
+        for start in range(0, len(order), TOLD_ANEW):
+            some = order[start : start + TOLD_ANEW]
+            if best > gain[some[0]]:
+                break
+            gain[some] = np.maximum(K[some] - near, 0) @ weight
+            gain[chosen] = -1
+            best = max(best, float(gain[some].max()))
         chosen.append(int(gain.argmax()))
-        near = np.maximum(near, K[:, chosen[-1]])
     return np.array(chosen)
 
 
