@@ -260,8 +260,12 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
                 f"y must have at least 2 classes, got one class: {labels.classes.tolist()}."
             )
         check_class_weight(self.class_weight, labels.classes)
-        # What scikit-learn is asked from here on is about numpy arrays.
-        with config_context(array_api_dispatch=False):
+        # What scikit-learn is asked from here on is about numpy arrays; by the default, hundreds
+        # of times, with parameters that are constants of this package.
+        with config_context(
+            array_api_dispatch=False,
+            skip_parameter_validation=candidates is None or None,
+        ):
             return self._fit_checked(candidates, X, there, labels, domain, rest)
 
     def _fit_checked(

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, eigh, svd
+from scipy.linalg import cho_factor, cho_solve, eigh, svd
 from scipy.linalg.lapack import dpotri
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from marda.estimators.heads import signs
+from marda._arrays import mirror_lower
+from marda.estimators.heads import signs, syrk
 from marda.selection.inputs import Inputs, robust_inputs, stratified_folds
 
 __all__ = [
@@ -140,31 +141,29 @@ def wide_ridges(
     A *= root.astype(F.dtype)
     right = root * (Y - level)
     dual = A.shape[0] <= A.shape[1]
-    products = np.asarray(A @ A.T if dual else A.T @ A, dtype=np.float64)
+    products = np.asarray(syrk(A, transposed=not dual), dtype=np.float64)
     unit = float(np.trace(products)) / len(F) or 1.0
     for penalty in penalties:
-        inverse = _inverse(products, penalty * unit)
+        M = products.copy()
+        M.flat[:: len(M) + 1] += penalty * unit
+        factor = cho_factor(M.T, overwrite_a=True, check_finite=False)  # as LAPACK has it
         if dual:
-            along = inverse @ right
+            along = cho_solve(factor, right, check_finite=False)
             coef = np.asarray(A.T @ along.astype(A.dtype), dtype=np.float64)
-            leverage = 1 - penalty * unit * np.diag(inverse)
+            leverage = 1 - penalty * unit * np.diag(_inverse(factor))
         else:
-            along = A @ inverse
+            along = A @ mirror_lower(_inverse(factor).T)
             coef, leverage = along.T @ right, np.einsum("ij,ij->i", along, A)
         model = Linear(coef, level - mean @ coef)
         left = np.maximum(1 - leverage - share, LEAST_LEFT)[:, None]
         yield model, Y - (Y - model.scores(F)) / left
 
 
-def _inverse(M: Matrix, ridge: float) -> Matrix:
-    """(M + ridge·I)⁻¹ of a symmetric matrix without negative eigenvalues."""
-    M = M.copy()
-    M.flat[:: len(M) + 1] += ridge
-    factor, lower = cho_factor(M, overwrite_a=True, check_finite=False)
-    inverse, info = dpotri(factor, lower=lower)
+def _inverse(factor: tuple[Matrix, bool]) -> Matrix:
+    """The inverse of the factorised matrix: its upper triangle. The factor is lost."""
+    inverse, info = dpotri(factor[0], lower=factor[1], overwrite_c=1)
     assert info == 0
-    upper = np.tril(inverse) if lower else np.triu(inverse)
-    return np.asarray(upper + upper.T - np.diag(np.diag(upper)))
+    return np.asarray(inverse)
 
 
 # Logistic regression ------------------------------------------------------------------------------
