@@ -32,7 +32,7 @@ class Claim:
     """A case with its arguments, what it is compared with, and the bound it must keep.
 
     ``seconds`` is how long it takes (`docs/performance.json`, two cores): only ratios matter, for
-    the time left.
+    the time left. ``quick`` are arguments that are tiny, for which there is no bound.
     """
 
     title: str
@@ -42,6 +42,7 @@ class Claim:
     at_least: float | None = None
     at_most: float | None = None
     seconds: float = 3.0
+    quick: dict[str, Any] | None = None
 
     @property
     def name(self) -> str:
@@ -55,198 +56,88 @@ class Claim:
         return bool(low and (self.at_most is None or ratio <= self.at_most))
 
 
+def _worded(claim: Claim) -> Claim:
+    """The claim with its arguments in its title and reference; ``half``: rows of one domain."""
+    figures = {**claim.args, "half": claim.args.get("n", 0) // 2}
+    title, reference = claim.title.format(**figures), claim.reference.format(**figures)
+    return replace(claim, title=title, reference=reference)
+
+
 BARTELS = "scipy's Bartels–Stewart (solve_sylvester) in every alternation"
 PRIMAL = "the d×d route"
-ONE_FIT = "one separate fit"
+ESTIMATE = "the cost model's estimate"
+CHOLESKY = "one Cholesky factorisation of {n:,} rows"
 OWN_PREDICTIONS = "predictions of its model file"
 FIRST_PRODUCT = "the product of the rows with the member's matrix"
-PLAN = [
-    Claim(
-        "J12, 3 alternations, d=1,000",
-        cases.alternation,
-        {"d": 1000},
-        BARTELS,
-        at_least=10,
-        seconds=12,
-    ),
-    Claim(
-        "J12, 3 alternations, d=2,000",
-        cases.alternation,
-        {"d": 2000},
-        BARTELS,
-        at_least=40,
-        seconds=108,
-    ),
-    Claim(
-        "J12 to tol=1e-5, d=4,000", cases.joint, {"d": 4000}, "S1's own fit", at_most=3, seconds=24
-    ),
-    Claim("S1, d=4,000", cases.blas_share, {"d": 4000}, "its own profile", at_least=0.7, seconds=9),
-    Claim("S1's residual_, d=2,000", cases.checking, {}, "the whole fit", at_most=0.03, seconds=5),
-    Claim(
-        "S1 fit, d=4,000", cases.floor, {"d": 4000}, "the unavoidable products alone", seconds=25
-    ),
-    Claim(
-        "S1D by the dual, 1,000 × 4,096",
-        cases.dual,
-        {"method": "S1D"},
-        PRIMAL,
-        at_least=4,
-        seconds=15,
-    ),
-    Claim(
-        "J12 by the dual, 1,000 × 4,096",
-        cases.dual,
-        {"method": "J12"},
-        PRIMAL,
-        at_least=4,
-        seconds=40,
-    ),
-    Claim("noise path, 20 levels, d=2,000", cases.path, {}, "one S1 fit", at_most=5, seconds=6),
-    Claim(
-        "search of 50 candidates, 2,000 × 1,000",
-        cases.search,
-        {},
-        "one separate fit",
-        at_most=8,
-        seconds=11,
-    ),
-    Claim(
-        "search of 50 candidates, 1,000 × 4,000, features of many scales",
-        cases.search,
-        {"n": 1000, "d": 4000, "many_scales": True},
-        ONE_FIT,
-        at_most=8,
-        seconds=25,
-    ),
-    Claim(
-        "J12C, 600 × 50,000 dense float32",
-        cases.memory,
-        {"method": "J12C", "kind": "dense", "n": 600, "d": 50_000},
-        "the cost model's estimate",
-        at_least=1 / 1.5,
-        at_most=1.5,
-        seconds=81,
-    ),
-    Claim(
-        "S1D, 4,000 × 200,000 sparse",
-        cases.memory,
-        {"method": "S1D", "kind": "sparse", "n": 4000, "d": 200_000},
-        "the cost model's estimate",
-        at_least=1 / 1.5,
-        at_most=1.5,
-        seconds=27,
-    ),
-    Claim(
-        "the default's fit, 4,000 × 5,000 sparse",
-        cases.default,
-        {},
-        "one Cholesky factorisation of 4,000 rows",
-        at_most=45,
-        seconds=18,
-    ),
-    Claim(
-        "the default's fit, 2,081 × 4,608",
-        cases.default,
-        {"kind": "dense", "n": 2081, "d": 4608},
-        "one Cholesky factorisation of 2,081 rows",
-        seconds=12,
-    ),
-    Claim(
-        "ONNX graph of the default, 4,000 × 5,000 words",
-        cases.serving,
-        {},
-        OWN_PREDICTIONS,
-        seconds=30,
-    ),
-    Claim(
-        "ONNX graph of the default, 2,081 × 4,608",
-        cases.serving,
-        {"kind": "dense", "n": 2081, "d": 4608},
-        OWN_PREDICTIONS,
-        at_most=1.5,
-        seconds=18,
-    ),
-    Claim(
-        "the default's fit, 200,000 + 200,000 × 50",
-        cases.all_rows,
-        {},
-        "its fit on a sample of 10,000 + 10,000 of these rows",
-        at_most=2,
-        seconds=30,
-    ),
-    Claim(
-        "predictions, 1,000 × 4,608", cases.prediction, {}, FIRST_PRODUCT, at_most=2.5, seconds=6
-    ),
-    Claim(
-        "predictions, 1,000 × 5,000 sparse",
-        cases.prediction,
-        {"kind": "sparse", "d": 5000},
-        FIRST_PRODUCT,
-        at_most=5,
-        seconds=5,
-    ),
-    Claim(
-        "S1D fit, 1,000 × 2,048",
-        cases.peers,
-        {},
-        "skada's CORAL and SubspaceAlignment fits",
-        seconds=13,
-    ),
-    Claim("OC10 unsupervised table", cases.oc10, {}, "solver='primal'", at_least=3, seconds=2760),
-]
-#: Only where they are asked for: they need a GPU.
 NUMPY = "numpy on the same machine"
-ON_DEVICE = [
-    Claim("S1 on a GPU, 20,000 × 30,000", cases.gpu, {}, NUMPY),
-    Claim(
-        "J12 on a GPU, 12,288 × 8,192", cases.gpu, {"method": "J12", "n": 12_288, "d": 8192}, NUMPY
-    ),
-    Claim(
-        "the default on a GPU, 4,000 × 5,000",
-        cases.gpu,
-        {"method": "auto", "n": 4000, "d": 5000},
-        NUMPY,
-    ),
-]
-ON_DEVICE_QUICK = [
-    Claim("S1 by torch", cases.gpu, {"n": 60, "d": 30, "device": "cpu"}, NUMPY),
-    Claim("J12 by torch", cases.gpu, {"method": "J12", "n": 60, "d": 30, "device": "cpu"}, NUMPY),
-    Claim(
-        "the default by torch",
-        cases.gpu,
-        {"method": "auto", "n": 300, "d": 600, "device": "cpu"},
-        NUMPY,
-    ),
-]
-QUICK = [
-    Claim("J12, 3 alternations, d=120", cases.alternation, {"d": 120}, BARTELS),
-    Claim("J12 to tol=1e-5, d=120", cases.joint, {"d": 120}, "S1's own fit"),
-    Claim("S1, d=200", cases.blas_share, {"d": 200}, "its own profile"),
-    Claim("S1's residual_, d=200", cases.checking, {"d": 200}, "the whole fit"),
-    Claim("S1 fit, d=200", cases.floor, {"d": 200}, "the unavoidable products alone"),
-    Claim("S1D by the dual", cases.dual, {"method": "S1D", "n": 60, "d": 240}, PRIMAL),
-    Claim("noise path, d=150", cases.path, {"d": 150, "levels": 5, "columns": 3}, "one S1 fit"),
-    Claim(
-        "the default's fit, 300 × 600 sparse",
-        cases.default,
-        {"n": 300, "d": 600},
-        "one Cholesky factorisation of 300 rows",
-    ),
-    Claim(
-        "the default's fit, 4,000 + 4,000 × 5",
-        cases.all_rows,
-        {"n": 4000, "d": 5, "sample": 200},
-        "its fit on a sample of 200 + 200 of these rows",
-    ),
-    Claim("search of 50 candidates, d=60", cases.search, {"n": 120, "d": 60}, ONE_FIT),
-    Claim("predictions, d=600", cases.prediction, {"n": 120, "d": 600}, FIRST_PRODUCT),
-    Claim(
-        "J12C, dense float32",
-        cases.memory,
-        {"method": "J12C", "kind": "dense", "n": 60, "d": 500},
-        "the cost model's estimate",
-    ),
-]
+_CLAIMS = [
+    Claim("J12, 3 alternations, d={d:,}", cases.alternation, {"d": 1000}, BARTELS, at_least=10,
+          seconds=12, quick={"d": 120}),
+    Claim("J12, 3 alternations, d={d:,}", cases.alternation, {"d": 2000}, BARTELS, at_least=40,
+          seconds=108),
+    Claim("J12 to tol=1e-5, d={d:,}", cases.joint, {"d": 4000}, "S1's own fit", at_most=3,
+          seconds=24, quick={"d": 120}),
+    Claim("S1, d={d:,}", cases.blas_share, {"d": 4000}, "its own profile", at_least=0.7, seconds=9,
+          quick={"d": 200}),
+    Claim("S1's residual_, d={d:,}", cases.checking, {"d": 2000}, "the whole fit", at_most=0.03,
+          seconds=5, quick={"d": 200}),
+    Claim("S1 fit, d={d:,}", cases.floor, {"d": 4000}, "the unavoidable products alone",
+          seconds=25, quick={"d": 200}),
+    Claim("S1D by the dual, {n:,} × {d:,}", cases.dual, {"method": "S1D", "n": 1000, "d": 4096},
+          PRIMAL, at_least=4, seconds=15, quick={"method": "S1D", "n": 60, "d": 240}),
+    Claim("J12 by the dual, {n:,} × {d:,}", cases.dual, {"method": "J12", "n": 1000, "d": 4096},
+          PRIMAL, at_least=4, seconds=40),
+    Claim("noise path, {levels} levels, d={d:,}", cases.path, {"d": 2000, "levels": 20},
+          "one S1 fit", at_most=5, seconds=6, quick={"d": 150, "levels": 5, "columns": 3}),
+    Claim("search of 50 candidates, {n:,} × {d:,}", cases.search, {"n": 2000, "d": 1000},
+          "one separate fit", at_most=8, seconds=11, quick={"n": 120, "d": 60}),
+    Claim("search of 50 candidates, {n:,} × {d:,}, features of many scales", cases.search,
+          {"n": 1000, "d": 4000, "many_scales": True}, "one separate fit", at_most=8, seconds=25),
+    Claim("J12C, {n:,} × {d:,} dense float32", cases.memory,
+          {"method": "J12C", "kind": "dense", "n": 600, "d": 50_000}, ESTIMATE, at_least=1 / 1.5,
+          at_most=1.5, seconds=81, quick={"method": "J12C", "kind": "dense", "n": 60, "d": 500}),
+    Claim("S1D, {n:,} × {d:,} sparse", cases.memory,
+          {"method": "S1D", "kind": "sparse", "n": 4000, "d": 200_000}, ESTIMATE,
+          at_least=1 / 1.5, at_most=1.5, seconds=27),
+    Claim("the default's fit, {n:,} × {d:,} sparse", cases.default, {"n": 4000, "d": 5000},
+          CHOLESKY, at_most=45, seconds=18, quick={"n": 300, "d": 600}),
+    Claim("the default's fit, {n:,} × {d:,}", cases.default,
+          {"kind": "dense", "n": 2081, "d": 4608}, CHOLESKY, seconds=12),
+    Claim("ONNX graph of the default, {n:,} × {d:,} words", cases.serving, {"n": 4000, "d": 5000},
+          OWN_PREDICTIONS, seconds=30),
+    Claim("ONNX graph of the default, {n:,} × {d:,}", cases.serving,
+          {"kind": "dense", "n": 2081, "d": 4608}, OWN_PREDICTIONS, at_most=1.5, seconds=18),
+    Claim("the default's fit, {n:,} + {n:,} × {d}", cases.all_rows,
+          {"n": 200_000, "d": 50, "sample": 10_000},
+          "its fit on a sample of {sample:,} + {sample:,} of these rows", at_most=2, seconds=30,
+          quick={"n": 4000, "d": 5, "sample": 200}),
+    Claim("predictions, {half:,} × {d:,}", cases.prediction, {"n": 2000, "d": 4608},
+          FIRST_PRODUCT, at_most=2.5, seconds=6, quick={"n": 120, "d": 600}),
+    Claim("predictions, {half:,} × {d:,} sparse", cases.prediction,
+          {"kind": "sparse", "n": 2000, "d": 5000}, FIRST_PRODUCT, at_most=5, seconds=5),
+    Claim("S1D fit, {n:,} × {d:,}", cases.peers, {"n": 1000, "d": 2048},
+          "skada's CORAL and SubspaceAlignment fits", seconds=13),
+    Claim("OC10 unsupervised table", cases.oc10, {}, "solver='primal'", at_least=3, seconds=2760),
+]  # fmt: skip
+#: Only where they are asked for: they need a GPU.
+_DEVICE_CLAIMS = [
+    Claim(f"{name} by torch, {{n:,}} × {{d:,}}", cases.gpu, {"method": method, **sizes}, NUMPY,
+          quick={"method": method, **tiny, "device": "cpu"})
+    for name, method, sizes, tiny in (
+        ("S1", "S1", {"n": 20_000, "d": 30_000}, {"n": 60, "d": 30}),
+        ("J12", "J12", {"n": 12_288, "d": 8192}, {"n": 60, "d": 30}),
+        ("the default", "auto", {"n": 4000, "d": 5000}, {"n": 300, "d": 600}),
+    )
+]  # fmt: skip
+
+
+def _tiny(claims: Sequence[Claim]) -> list[Claim]:
+    bare: dict[str, Any] = {"at_least": None, "at_most": None, "seconds": 3.0}
+    return [_worded(replace(c, args=c.quick, **bare)) for c in claims if c.quick is not None]
+
+
+PLAN, QUICK = [_worded(claim) for claim in _CLAIMS], _tiny(_CLAIMS)
+ON_DEVICE, ON_DEVICE_QUICK = [_worded(c) for c in _DEVICE_CLAIMS], _tiny(_DEVICE_CLAIMS)
 
 
 def _measure(claim: Claim, timeout: float, tell: Callable[[float], None]) -> dict[str, Any]:
