@@ -32,7 +32,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from _stored import Stored
 from marda import MDA, MDAClassifier, datasets, pack, paper_settings
-from marda.benchmarks.paper import paper_figure
+from marda.benchmarks.published import paper_figure
 from marda.estimators.classifier import fit_rows, training_rows
 from marda.estimators.fitting import Shared
 

@@ -5,10 +5,10 @@ Each module does one of these steps and knows nothing of the next:
 ====================  ==================================================================
 ``plan``              what can be run: specs with stable keys, the planner, `Request`
 ``execute``           one unit → result rows (the only module that fits models)
-``peers``             what marda is compared with: systems, and figures they published
+``peers``             what marda is compared with: systems of others that run here
 ``runner``            plan + store + worker processes, and their progress
 ``store``             result rows in SQLite: resume, claims, failures
-``paper``             the paper's figures and claims as data
+``published``         figures of the paper and of others, and the paper's claims, as data
 ``tables``            rows → the paper's tables next to ours, and its findings
 ``leaderboard``       rows → marda's own choice next to the alternatives
 ``render``            tables, rows and times → terminal, Markdown, CSV, LaTeX

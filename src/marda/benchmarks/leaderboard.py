@@ -26,7 +26,8 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.benchmarks.peers import SYSTEM_NOTES, adapters, published
+from marda.benchmarks import published
+from marda.benchmarks.peers import SYSTEM_NOTES, adapters
 from marda.benchmarks.plan import (
     AUTO,
     BASELINE,

@@ -232,10 +232,9 @@ def findings_lines(findings: Sequence[CheckedClaim], *, evidence: bool = False) 
         mark = {"yes": "[x] yes", "no": "[ ] no", "not enough rows": "[ ] not enough rows"}
         detail = "" if finding.verdict == "not enough rows" else f" ({finding.summary})"
         lines.append(f"- {mark[finding.verdict]}: {finding.statement}{detail}")
-        for item in finding.evidence if evidence else ():
-            if item.difference is not None:
-                held = "holds" if item.holds else "does not hold"
-                lines.append(f"  - {item.text} = {_signed(item.difference, PLAIN)} {held}")
+        for item in finding.known if evidence else ():
+            held = "holds" if item.holds else "does not hold"
+            lines.append(f"  - {item.text} = {_signed(item.difference or 0.0, PLAIN)} {held}")
     return lines
 
 
@@ -244,9 +243,8 @@ def findings_grid(findings: Sequence[CheckedClaim]) -> list[list[str]]:
     heads = ["claim", "in the paper's tables", "in every cell of ours", "on average"]
     grid = [[*heads, "differences, 95 % over tasks"]]
     for finding in findings:
-        held, there = finding.printed
-        known = [item for item in finding.evidence if item.difference is not None]
-        shown = [_with_interval(item) for item in known]
+        held, there = finding.claim.printed()
+        known = finding.known
         ours: str = finding.told if known else "cannot be told: no rows"
         if 0 < len(known) < len(finding.evidence):
             ours += f" ({len(known)} of {len(finding.evidence)} have rows)"
@@ -254,7 +252,15 @@ def findings_grid(findings: Sequence[CheckedClaim]) -> list[list[str]]:
         mean = ""
         if average is not None:
             mean = f"{average.told}: {_with_interval(replace(average, text='')).strip()}"
-        grid.append([finding.statement, f"{held} of {there}", ours, mean, "; ".join(shown)])
+        grid.append(
+            [
+                finding.statement,
+                f"{held} of {there}",
+                ours,
+                mean,
+                "; ".join(map(_with_interval, known)),
+            ]
+        )
     return grid
 
 

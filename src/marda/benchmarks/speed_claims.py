@@ -132,7 +132,7 @@ _DEVICE_CLAIMS = [
 
 
 def _tiny(claims: Sequence[Claim]) -> list[Claim]:
-    bare = {"at_least": None, "at_most": None, "seconds": 3.0}
+    bare: dict[str, Any] = {"at_least": None, "at_most": None, "seconds": 3.0}
     return [_worded(replace(c, args=c.quick, **bare)) for c in claims if c.quick is not None]
 
 

@@ -14,7 +14,7 @@ from statistics import fmean, stdev
 from typing import Literal
 
 from marda._machine import counted
-from marda.benchmarks import paper
+from marda.benchmarks import published
 from marda.benchmarks.plan import (
     BENCHMARKS,
     MODELS,
@@ -124,13 +124,6 @@ class Accuracies:
             if place[0] in pairs and place[1] < draws
         }
         return _summarise(found, pairs, draws)
-
-    def difference(
-        self, column: Column, model: str, other: str, pairs: Sequence[str]
-    ) -> float | None:
-        """Mean of ``model`` minus ``other`` over draws both have in full; None without one."""
-        found = self.gaps(column, model, other, pairs)
-        return fmean(found) if found else None
 
     def gaps(
         self,
@@ -285,13 +278,13 @@ def _block(table: TableName, name: str, specs: Sequence[Spec], accuracies: Accur
     printed_as = BENCHMARKS[name].printed_as
 
     def cell(model: str, classifier: str) -> Cell:
-        printed = paper.paper_figure(table, printed_as, model, classifier)
-        first = paper.paper_figure(table, printed_as, "S1", classifier)
+        printed = published.paper_figure(table, printed_as, model, classifier)
+        first = published.paper_figure(table, printed_as, "S1", classifier)
         return scope.cell(columns[classifier], model, printed, first)
 
     models = [m for m in MODELS if any(s.model == m for s in specs)]
     rows = [TableRow(m, tuple(cell(m, c) for c in columns)) for m in models]
-    for label, figure in paper.quoted(table, printed_as).items():
+    for label, figure in published.quoted(table, printed_as).items():
         # A system of others has a classifier of its own: its figure stands in the last column.
         empty = (Cell(),) * (len(columns) - 1)
         rows.append(TableRow(f"{label} (quoted)", (*empty, Cell(paper=figure))))
@@ -306,15 +299,15 @@ def _off31_block(
 ) -> Block:
     """Methods down, tasks across, and the methods that the paper quotes."""
     planned = {spec.task.pair for spec in specs}
-    pairs = tuple(pair for pair in paper.OFF31_TASKS if pair in planned)
+    pairs = tuple(pair for pair in published.OFF31_TASKS if pair in planned)
     rows = [
         _off31_row(model, classifier, specs, accuracies, pairs)
         for model in MODELS
         for classifier in TABLE_CLASSIFIERS
         if any(s.model == model and s.classifier == classifier for s in specs)
     ]
-    for label, figures in paper.OFF31_QUOTED.items():
-        kept = [figures[paper.OFF31_TASKS.index(pair)] for pair in pairs] + [figures[-1]]
+    for label, figures in published.OFF31_QUOTED.items():
+        kept = [figures[published.OFF31_TASKS.index(pair)] for pair in pairs] + [figures[-1]]
         rows.append(TableRow(f"{label} (quoted)", tuple(Cell(paper=f) for f in kept)))
     heads = tuple("→".join(end[0].upper() for end in pair.split("-")) for pair in pairs)
     return Block(BENCHMARKS[name].label, name, (*heads, "mean"), tuple(rows), stacked=True)
@@ -325,14 +318,13 @@ def _off31_row(
 ) -> TableRow:
     """One method on every task, then its mean."""
     column = next(Column.of(s) for s in specs if s.classifier == classifier)
-    printed = paper.OFF31_OURS.get((model, classifier), (None,) * (len(paper.OFF31_TASKS) + 1))
+    tasks = published.OFF31_TASKS
+    printed = published.OFF31_OURS.get((model, classifier), (None,) * (len(tasks) + 1))
     cells = [
-        _Scope(accuracies, (pair,), 1, True).cell(
-            column, model, printed[paper.OFF31_TASKS.index(pair)], None
-        )
+        _Scope(accuracies, (pair,), 1, True).cell(column, model, printed[tasks.index(pair)], None)
         for pair in pairs
     ]
-    every = _Scope(accuracies, tuple(pairs), 1, len(pairs) == len(paper.OFF31_TASKS))
+    every = _Scope(accuracies, tuple(pairs), 1, len(pairs) == len(tasks))
     return TableRow(f"{model}+{classifier}", (*cells, every.cell(column, model, printed[-1], None)))
 
 
@@ -356,9 +348,10 @@ def _notes(table: TableName, specs: Sequence[Spec], rows: Sequence[ResultRow]) -
             "number behind it."
         )
     if table == "us" and any(s.task.benchmark == "oc10" for s in specs):
-        notes.append(f"The paper's text quotes S1M = {paper.S1M_QUOTED} on OC10; no table has it.")
+        told = published.S1M_QUOTED
+        notes.append(f"The paper's text quotes S1M = {told} on OC10; no table has it.")
     if table != "off31" and any(
-        paper.quoted(table, BENCHMARKS[s.task.benchmark].printed_as) for s in specs
+        published.quoted(table, BENCHMARKS[s.task.benchmark].printed_as) for s in specs
     ):
         notes.append(
             "Quoted: figures of others that the paper's text compares with, their classifiers "
@@ -367,7 +360,7 @@ def _notes(table: TableName, specs: Sequence[Spec], rows: Sequence[ResultRow]) -
     if table == "off31":
         notes.append("Means of quoted methods as printed; GFK+SVM's six tasks average 52.8.")
     if table == "surf":
-        quoted = ", ".join(f"{k} {v}" for k, v in paper.SURF_QUOTED.items())
+        quoted = ", ".join(f"{k} {v}" for k, v in published.SURF_QUOTED.items())
         notes.append(f"20 source rows per class (8 for dslr). The paper quotes {quoted}.")
     commits = sorted({row.commit for row in rows if row.commit})
     if len(commits) > 1:
@@ -383,23 +376,18 @@ def _notes(table: TableName, specs: Sequence[Spec], rows: Sequence[ResultRow]) -
 
 @dataclass(frozen=True)
 class ClaimComparison:
-    """One comparison: ``model`` minus ``other`` must be above (or not below) ``threshold``."""
+    """One comparison of a claim, on our rows."""
 
     text: str
+    claim: published.PaperClaim
     difference: float | None
-    threshold: float
-    strict: bool
     interval: tuple[float, float] | None = None
     """Of the difference, 95 %, over tasks."""
 
     @property
     def holds(self) -> bool | None:
         """None without rows."""
-        if self.difference is None:
-            return None
-        if self.strict:
-            return self.difference > self.threshold
-        return self.difference >= self.threshold
+        return None if self.difference is None else self.claim.holds(self.difference)
 
     @property
     def told(self) -> Told:
@@ -407,34 +395,41 @@ class ClaimComparison:
         if self.interval is None:
             return "cannot be told"
         low, high = self.interval
-        if low > self.threshold or (not self.strict and low >= self.threshold):
+        if self.claim.holds(low):
             return "holds"
-        return "does not hold" if high < self.threshold else "cannot be told"
+        return "does not hold" if high < self.claim.threshold else "cannot be told"
 
 
 @dataclass(frozen=True)
 class CheckedClaim:
     """A claim of the paper with its evidence."""
 
-    statement: str
+    claim: published.PaperClaim
     evidence: tuple[ClaimComparison, ...]
-    printed: tuple[int, int] = (0, 0)
-    """How many comparisons hold in the paper's own tables, of how many there."""
     average: ClaimComparison | None = None
     """All comparisons that have rows as one: their mean per task; None without any."""
 
     @property
+    def statement(self) -> str:
+        """The claim in our words."""
+        return self.claim.statement
+
+    @property
+    def known(self) -> list[ClaimComparison]:
+        """Comparisons that have rows."""
+        return [e for e in self.evidence if e.difference is not None]
+
+    @property
     def verdict(self) -> Verdict:
         """Yes if every comparison that has rows holds."""
-        known = [e.holds for e in self.evidence if e.holds is not None]
-        if not known:
+        if not self.known:
             return "not enough rows"
-        return "yes" if all(known) else "no"
+        return "yes" if all(e.holds for e in self.known) else "no"
 
     @property
     def told(self) -> Told:
         """Holds if every comparison with rows does; does not hold if one of them does not."""
-        said = {e.told for e in self.evidence if e.difference is not None}
+        said = {e.told for e in self.known}
         if "does not hold" in said:
             return "does not hold"
         return "holds" if said == {"holds"} else "cannot be told"
@@ -442,9 +437,8 @@ class CheckedClaim:
     @property
     def summary(self) -> str:
         """How many comparisons hold, and how many lack rows."""
-        known = [e.holds for e in self.evidence if e.holds is not None]
-        text = f"holds in {sum(known)} of {counted(len(known), 'comparison')}"
-        lacking = len(self.evidence) - len(known)
+        n, lacking = len(self.known), len(self.evidence) - len(self.known)
+        text = f"holds in {sum(bool(e.holds) for e in self.known)} of {counted(n, 'comparison')}"
         return text + (f", {lacking} lack{'s' if lacking == 1 else ''} rows" if lacking else "")
 
 
@@ -457,7 +451,7 @@ def check_findings(
     """Check every claim on the rows of one variant of settings, preprocessing and protocol."""
     accuracies = Accuracies(rows)
     found = []
-    for claim in paper.CLAIMS:
+    for claim in published.CLAIMS:
         evidence = []
         by_task: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         for setting, name, (model, first), (other, second) in claim.cells():
@@ -477,14 +471,14 @@ def check_findings(
         one_way = not any(a != b and (b, a) in claim.comparisons for a, b in claim.comparisons)
         means = [fmean(gaps) for gaps in by_task.values()]
         average = _compared("on average", means, claim) if means and one_way else None
-        found.append(CheckedClaim(claim.statement, tuple(evidence), claim.printed(), average))
+        found.append(CheckedClaim(claim, tuple(evidence), average))
     return tuple(found)
 
 
-def _compared(text: str, gaps: Sequence[float], claim: paper.PaperClaim) -> ClaimComparison:
+def _compared(text: str, gaps: Sequence[float], claim: published.PaperClaim) -> ClaimComparison:
     """One difference per task as a comparison."""
     difference = fmean(gaps) if gaps else None
-    return ClaimComparison(text, difference, claim.threshold, claim.strict, _interval(gaps))
+    return ClaimComparison(text, claim, difference, _interval(gaps))
 
 
 def _interval(gaps: Sequence[float]) -> tuple[float, float] | None:

@@ -72,7 +72,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         main_parser.print_help()
         return DONE
     args.words = words
-    called = getattr(args, "called", args.command)  # a command's part names itself as well
     with _ctrl_c() as pressed:
         try:
             refuse_existing(args)
@@ -84,12 +83,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         except BaseException as error:
             # Some libraries turn an interrupted import into an ImportError.
             if pressed or isinstance(error, KeyboardInterrupt):
-                print(f"\nmarda {called}: interrupted.", file=sys.stderr)
+                print(f"\nmarda {args.command}: interrupted.", file=sys.stderr)
                 return INTERRUPTED
             if not isinstance(error, Exception) or os.environ.get("MARDA_DEBUG"):
                 raise
             code = WRONG_CALL if _is_input_error(error) else FAILED
-            print(f"marda {called}: {_one_line(error, code)}", file=sys.stderr)
+            print(f"marda {args.command}: {_one_line(error, code)}", file=sys.stderr)
             return code
 
 

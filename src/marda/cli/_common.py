@@ -141,12 +141,13 @@ def add_command(
     *,
     usage: str,
     example: str,
+    of: str = "",
 ) -> Parser:
-    """Add a command whose help ends with an example that works as pasted."""
+    """Add a command whose help ends with an example that works as pasted; `of`: what it is in."""
     parser: Parser = commands.add_parser(
         name,
         help=text,
-        usage=f"marda {name} {usage}",
+        usage=f"marda {of}{name} {usage}",
         description=text[0].upper() + text[1:] + ".",
         epilog=f"example:\n  {example}",
         formatter_class=Formatter,
@@ -155,7 +156,7 @@ def add_command(
     )
     # Whoever reads the help knows how to get it: its line is better used for an option.
     parser.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
-    parser.set_defaults(run=run, command=name)
+    parser.set_defaults(run=run, command=f"{of}{name}")
     return parser
 
 

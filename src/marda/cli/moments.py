@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from marda.cli._common import (
-    Formatter,
     Parser,
     add_command,
     names,
@@ -40,32 +40,27 @@ def add_moments(commands: Any) -> None:
     _build(parts)
     _sql(parts)
     _read(parts)
-    merge = _part(
-        parts,
-        "merge",
-        "add files up",
-        "FILE ... -o FILE",
-        "marda moments merge a.moments b.moments -o all",
-    )
+    example = "marda moments merge a.moments b.moments -o all"
+    merge = _part(parts, "merge", _run_merge, "add files up", "FILE ... -o FILE", example)
     merge.add_argument("files", nargs="+", metavar="FILE", help="moments files")
     _output(merge)
-    show = _part(
-        parts, "show", "print what a file holds", "FILE ...", "marda moments show a.moments"
-    )
+    example = "marda moments show a.moments"
+    show = _part(parts, "show", _run_show, "print what a file holds", "FILE ...", example)
     show.add_argument("files", nargs="+", metavar="FILE", help="moments files")
 
 
-def _part(parts: Any, name: str, text: str, usage: str, example: str) -> Parser:
-    parser: Parser = parts.add_parser(
-        name,
-        help=text,
-        usage=f"marda moments {name} {usage}",
-        description=text[0].upper() + text[1:] + ".",
-        epilog=f"example:\n  {example}",
-        formatter_class=Formatter,
-        allow_abbrev=False,
+def _part(
+    parts: Any,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    text: str,
+    usage: str,
+    example: str,
+) -> Parser:
+    parser = add_command(
+        parts, name, run_moments, text, usage=usage, example=example, of="moments "
     )
-    parser.set_defaults(called=f"moments {name}")
+    parser.set_defaults(run_part=run)
     return parser
 
 
@@ -86,6 +81,7 @@ def _build(parts: Any) -> None:
     parser = _part(
         parts,
         "build",
+        _run_build,
         "statistics of Parquet rows of one domain",
         "DATA ... --domain NAME -o FILE [options]",
         "marda moments build a.parquet --domain hospital-a --label y -o a.moments",
@@ -107,6 +103,7 @@ def _sql(parts: Any) -> None:
     parser = _part(
         parts,
         "sql",
+        _run_sql,
         "print one query that sums the rows inside a database",
         "--table T --features COLS --domain NAME [options]",
         "marda moments sql --table visits --features age,dose --label y --domain a",
@@ -125,6 +122,7 @@ def _read(parts: Any) -> None:
     parser = _part(
         parts,
         "read",
+        _run_read,
         "turn the saved result of that query into a moments file",
         "RESULT.csv -o FILE [options]",
         "marda moments read a.csv -o a.moments",
@@ -141,9 +139,9 @@ def run_moments(args: argparse.Namespace) -> int:
     from marda.adaptation.reading import input_errors
 
     with input_errors() as notes:
-        code = _RUN[args.what](args)
+        code = args.run_part(args)
     for note in () if args.quiet else notes:
-        print(f"marda {args.called}: {note}", file=sys.stderr)
+        print(f"marda {args.command}: {note}", file=sys.stderr)
     return code
 
 
@@ -211,12 +209,3 @@ def _run_show(args: argparse.Namespace) -> int:
     for path in args.files:
         print("\n".join(summary_lines(path)))
     return 0
-
-
-_RUN = {
-    "build": _run_build,
-    "sql": _run_sql,
-    "read": _run_read,
-    "merge": _run_merge,
-    "show": _run_show,
-}

@@ -273,8 +273,7 @@ def _findings(found: Sequence[CheckedClaim]) -> Section:
     evidence: list[Cells] = [
         [e.text, number(e.difference, "+.1f"), "yes" if e.holds else "no"]
         for f in found
-        for e in f.evidence
-        if e.difference is not None
+        for e in f.known
     ]
     details = table("Every comparison.", ("comparison", "points", "holds"), evidence)
     return Section(

@@ -1,4 +1,4 @@
-"""What marda is compared with: systems that run here, and figures that others published.
+"""What marda is compared with: systems of others that run here.
 
 ================  ===========================  ====================================================
 system            module                       paper
@@ -18,7 +18,6 @@ DANN              ``networks``                 Ganin et al.: JMLR 2016
 DDC               ``networks``                 Tzeng, Hoffman, Zhang, Saenko, Darrell: 2014
 DAN               ``networks``                 Long, Cao, Wang, Jordan: ICML 2015
 CORAL, SA, OT     ``adapters`` (skada)         as skada names them
-SKADA-Bench       ``published``                accuracies of its methods
 ================  ===========================  ====================================================
 
 The systems are written from their papers, as scikit-learn estimators with ``sample_domain``;
