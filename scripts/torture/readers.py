@@ -28,7 +28,7 @@ from marda.datasets import DataError
 from marda.datasets.storage import csv_domain, mat_domain, npz_domain
 from marda.io import InputError, read_table
 from marda.moments.files import MomentsFileError
-from marda.moments.parquet import ParquetError, ParquetRows
+from marda.moments.parquet import ParquetRows
 from marda.persist import ModelFileError
 
 __all__ = ["READERS", "Reader", "fingerprint"]
@@ -421,7 +421,7 @@ READERS = {
             "a.parquet",
             _parquet(text=False, write_page_checksum=True, compression="none"),
             _parquet_rows,
-            ParquetError,
+            InputError,
             "CRC-32 of pages",
             FOOTER,
         ),

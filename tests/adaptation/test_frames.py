@@ -16,6 +16,8 @@ from marda.adaptation import checking, frames
 from marda.diagnostics import answer, diagnosis, verdict
 from marda.io import InputError, dataframes, screening
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 pytest.importorskip("pyarrow")  # polars and pandas exchange tables through it
 pl = pytest.importorskip("polars")
 

@@ -86,7 +86,7 @@ def test_options_of_build(hospitals, capsys):
         (["moments", "merge", "a.m", "a.parquet", "-o", "x"], "a.parquet: not a moments file."),
         (["moments", "merge", "a.m", "odd.m", "-o", "x"], "odd.m: cannot be merged with a.m: "),
         (["moments", "build", "none", "--domain", "a", "-o", "x"], "none: no such file."),
-        (["moments", "build", "a.m", "--domain", "a", "-o", "x"], "a.m: not a readable Parquet"),
+        (["moments", "build", "a.m", "--domain", "a", "-o", "x"], "a.m cannot be read as Parquet"),
         (["moments", "build", "a.parquet", "-o", "x"], "required: --domain"),
         (
             words_of("moments build a.parquet --domain a --label z -o x"),

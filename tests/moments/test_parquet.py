@@ -9,8 +9,9 @@ import pytest
 
 from marda import Moments
 from marda._progress import Progress
+from marda.io import InputError
 from marda.moments.files import MomentsFileError
-from marda.moments.parquet import ParquetError, ParquetRows, moments_from_parquet
+from marda.moments.parquet import ParquetRows, moments_from_parquet
 from moments.test_accumulate import assert_same
 
 pa = pytest.importorskip("pyarrow")
@@ -109,10 +110,10 @@ def test_errors_name_the_file_and_the_column(tmp_path):
     with pytest.raises(ValueError, match=r"none\.parquet: no such file"):
         moments_from_parquet([tmp_path / "none.parquet"])
     (tmp_path / "text.parquet").write_text("a,b\n")
-    with pytest.raises(ValueError, match=r"text\.parquet: not a readable Parquet file"):
+    with pytest.raises(ValueError, match=r"text\.parquet cannot be read as Parquet"):
         moments_from_parquet([tmp_path / "text.parquet"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match=r"empty: no \*\.parquet files"):
+    with pytest.raises(ValueError, match=r"empty is a folder without \*\.parquet files"):
         moments_from_parquet([tmp_path / "empty"])
     with pytest.raises(ValueError, match="no Parquet files were given"):
         moments_from_parquet([])
@@ -246,12 +247,12 @@ def test_damage_names_the_file(tmp_path):
     whole = path.read_bytes()
     for at in (100, 2000, len(whole) // 2):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
-        with pytest.raises(ParquetError, match=r"a\.parquet: row group \d cannot be read"):
+        with pytest.raises(InputError, match=r"a\.parquet: row group \d cannot be read"):
             moments_from_parquet([path], label="y")
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ParquetError, match=r"a\.parquet: not a readable Parquet file"):
+    with pytest.raises(InputError, match=r"a\.parquet cannot be read as Parquet"):
         moments_from_parquet([path], label="y")
     twice = table.rename_columns(["f0", *table.column_names[1:-1], "f0"])
     pq.write_table(twice, path)
-    with pytest.raises(ParquetError, match=r"a\.parquet has two columns 'f0': rename one"):
+    with pytest.raises(InputError, match=r"a\.parquet has two columns 'f0': rename one"):
         moments_from_parquet([path])

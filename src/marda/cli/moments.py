@@ -139,7 +139,7 @@ def run_moments(args: argparse.Namespace) -> int:
     from marda.adaptation.reading import input_errors
 
     with input_errors() as notes:
-        code = args.run_part(args)
+        code: int = args.run_part(args)
     for note in () if args.quiet else notes:
         print(f"marda {args.command}: {note}", file=sys.stderr)
     return code

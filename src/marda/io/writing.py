@@ -9,9 +9,8 @@ import os
 import re
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -114,18 +113,24 @@ class PredictionWriter:
             self.names[0] += "_id"
         self.names += more
         self.path, self.classes, self.n_rows = path, classes, 0
-        self._stack = replacing(path)
         self._out: Any = None
 
     def __enter__(self) -> Self:
-        self._temporary = self._stack.__enter__()
-        if not self.parquet:
-            self._file = self._temporary.open("w", encoding="utf-8", newline="")
-            style: Any = {"delimiter": self.delimiter, "lineterminator": "\n"}
-            self._out = csv.writer(self._file, **style)
-            self._quoting = csv.writer(self._file, quoting=csv.QUOTE_NONNUMERIC, **style)
-            self._out.writerow(map(harmless, self.names))
+        with ExitStack() as stack:
+            self._temporary = stack.enter_context(replacing(self.path))
+            if not self.parquet:
+                text = self._temporary.open("w", encoding="utf-8", newline="")
+                file = stack.enter_context(text)
+                style: Any = {"delimiter": self.delimiter, "lineterminator": "\n"}
+                self._out = csv.writer(file, **style)
+                self._quoting = csv.writer(file, quoting=csv.QUOTE_NONNUMERIC, **style)
+                self._out.writerow(map(harmless, self.names))
+            # A full disk shows itself as files are closed, at the last.
+            self._stack = stack.pop_all()
         return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
 
     def write(
         self,
@@ -156,30 +161,11 @@ class PredictionWriter:
         arrays += [_arrow(pa, values) for values in more]
         batch = pa.table(dict(zip(self.names, arrays, strict=True)))
         if self._out is None:
-            self._out = pa.parquet.ParquetWriter(
-                self._temporary, batch.schema, write_page_checksum=True
+            self._out = self._stack.enter_context(
+                pa.parquet.ParquetWriter(self._temporary, batch.schema, write_page_checksum=True)
             )
         # Numbers in one batch and gaps in the next must not change the file's types.
         self._out.write_table(batch.cast(self._out.schema))
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            self._close()
-        except BaseException as failure:  # a full disk shows itself here, at the last
-            self._stack.__exit__(type(failure), failure, failure.__traceback__)
-            raise
-        self._stack.__exit__(kind, error, trace)
-
-    def _close(self) -> None:
-        if not self.parquet:
-            self._file.close()
-        elif self._out is not None:
-            self._out.close()
 
 
 def prediction_names(classes: NDArray[Any], id: str | None) -> list[str]:

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda.io.binary import (
-    MissingPyarrow,
     Unreadable,
     is_number,
     open_parquet,
@@ -30,7 +29,6 @@ from marda.moments.stats import Moments
 
 __all__ = [
     "ROLES",
-    "ParquetError",
     "ParquetRows",
     "Part",
     "column_types",
@@ -40,10 +38,6 @@ __all__ = [
 ]
 
 ROLES = {"source": 0, "target": -1}
-
-
-class ParquetError(InputError):
-    """Parquet data that cannot be read as rows; the message names the file."""
 
 
 @dataclass(frozen=True)
@@ -92,22 +86,22 @@ class ParquetRows:
         files = _files(paths)
         first = _schema(files[0])
         if label is not None and label not in first:
-            raise ParquetError(
+            raise InputError(
                 f"{files[0]}: no column {label!r} for the label; it has {some_names(first, 6)}."
             )
         names = tuple(n for n in first if n != label) if features is None else tuple(features)
         if not names:
-            raise ParquetError(f"{files[0]}: no feature columns.")
+            raise InputError(f"{files[0]}: no feature columns.")
         for path in files:
             schema = _schema(path)
             for name in names if label is None else (*names, label):
                 if name not in schema:
-                    raise ParquetError(
+                    raise InputError(
                         f"{path}: no column {name!r}"
                         + ("." if path == files[0] else f", which {files[0]} has.")
                     )
                 if name != label and not is_number(schema[name]):
-                    raise ParquetError(
+                    raise InputError(
                         f"{path}: column {name!r} holds {schema[name]}, not numbers: "
                         "name the feature columns, or drop it."
                     )
@@ -140,7 +134,7 @@ class ParquetRows:
                     if batch.num_rows:
                         yield self._rows(path, batch), self._labels(batch)
         except Unreadable as error:
-            raise ParquetError(
+            raise InputError(
                 f"{path}: row group {group} cannot be read: {error.why.rstrip('.')}."
             ) from error
 
@@ -158,7 +152,7 @@ class ParquetRows:
             X[:, start : start + len(some)] = block[: len(some)].T
         if not np.isfinite(X.sum(dtype=np.float64)) and not np.isfinite(X).all():
             i = int(np.flatnonzero(~np.isfinite(X).all(0))[0])
-            raise ParquetError(
+            raise InputError(
                 f"{path}: column {self.features[i]!r} has missing or infinite values: fill them "
                 "or drop the column."
             )
@@ -221,7 +215,7 @@ def moments_of_parts(
     n_rows = sum(part.rows.n_rows() for part in parts)
     for part in parts:
         if not part.rows.n_rows():
-            raise ParquetError(f"{part.rows.paths[0]}: no rows.")
+            raise InputError(f"{part.rows.paths[0]}: no rows.")
     job = _job(parts, classes, unlabeled, class_grams)
     start, done = _resume(checkpoint, job, tell)
     if done and tell is not None:
@@ -237,7 +231,7 @@ def moments_of_parts(
             try:
                 total.add_checked(X, y, np.full(len(X), part.domain, dtype=np.int64))
             except ValueError as error:
-                raise ParquetError(f"{part.rows.paths[file]}: {error}") from error
+                raise InputError(f"{part.rows.paths[file]}: {error}") from error
         if checkpoint is not None and total.n_rows:
             write(total.result(), checkpoint, extra={**job, "done": number})
         hear(total.n_rows, n_rows)
@@ -364,14 +358,9 @@ def label_values(
 
 
 def _files(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
-    files: list[Path] = []
-    for path in map(Path, paths):
-        try:
-            files += parquet_files(path)
-        except InputError:
-            raise ParquetError(f"{path}: no *.parquet files in this folder.") from None
+    files = [file for path in paths for file in parquet_files(Path(path))]
     if not files:
-        raise ParquetError("no Parquet files were given.")
+        raise InputError("no Parquet files were given.")
     return files
 
 
@@ -379,13 +368,7 @@ def _open(path: Path) -> Any:
     try:
         return open_parquet(path)
     except FileNotFoundError:
-        raise ParquetError(f"{path}: no such file.") from None
-    except Unreadable as error:
-        raise ParquetError(f"{path}: not a readable Parquet file ({error.why}).") from error
-    except MissingPyarrow:
-        raise
-    except InputError as error:
-        raise ParquetError(str(error)) from None
+        raise InputError(f"{path}: no such file.") from None
 
 
 def _schema(path: Path) -> dict[str, Any]:
