@@ -139,13 +139,16 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch, name):
         pytest.importorskip("pyarrow")
     from marda.io import PredictionWriter
 
-    close = PredictionWriter._close
+    leave = PredictionWriter.__exit__
 
-    def full(self):
-        close(self)
+    def no_space():
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(PredictionWriter, "_close", full)
+    def full(self, *error):  # the disk is full when the last rows are written, as files are closed
+        self._stack.callback(no_space)
+        leave(self, *error)
+
+    monkeypatch.setattr(PredictionWriter, "__exit__", full)
     source, target = write(tmp_path / "s.csv", XS, YS), write(tmp_path / "t.csv", XT)
     with pytest.raises(OSError, match="No space left"):
         adapt(source, target, ReadOptions("y"), out=tmp_path / name, method="S1D")
