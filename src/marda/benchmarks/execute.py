@@ -292,7 +292,7 @@ def _on_rows(name: str, H: Any, y: Any, sample_domain: Any) -> Any:
     """Fit the classifier that ``MDAClassifier`` would fit on these denoised rows."""
     from sklearn.neighbors import KNeighborsClassifier
 
-    from marda import DSCM
+    from marda import DSCM, MDAClassifier
 
     if name == "nn":
         return KNeighborsClassifier(n_neighbors=1).fit(H, y) if is_numpy(H) else Nearest(H, y)
@@ -301,9 +301,10 @@ def _on_rows(name: str, H: Any, y: Any, sample_domain: Any) -> Any:
         one = len(np.unique(sample_domain)) == 1
         return DSCM().fit(H, y, sample_domain=None if one else sample_domain)
     if name in ORDINARY_RIDGES:
-        if not is_numpy(H):
-            raise ValueError(f"classifier {name!r} is scikit-learn's, on the host: leave --device.")
-        return _classifier(name).fit(H, y)
+        if is_numpy(H):
+            return _classifier(name).fit(H, y)
+        # The same ridge on any device: W = I and no noise.
+        return MDAClassifier("BL", ridge_class=ORDINARY_RIDGES[name], fit_intercept=False).fit(H, y)
     raise ValueError(f"classifier {name!r} on denoised rows: choose {', '.join(ROW_CLASSIFIERS)}.")
 
 
