@@ -116,8 +116,9 @@ def costs(rows: Sequence[ResultRow]) -> list[list[str]]:
     A run that is not on record counts as the mean of its model on the data set (if it ran there
     with W seeing the same target rows, of those runs); of a model that never ran there, as the mean
     of all that did. A run that pieces share counts in the first. Domains of which no row is on
-    record are not there to run: `oc10-decaf6` has two.
+    record are not there to run: `oc10-decaf6` has two. Rows of a GPU tell nothing of a core's time.
     """
+    rows = [row for row in rows if "torch" not in row.versions]
     recorded = {row.spec.key: row.seconds for row in rows}
     ends: defaultdict[str, set[str]] = defaultdict(set)
     of_model: defaultdict[tuple[str, ...], list[float]] = defaultdict(list)

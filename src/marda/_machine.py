@@ -181,6 +181,15 @@ def machine() -> str:
     return f"{platform.system()} {platform.machine()} {_cpu_model()} x{os.cpu_count()}"
 
 
+def device_name(device: str) -> str:
+    """What torch calls one of its devices: "NVIDIA H200" for "cuda"."""
+    if not device.startswith("cuda"):
+        return device
+    import torch
+
+    return str(torch.cuda.get_device_name(device))
+
+
 def machine_facts() -> dict[str, Any]:
     """The machine, its BLAS, the versions and the day, as JSON can hold them."""
     blas = {f"{i['internal_api']} {i['version']} ({i.get('architecture', '?')})" for i in _blas()}

@@ -15,6 +15,7 @@ from marda.benchmarks.store import (
     failed,
     now,
     read_rows,
+    stamp,
     write_rows,
 )
 
@@ -44,6 +45,9 @@ def test_row_says_where_it_was_made(store):
     assert set(row.versions) == {"python", "marda", "numpy", "scipy", "scikit-learn"}
     assert row.machine == machine()
     assert row.commit == git_commit()
+    there = stamp(row, "cpu")  # fitted by torch
+    assert set(there.versions) == {*row.versions, "torch"}
+    assert there.machine == f"{machine()}, cpu"
 
 
 def test_wal_mode(store):

@@ -160,7 +160,8 @@ def run_unit(unit: Unit, data_dir: Path | None, device: str | None = None) -> It
                 params=fitted.params,
                 message=fitted.message,
                 **known,
-            )
+            ),
+            device,
         )
 
 

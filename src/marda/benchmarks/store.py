@@ -33,7 +33,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from marda._machine import git_commit, machine, versions
+from marda._machine import device_name, git_commit, machine, versions
 from marda.benchmarks.plan import Spec
 from marda.io.writing import process_exists, replacing
 
@@ -125,9 +125,12 @@ def failed(specs: Sequence[Spec], message: str, **known: Any) -> list[ResultRow]
     return [stamp(ResultRow(spec, "failed", message=message, **known)) for spec in specs]
 
 
-def stamp(row: ResultRow) -> ResultRow:
-    """Add where the row was made: versions, machine, commit."""
-    return replace(row, versions=versions(), machine=machine(), commit=git_commit())
+def stamp(row: ResultRow, device: str | None = None) -> ResultRow:
+    """Add where the row was made: versions, machine and device, commit."""
+    packages, place = versions(), machine()
+    if device is not None:
+        packages, place = versions("torch"), f"{place}, {device_name(device)}"
+    return replace(row, versions=packages, machine=place, commit=git_commit())
 
 
 def write_rows(path: Path, rows: Iterable[ResultRow]) -> Path:
