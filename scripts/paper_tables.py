@@ -49,11 +49,9 @@ RANKED = (
     "them. Those of `marda.benchmarks.peers` are written from their papers, each with one setting "
     "for all data ([what they are](../benchmarks.md)). A data set on which few of them ran is "
     "shown and does not count for the rank. Why some have no rank: MEDA solves matrices of rows × "
-    "rows (8,844 on SKADA-Bench, 13,500 of the snippets: 0.6 and 1.5 GB, several at once), CMMS a "
-    "graph of them; auxiliary classifiers did not end within a minute of one core on the first "
-    "task of the snippets; networks take 3 to 7 s per task of AMT, longer with more rows, and were "
-    "not run on the snippets; SKADA-Bench has a forest in place of a linear SVM; the others were "
-    "not run everywhere yet."
+    "rows (13,500 of the snippets: 1.5 GB, several at once), CMMS a graph of them; networks take 3 "
+    "to 7 s per task of AMT, longer with more rows, and were not run on the snippets; SKADA-Bench "
+    "has a forest in place of a linear SVM; the others were not run everywhere yet."
 )
 
 
