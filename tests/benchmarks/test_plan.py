@@ -252,7 +252,7 @@ def test_collections_have_draws_of_their_own_and_source_only_models():
     assert tasks == {"skada-bench": 24 * 5, "generated": 24 * 20, "digits": 9, "tables": 72}
     more = [s for s in specs if s.model not in ("auto", "source-only")]
     assert {s.task.benchmark for s in more} == {"skada-bench"}
-    assert len(more) == 120 * (2 * 2 + len(SYSTEMS))  # two adapters with two classifiers each
+    assert len(more) == 120 * (2 * len(PEERS) + len(SYSTEMS))  # adapters have two classifiers each
     assert len({s.key for s in specs}) == len(specs) == 4 * sum(tasks.values()) + len(more)
     one = [s for s in specs if s.task == specs[0].task]
     assert [s.classifier for s in one][:4] == ["auto", "ridge", "logistic", "forest"]

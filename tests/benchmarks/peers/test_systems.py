@@ -7,11 +7,12 @@ import pytest
 from scipy.linalg import eigh, expm
 from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import SVR
 
 from benchmarks.fakes import plan_leaderboard
 from marda import datasets, pack
 from marda.benchmarks import execute
-from marda.benchmarks.peers import system
+from marda.benchmarks.peers import support_vectors, system
 from marda.benchmarks.peers.networks import DAN, DANN, DDC, kernel_discrepancy, mean_discrepancy
 from marda.benchmarks.peers.projections import (
     GFK,
@@ -369,6 +370,15 @@ def test_auxiliary_classifiers_say_what_the_source_says():
     said = model.source_.decision_function(Xt)
     clear = np.abs(said) > 0.2
     np.testing.assert_array_equal(model.predict(Xt)[clear], (said[clear] > 0).astype(int))
+
+
+def test_auxiliary_classifiers_are_those_of_a_machine_with_its_own_kernel(monkeypatch):
+    monkeypatch.setattr(support_vectors, "_BATCH", 7)  # several batches, the last one not full
+    X, y, domain, Xt, _ = shifted()
+    model = AuxiliaryClassifiers().fit(X, y, sample_domain=domain)
+    said = model.source_.decision_function(Xt)
+    own = np.column_stack([SVR().fit(Xt, column).predict(Xt + 1) for column in said.T])
+    np.testing.assert_array_equal(model.predict(Xt + 1), own.argmax(1))
 
 
 # Published figures --------------------------------------------------------------------------------
