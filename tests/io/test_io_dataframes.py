@@ -127,6 +127,21 @@ def test_what_no_model_can_use_is_refused_by_name(values, why):
         table["a"]
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        [[1, 2], [3, 4]],
+        np.zeros((2, 3)),
+        pl.Series([{"x": 1, "y": 2}] * 2),
+    ],
+    ids=["lists", "arrays", "structs"],
+)
+def test_columns_of_columns_are_refused_by_name(values):
+    table = as_frame(pl.DataFrame({"a": pl.Series(values), "b": [1, 2]}), "the source").table()
+    assert table.refused == {"a": "holds lists or objects"}
+    assert [*table.columns] == ["b"]
+
+
 def test_labels_true_and_false_are_the_words_of_a_file(tmp_path):
     frame = pd.DataFrame({"a": [True, False, None], "b": [True, False, True]})
     frame.to_csv(tmp_path / "f.csv", index=False)

@@ -23,7 +23,7 @@ from marda.io import text
 from marda.io.table import WHOLE, InputError, ReadRequest, Table, some_names
 from marda.io.text import MAX_COLUMNS, name_columns
 
-__all__ = ["excel_batches", "json_batches", "table_of_cells"]
+__all__ = ["NESTED", "excel_batches", "json_batches", "table_of_cells"]
 
 
 def table_of_cells(
@@ -39,7 +39,7 @@ def table_of_cells(
     for name, values in cells.items():
         kinds = {type(value) for value in values} - {type(None)}
         if kinds - PLAIN:
-            refused[name] = "holds lists or objects"
+            refused[name] = NESTED
         elif kinds <= {int, float, bool}:
             columns[name] = np.array([_float(value) for value in values], dtype=np.float64)
         elif kinds <= {date, datetime}:
@@ -50,6 +50,7 @@ def table_of_cells(
     return Table(str(path), n_rows, columns, refused=refused, notes=notes, **more)
 
 
+NESTED = "holds lists or objects"
 PLAIN = {int, float, bool, str, date, datetime, time}
 
 

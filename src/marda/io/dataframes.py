@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda.io.cells import table_of_cells
+from marda.io.cells import NESTED, table_of_cells
 from marda.io.table import InputError, Table
 from marda.io.text import name_columns
 
@@ -100,7 +100,9 @@ class Frame:
             if name in refused:
                 continue
             values = self._values(k)
-            if values.dtype.kind in "iufb":
+            if values.ndim > 1:
+                refused[name] = NESTED
+            elif values.dtype.kind in "iufb":
                 arrays[name] = values
             elif values.dtype.kind == "M":
                 arrays[name] = values.astype("datetime64[us]")
