@@ -82,6 +82,7 @@ def _text(value: Any) -> str | None:
 
 #: Objects that JSON makes take at most so many times the characters that it is written in.
 EXPANSION = 12
+SPLIT = ("columns", "index", "data")  # as pandas calls the parts of a table
 
 
 def json_batches(path: Path, request: ReadRequest) -> Iterator[Table]:
@@ -143,12 +144,36 @@ def _records(path: Path, whole: Any) -> list[dict[str, Any]]:
             whole = lists[0]  # {"data": [{…}, {…}]}
         elif len(lists) == len(whole) and len({len(held) for held in lists}) == 1:
             whole = [dict(zip(whole, row, strict=True)) for row in zip(*lists, strict=True)]
+        else:
+            whole = _of_pandas(whole) or whole
     if not isinstance(whole, list) or not all(isinstance(row, dict) for row in whole):
         raise InputError(
             f"{path} holds no records: JSON must be a list of {{column: value, …}}, or one of them "
             "on every line."
         )
     return whole
+
+
+def _of_pandas(whole: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """Records of what pandas writes, or None.
+
+    ``{column: {row: value}}``, ``{row: {column: value}}`` with rows that are numbers, or
+    ``{"columns": […], "data": [[…], …]}``.
+    """
+    names, rows = whole.get("columns"), whole.get("data")
+    if isinstance(names, list) and isinstance(rows, list):
+        fit = all(isinstance(row, list) and len(row) == len(names) for row in rows)
+        fit &= all(isinstance(name, str) for name in names) and {*whole} <= {*SPLIT}
+        return [dict(zip(names, row, strict=True)) for row in rows] if fit else None
+    held = [*whole.values()]
+    if not all(isinstance(part, dict) and part and [*part] == [*held[0]] for part in held):
+        return None
+    numbered = [all(map(str.isdigit, keys)) for keys in (whole, held[0])]
+    if numbered == [True, False]:
+        return held
+    if numbered == [False, True]:
+        return [{name: column[row] for name, column in whole.items()} for row in held[0]]
+    return None
 
 
 def _json_lines(path: Path, stream: Iterator[str], lines: Any) -> Iterator[dict[str, Any]]:

@@ -27,6 +27,7 @@ from marda.io.text import (
     head_of,
     only_member,
     packing,
+    packing_of,
     svmlight_batches,
 )
 
@@ -73,6 +74,32 @@ MAGIC = (
     (b"\xff\xff\xff\xff", "arrow"),
     (b"MATLAB", "mat"),
 )
+_CSV = "write it as CSV, and give that file"
+_TABLE = "save its table as CSV, and give that file"
+_INSIDE = "unpack it, and give the file with the rows"
+#: Files that cannot be read, by their first bytes: what they are, and what to do.
+OTHERS = tuple(
+    (re.compile(start), what, do)
+    for start, what, do in (
+        (
+            rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+            "an Excel workbook of an old kind",
+            "save it as .xlsx, or the sheet as CSV",
+        ),
+        (rb"(?i)\s*<(!doctype html|html|head|body|table|meta)\b", "a web page", _TABLE),
+        (rb"\s*<\?xml", "XML", _TABLE),
+        (rb"%PDF", "a PDF", _TABLE),
+        (rb"\{\\rtf", "a document", _TABLE),
+        (rb"SQLite format 3\x00", "a database", _CSV),
+        (rb"<stata_dta>|[q-v][\x01\x02]\x01\x00", "a file of Stata", _CSV),
+        (rb"\$FL[23]", "a file of SPSS", _CSV),
+        (rb"RD[AX]\d\n[ABX]\n", "a file of R", _CSV),
+        (rb"\x80[\x02-\x05]", "a pickle, which would run code", "write it as CSV or Parquet"),
+        (rb"Rar!\x1a|7z\xbc\xaf", "an archive", _INSIDE),
+        (rb"(?s).{257}ustar", "an archive", _INSIDE),
+    )
+)
+_HEAD = 512  # bytes
 PREFIX = "sample:"
 #: Samples: seed, rows, whether it is the new sensor, whether its labels are known.
 PARTS = {
@@ -100,16 +127,13 @@ def detect_format(path: str | os.PathLike[str]) -> str:
     refuse_address(path)
     path = Path(path)
     with path.open("rb") as file:
-        start = file.read(8)
+        start = file.read(_HEAD)
     if not start:
         raise InputError(f"{path} is empty.")
+    _refuse_others(path, start)
     for magic, name in MAGIC:
         if start.startswith(magic):
             return name
-    if start == b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1":
-        raise InputError(
-            f"{path} is an Excel workbook of an old kind: save it as .xlsx, or the sheet as CSV."
-        )
     name, packed = path.name.lower(), packing(path)
     if packed == "zip":
         if (own := _archive(path)) is not None:
@@ -119,12 +143,13 @@ def detect_format(path: str | os.PathLike[str]) -> str:
         name = name.removesuffix(next((s for s in PACKED_SUFFIXES if name.endswith(s)), ""))
     known = EXTENSIONS.get(Path(name).suffix)
     if packed:
-        inside = head_of(path, 8)
+        inside = head_of(path, _HEAD)
         if not inside:
             raise InputError(f"{path} is empty.")
-        if inside.startswith((*(magic for magic, _ in MAGIC), b"PK\x03\x04")):
+        _refuse_others(path, inside)
+        if packing_of(inside) or inside.startswith(tuple(magic for magic, _ in MAGIC)):
             raise InputError(f"{path} holds a packed {known or 'file'}: unpack it, and give that.")
-    if known in MARKED and not (known == "mat" and b"HDF" in start):
+    if known in MARKED and not (known == "mat" and b"HDF" in start[:8]):
         raise InputError(f"{path} is not {known}, though its name says so: see --format.")
     if known:
         return known
@@ -132,6 +157,13 @@ def detect_format(path: str | os.PathLike[str]) -> str:
     if SVMLIGHT_LINE.match(line):
         return "svmlight"
     return "json" if re.match(r'\[\s*(\{|$)|\{\s*("|$)', line) else "csv"
+
+
+def _refuse_others(path: Path, start: bytes) -> None:
+    """Refuse what is no table that marda reads, by what it is."""
+    for known, what, do in OTHERS:
+        if known.match(start):
+            raise InputError(f"{path} is {what}: {do}.")
 
 
 def _archive(path: Path) -> str | None:

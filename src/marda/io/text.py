@@ -46,6 +46,7 @@ __all__ = [
     "open_bytes",
     "open_text",
     "packing",
+    "packing_of",
     "reading",
     "svmlight_batches",
 ]
@@ -86,7 +87,11 @@ _CLUTTER = re.compile(r"(^|/)(__MACOSX/|\.DS_Store$|Thumbs\.db$|desktop\.ini$)|/
 def packing(path: Path) -> str | None:
     """How a file is packed, by its first bytes."""
     with path.open("rb") as file:
-        start = file.read(10)
+        return packing_of(file.read(10))
+
+
+def packing_of(start: bytes) -> str | None:
+    """How bytes are packed, by the first ones."""
     if _BZIP2.match(start):
         return "bzip2"
     for magic, name in (
