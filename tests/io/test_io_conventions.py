@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from marda.io import Table
-from marda.io.conventions import Notation, convert, days_of, quantities, respelled, settle
+from marda.io.conventions import (
+    Notation,
+    convert,
+    days_of,
+    one_spelling,
+    quantities,
+    respelled,
+    settle,
+)
 
 
 def table(path="t.csv", **columns):
@@ -287,3 +295,20 @@ def test_durations_are_seconds_and_stand_beside_no_numbers():
     assert (problems, len(notes)) == ([], 1)
     problems = settled(spans, table(a=["12", "13", "14"]))[1]
     assert problems[0].options == (("--drop", "a"),)
+
+
+def test_labels_that_differ_in_case_are_one_class_unless_they_are_letters():
+    assert one_spelling(["Yes", "yes", "yes", "YES", "no"]) == {"YES": "yes", "Yes": "yes"}
+    assert one_spelling(["a", "A", "A", "b"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [("١٢٬٣٤٥٫٥", 12345.5), ("۱۲٫۵", 12.5), ("१२.५", 12.5), ("１２．５", 12.5), ("٤٥٪", 0.45)],
+)
+def test_digits_of_other_scripts(written, number):
+    assert quantities(np.array([written], dtype=object)).tolist() == [number]
+
+
+def test_powers_are_no_digits():
+    assert quantities(np.array(["5²"], dtype=object)) is None

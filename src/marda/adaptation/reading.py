@@ -29,7 +29,7 @@ from marda.io import (
     stack_sources,
 )
 from marda.io.binary import parquet_files, parquet_footer
-from marda.io.conventions import Notation, respelled, settle
+from marda.io.conventions import Notation, one_spelling, respelled, settle
 from marda.io.formats import is_sample, refuse_address
 from marda.io.preprocessing import missing_values
 from marda.io.screening import free_texts, notes_of, screen, unique_dates, used_notes
@@ -327,6 +327,7 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
     tables = [without_totals(table, notes) for table in tables]
     sources, last = tables[:-1], tables[-1]
     whole = stack_sources(sources, options.not_features)
+    whole = _labels_of_one_spelling(whole, options.label, notes)
     last = _labels_respelled(whole, last, options.label, notes)
     try:
         ys, yt = _labels(whole, last, options.label)
@@ -407,12 +408,27 @@ def without_totals(
         return table
     numbers = {n: v for n, v in table.columns.items() if v.dtype.kind == "f"}
     filled = [(v[-1], v[:-1], before.get(n, 0)) for n, v in numbers.items() if not np.isnan(v[-1])]
-    off = [abs(last - np.nansum(v) - more) - ROUNDING * abs(last) for last, v, more in filled]
-    if not filled or max(off) > 0 or not any(last for last, *_ in filled):
+    with np.errstate(invalid="ignore"):  # infinities are refused later
+        off = [abs(last - np.nansum(v) - more) - ROUNDING * abs(last) for last, v, more in filled]
+    if not filled or not max(off) <= 0 or not any(last for last, *_ in filled):
         return table
     notes.append(f"{table.path}: the last row holds the sums of the others and is left out.")
     columns = {name: values[:-1] for name, values in table.columns.items()}
     return replace(table, n_rows=table.n_rows - 1, columns=columns)
+
+
+def _labels_of_one_spelling(source: Table, label: str, notes: list[str]) -> Table:
+    """The source with one spelling for labels that differ in their cases alone."""
+    values = source.columns.get(label)
+    if values is None or values.dtype.kind != "O":
+        return source
+    found = one_spelling([text for text in values.tolist() if text is not None])
+    if not found:
+        return source
+    told = ", ".join(f"{text!r} is read as {usual!r}" for text, usual in [*found.items()][:3])
+    notes.append(f"labels of {source.path} differ in their cases alone: {told}.")
+    written = np.array([found.get(v, v) for v in values.tolist()], dtype=object)
+    return replace(source, columns={**source.columns, label: written})
 
 
 def _labels_respelled(source: Table, target: Table, label: str, notes: list[str]) -> Table:

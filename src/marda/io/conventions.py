@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
@@ -37,6 +39,7 @@ __all__ = [
     "Notation",
     "convert",
     "days_of",
+    "one_spelling",
     "quantities",
     "respelled",
     "settle",
@@ -81,6 +84,21 @@ _TRUTH = [
 ]
 
 
+#: Marks of numbers in Arabic, and in the wide forms of East Asia.
+_WIDE = {chr(0xFEE0 + ord(c)): c for c in "+-.,%()/:"}
+_MARKS = {"٫": ".", "٬": ",", "٪": "%", **_WIDE}
+
+
+def _latin(text: str) -> str:
+    """Digits of any script, and the marks beside them, as 1, 2.5 and 10 % are written here."""
+    if text.isascii():
+        return text
+    return "".join(
+        _MARKS[c] if c in _MARKS else c if (d := unicodedata.decimal(c, -1)) < 0 else str(d)
+        for c in text
+    )
+
+
 @dataclass(frozen=True)
 class _Parsed:
     """Numbers of a column and the signs beside them ("": none)."""
@@ -96,7 +114,7 @@ def _each(values: NDArray[Any], read: Callable[[str], float | None]) -> NDArray[
     for k, value in enumerate(values.tolist()):
         number = known.get(value)
         if number is None:
-            text = str(value).strip()
+            text = _latin(str(value).strip())
             number = math.nan if text.lower() in MISSING_WORDS else read(text)
             if number is None:
                 return None
@@ -211,6 +229,18 @@ def respelled(known: Sequence[str], given: Sequence[str]) -> dict[str, str] | No
                 if all(text.casefold() in theirs for text in given):
                     return {text: meant[theirs[text.casefold()]] for text in given}
     return None
+
+
+def one_spelling(labels: Sequence[str]) -> dict[str, str]:
+    """Labels that differ from a commoner one in their cases alone, and that one.
+
+    Single letters are left alone: a and A may be two classes.
+    """
+    counts = Counter(labels)
+    same: dict[str, list[str]] = {}
+    for text in sorted(counts, key=lambda text: (-counts[text], text)):
+        same.setdefault(text.casefold(), []).append(text)
+    return {text: usual for usual, *others in same.values() if len(usual) > 1 for text in others}
 
 
 # Dates -------------------------------------------------------------------------------------------
@@ -577,7 +607,7 @@ def _stray_words(
     def stray(read: Callable[[str], Any]) -> list[str]:
         memory: dict[str, bool] = {}
         for text in set(known.tolist()):
-            word = text.strip()
+            word = _latin(text.strip())
             memory[text] = word.lower() not in MISSING_WORDS and read(word) is None
         return [text for text in known.tolist() if memory[text]]
 
