@@ -1212,6 +1212,112 @@ def _(folder):
     return both(folder, {"picked": days}, {"picked": dates})
 
 
+# What programs add, and other scripts -------------------------------------------------------------
+
+
+def rewritten(folder, change):
+    """A plain pair, with the text of both files changed."""
+    paths = both(folder)
+    for path in paths:
+        path.write_bytes(change(path.read_text()).encode())
+    return paths
+
+
+def header_again(text):
+    header, *rows = text.splitlines(keepends=True)
+    return "".join([header, *rows[:40], header, *rows[40:]])
+
+
+case("ends-mixed", "three kinds of line ends in one file")(
+    lambda f: rewritten(
+        f,
+        lambda text: "".join(
+            line + ("\r\n", "\n", "\r")[k % 3] for k, line in enumerate(text.splitlines())
+        ),
+    )
+)
+case("header-again", "the header again between rows, as appended files have it")(
+    lambda f: rewritten(f, header_again)
+)
+case("rule", "a rule under the header, as databases draw one")(
+    lambda f: under_header(f, lambda names: [",".join("-" * max(3, len(n)) for n in names)])
+)
+case("closing", "a remark below the last row")(
+    lambda f: rewritten(f, lambda text: f"{text}\n(90 rows affected)\nDone.\n")
+)
+case("closing-dos", "the mark that DOS ends files with")(
+    lambda f: rewritten(f, lambda text: text + "\x1a")
+)
+case("guarded", 'numbers as formulas, ="12.5"')(lambda f: both(f, number=lambda v: f'="{v}"'))
+
+ARABIC_DIGITS = str.maketrans("0123456789.,", "٠١٢٣٤٥٦٧٨٩٫٬")
+WIDE_DIGITS = str.maketrans("0123456789.", "０１２３４５６７８９．")
+case("digits-arabic", "Arabic digits, decimals and thousands")(
+    lambda f: both(f, number=lambda v: f"{v:,.3f}".translate(ARABIC_DIGITS))
+)
+case("digits-wide", "digits in the wide forms of East Asia")(
+    lambda f: both(f, number=lambda v: repr(v).translate(WIDE_DIGITS))
+)
+case("emoji", "categories that are pictures")(
+    lambda f: both(f, *coloured({"green": "🍏", "red": "🍎🏽"}))
+)
+case("thin-spaces", "decimal commas, thin spaces between thousands")(
+    lambda f: both(f, sep=";", number=grouped("\u2009", ","))
+)
+
+
+def by_column(columns):
+    return json.dumps({name: dict(enumerate(held)) for name, held in columns.items()})
+
+
+def in_parts(columns):
+    rows = [*zip(*columns.values(), strict=True)]
+    return json.dumps({"columns": [*columns], "index": [*range(len(rows))], "data": rows})
+
+
+case("json-columns", "JSON by columns, as pandas writes it")(
+    lambda f: as_json(f, by_column, ".json")
+)
+case("json-split", "names and rows apart, as pandas writes it")(
+    lambda f: as_json(f, in_parts, ".json")
+)
+
+
+@case("label-ways", "labels of the source in several cases, with blanks behind them")
+def _(folder):
+    source, target = pair()
+    ways = (str.lower, str.lower, str.upper, lambda kind: kind.title() + "  ")
+    source[LABEL] = [ways[k % 4](kind) for k, kind in enumerate(source[LABEL])]
+    return texts(folder, source, target)
+
+
+@case("label-half", "labels for half of the target, 'unknown' for the others", "--na", "unknown",
+      like=None)  # fmt: skip
+def _(folder):
+    labels = [kind if k % 2 else "unknown" for k, kind in enumerate(TRUTH)]
+    return both(folder, target={LABEL: labels})
+
+
+@case("names-long", "names of a thousand letters that differ in the last")
+def _(folder):
+    long = {"length": "size " + "x" * 1000, "width": "size " + "x" * 1000 + "y"}
+    held = [{long.get(name, name): v for name, v in columns.items()} for columns in pair()]
+    return texts(folder, *held)
+
+
+@case("names-taken", "a label called prediction", label="prediction")
+def _(folder):
+    source, target = pair(label=False)
+    return texts(folder, {**source, "prediction": SOURCE_KINDS}, target)
+
+
+@case("paths", "spaces, umlauts and quotes in the names of files")
+def _(folder):
+    inside = folder / "Größe & Farbe (2024)"
+    inside.mkdir()
+    return texts(inside, *pair(), names=("alt's neu.csv", "neu; änderung.csv"))
+
+
 # The table ---------------------------------------------------------------------------------------
 
 

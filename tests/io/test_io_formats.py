@@ -146,7 +146,7 @@ OBJECTS = {"X": np.array([[1, None]], dtype=object)}
     [
         ("a.csv", b"", "is empty"),
         ("a.csv", b"a,b\n", "has no rows"),
-        ("a.csv", b"a,b\n1,2\n1\n", "line 3: 1 fields, but the header has 2"),
+        ("a.csv", b"a,b\n1,2\n1\n", "line 3: 1 field, but the header has 2"),
         ("a.csv", b'a,b\n1,"2\n3,4\n', "cannot be read as CSV: unexpected end of data"),
         ("a.csv", b'a,b\n1,"2"3\n', "cannot be read as CSV: ',' expected after"),
         ("a.csv", b"a,b\n1,2\n\0,3\n", "is not text"),
@@ -204,10 +204,10 @@ def test_a_folder_of_parquet_files_is_their_rows(tmp_path):
         read_table(folder)
 
 
-def archive(path, *names):
+def archive(path, *names, content=b"<a/>"):
     with zipfile.ZipFile(path, "w") as out:
         for name in names:
-            out.writestr(name, b"<a/>")
+            out.writestr(name, content)
 
 
 @pytest.mark.parametrize(
@@ -243,6 +243,61 @@ def test_an_old_workbook_says_what_to_do(tmp_path):
     (tmp_path / "a.xls").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500))
     with pytest.raises(InputError, match="Excel workbook of an old kind: save it as"):
         read_table(tmp_path / "a.xls")
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize(
+    ("start", "what"),
+    [
+        (b"\n<!DOCTYPE html><table>", "a web page: save its table"),
+        (b"<html xmlns:x='excel'>", "a web page: save its table"),
+        (b"<?xml version='1.0'?><Workbook>", "XML: save its table"),
+        (b"%PDF-1.7", "a PDF: save its table"),
+        (b"SQLite format 3\0", "a database: write it as CSV"),
+        (b"<stata_dta><header>", "a file of Stata: write it as CSV"),
+        (b"$FL2@(#) SPSS", "a file of SPSS: write it as CSV"),
+        (b"RDX3\nX\n", "a file of R: write it as CSV"),
+        (b"\x80\x04\x95", "a pickle, which would run code: write it"),
+        (b"7z\xbc\xaf\x27\x1c", "an archive: unpack it"),
+        (b"old.csv".ljust(257, b"\0") + b"ustar", "an archive: unpack it"),
+    ],
+)
+def test_what_is_no_table_is_told_by_name(tmp_path, start, what, pack):
+    path = tmp_path / "a.xls"
+    path.write_bytes(pack(start + bytes(300)))
+    with pytest.raises(InputError, match=re.escape(f"{path} is {what}")):
+        read_table(path)
+
+
+def test_a_packed_file_in_an_archive_is_to_be_unpacked(tmp_path):
+    archive(tmp_path / "a.zip", "a.csv.gz", content=gzip.compress(b"a,b\n1,2\n"))
+    with pytest.raises(InputError, match="holds a packed file: unpack it"):
+        read_table(tmp_path / "a.zip")
+
+
+@pytest.mark.parametrize(
+    ("lines", "rows", "said"),
+    [
+        (["a,b", "-,-", "1,2"], 2, ""),  # no values, no rule
+        (["a,b", "---,-", "1,2"], 1, "the rule under the header"),
+        (["a", "1", "a", "2"], 3, ""),  # one column may hold its own name
+        (["a,b", "1,2", "a,b", "a,3"], 2, "lines that repeat the header"),
+        (["a,b", "1,2", "", "Source: us"], 1, "what stands below the last row ('Source: us')"),
+        (["a,b", "1,2", "# end", ""], 1, "what stands below the last row ('# end')"),
+    ],
+)
+def test_lines_that_are_no_rows(tmp_path, lines, rows, said):
+    (tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
+    table = read_table(tmp_path / "a.csv")
+    assert table.n_rows == rows
+    assert [said in note for note in table.notes] == [True] * bool(said)
+
+
+@pytest.mark.parametrize("lines", [["1,2", "17"], ["1,2", "", "x", "3,4"], ["1,2", "(x)", "3,4"]])
+def test_a_row_that_was_cut_off_is_no_remark(tmp_path, lines):
+    (tmp_path / "a.csv").write_text("\n".join(["a,b", *lines]) + "\n")
+    with pytest.raises(InputError, match="1 field, but the header has 2"):
+        read_table(tmp_path / "a.csv")
 
 
 @pytest.mark.parametrize("name", ["a.csv.gz", "a.svm.gz", "a.gz"])

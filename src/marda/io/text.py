@@ -63,6 +63,8 @@ LABEL = "label"  # name of svmlight's first field
 #: What the separator, the header and the encoding are found out from.
 HEAD_LINES, HEAD_CHARACTERS, SCANNED = 50, 2**20, 2**24
 LONGEST_UNIT = 12
+GUARDED = re.compile(r'\s*="([^"]*)"\s*')
+CLOSING_LINES = 20  # most lines of remarks below the last row
 #: So many known units in one line are no values, whatever else the line holds.
 SURELY_UNITS = 3
 UNITS = {
@@ -572,6 +574,31 @@ def _names_again(rows: Sequence[Sequence[str]]) -> int:
     return int(asked and len(above_values) > 1 and named and len({*filled}) == len(filled))
 
 
+def _unguarded(fields: Sequence[str]) -> list[str]:
+    """Fields that were written as formulas, so that a spreadsheet leaves them alone: ="0012"."""
+    return [found[1] if (found := GUARDED.fullmatch(field)) else field for field in fields]
+
+
+def _is_rule(fields: Sequence[str]) -> bool:
+    """Whether a line under the header underlines it, as databases and Markdown draw one."""
+    filled = [field.strip() for field in fields if field.strip()]
+    drawn = all(re.fullmatch(r":?[-=]+:?", field) for field in filled)
+    return drawn and any(len(field) > 2 for field in filled)  # "-" and "--" mean no value
+
+
+def _closing(reader: Iterator[list[str]], first: str, after_blank: bool) -> list[str]:
+    """What stands below the last row: a remark of the program that wrote the file.
+
+    Empty unless it follows a blank line or can be no row that was cut off, as "(9 rows affected)".
+    """
+    if not (after_blank or re.match(r"[(#\x1a]", first)):
+        return []
+    below = [*islice(reader, CLOSING_LINES + 1)]
+    if len(below) > CLOSING_LINES or any(len(fields) > 1 for fields in below):
+        return []
+    return [first, *(fields[0] for fields in below if fields)]
+
+
 def _is_value(field: str) -> bool:
     """A number, a date or a time."""
     return re.fullmatch(r"[-+\d.,:/%\s]*\d[-+\d.,:/%\sTZ]*", field) is not None
@@ -621,6 +648,10 @@ def _csv_rows(
             waiting += [] if line is None else [line]
             if line is None or len(line) != len(header):
                 break  # refused below, by its number
+        if _is_rule(first):
+            waiting = waiting[1:]
+            first = waiting[0] if waiting else []
+            notes = (*notes, f"{path}: the rule under the header left out.")
         second = waiting[1] if len(waiting) > 1 else []
         if units := _units(first, second):
             waiting = waiting[1:]
@@ -631,6 +662,7 @@ def _csv_rows(
             what = "line" if again == 1 else f"{again} lines"
             said = f"the {what} under the header ({some_names(first, 3)}) left out: names again"
             notes = (*notes, f"{path}: {said}.")
+    guarded = any(map(GUARDED.fullmatch, chain.from_iterable(waiting)))
     row_names = trailing = False
     if first is not None and len(first) == len(header) + 1:
         trailing = not first[-1].strip()  # separators at the ends of lines
@@ -645,27 +677,38 @@ def _csv_rows(
     kept = [k for k in request.wants(names) if names[k] not in twice]
     refused = {names[k]: twice[names[k]] for k in request.wants(names) if names[k] in twice}
     lines.row = 0
-    some = False
+    given: Iterator[list[str]] = chain(waiting, reader)
+    rows = map(_unguarded, given) if guarded else given
+    some = blank = False
     while True:
         batch: list[list[str | None]] = []
         end = lines.total + BATCH_CHARACTERS
         seen = 0
-        for fields in islice(chain(waiting, reader), min(request.rows, CSV_ROWS)):
+        for fields in islice(rows, min(request.rows, CSV_ROWS)):
             seen += 1
             if len(fields) > 1 and not any(map(str.strip, fields)):
                 told = f"{path}: rows without any value are left out."
                 notes = notes if told in notes else (*notes, told)
             elif len(fields) == width and not (trailing and fields[-1].strip()):
-                batch.append([fields[k].strip() or None for k in kept])
+                if fields == header and width > 1:
+                    told = f"{path}: lines that repeat the header are left out."
+                    notes = notes if told in notes else (*notes, told)
+                else:
+                    batch.append([fields[k].strip() or None for k in kept])
             elif fields:  # else a blank line
-                raise InputError(
-                    f"{path}, line {reader.line_num + above}: {len(fields)} fields, but the header "
-                    f"has {len(names)}."
-                )
+                at = reader.line_num + above
+                closing = _closing(rows, fields[0], blank) if len(fields) == 1 < width else []
+                if not closing:
+                    raise InputError(
+                        f"{path}, line {at}: {counted(len(fields), 'field')}, but the header has "
+                        f"{len(names)}."
+                    )
+                shown = some_names((line[:40] for line in closing), 2)
+                notes = (*notes, f"{path}: what stands below the last row ({shown}) left out.")
+            blank = not fields
             lines.row = 0
             if lines.total > end:
                 break
-        waiting = waiting[seen:]
         lines.keep(FIELD_BYTES * len(kept) * len(batch))
         if not seen and some:
             return
