@@ -22,8 +22,8 @@ from sklearn.utils import get_tags
 
 from marda import DSCM, MDA, MDAClassifier, MDAClassifierCV, Moments, load, noise_path
 from marda import _arrays as arrays_module
-from marda.estimators import fitting, heads, self_training
-from marda.estimators.heads import RidgeOnRows, signs
+from marda.estimators import fitting, kernel_ridge, self_training
+from marda.estimators.kernel_ridge import RidgeOnRows, signs
 from marda.noise import Gaussian, Poisson
 from marda.operators import maps as maps_module
 from marda.operators import rows as rows_module
@@ -410,10 +410,10 @@ def test_the_default_in_few_directions(arrays, adapted_default, monkeypatch, n_c
 
 @pytest.mark.parametrize("single", [2**20, 0])
 def test_the_default_of_more_rows_than_a_kernel_has(arrays, adapted_default, monkeypatch, single):
-    for module in (heads, self_training, fitting):
+    for module in (kernel_ridge, self_training, fitting):
         monkeypatch.setattr(module, "MAX_EXACT", 50)
-    monkeypatch.setattr(heads, "LANDMARKS", 40)
-    monkeypatch.setattr(heads, "SINGLE_PRECISION", single)
+    monkeypatch.setattr(kernel_ridge, "LANDMARKS", 40)
+    monkeypatch.setattr(kernel_ridge, "SINGLE_PRECISION", single)
     monkeypatch.setattr(self_training, "COMPARED_ROWS", 30)
     X, y, domain = words()
     assert_same_predictions(arrays, *both_defaults(arrays, X, y, domain), X)

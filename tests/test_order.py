@@ -21,7 +21,7 @@ from marda.criteria import (
     soft_neighbourhood_density,
 )
 from marda.diagnostics import mmd
-from marda.estimators import heads, self_training
+from marda.estimators import kernel_ridge, self_training
 from marda.estimators.pseudo_labels import RefinementWarning
 from marda.selection import adapted_ensemble, auto, ensemble, source_only
 from marda.selection.scorers import CRITERIA
@@ -205,9 +205,9 @@ def test_a_search(scoring):
 def test_samples_of_many_rows(kind, default, monkeypatch):
     """Every limit above which rows are drawn, lowered below the number of rows."""
     monkeypatch.setattr("marda.selection.classifier_cv.fit_auto", default)
-    monkeypatch.setattr(heads, "MAX_EXACT", 60)
+    monkeypatch.setattr(kernel_ridge, "MAX_EXACT", 60)
     monkeypatch.setattr(self_training, "MAX_EXACT", 60)
-    monkeypatch.setattr(heads, "LANDMARKS", 40)
+    monkeypatch.setattr(kernel_ridge, "LANDMARKS", 40)
     monkeypatch.setattr(self_training, "TRIED_ROWS", 30)
     monkeypatch.setattr(adapted_ensemble, "COMPARED_ROWS", 50)
     monkeypatch.setattr(source_only, "COMPARED_ROWS", 50)

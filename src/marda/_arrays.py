@@ -69,6 +69,7 @@ __all__ = [
     "solve",
     "svd",
     "symmetric_eigen",
+    "syrk",
     "thin_product",
     "to_numpy",
     "to_torch",
@@ -556,6 +557,15 @@ def thin_product(A: NDArray[Any], V: NDArray[Any]) -> NDArray[Any]:
     if A.flags.c_contiguous:
         return np.asarray(dgemm(1.0, A.T, V, trans_a=1))
     return np.asarray(dgemm(1.0, A, V)) if A.flags.f_contiguous else np.asarray(A @ V)
+
+
+def syrk(A: NDArray[Any], *, transposed: bool) -> NDArray[Any]:
+    """AAᵀ or AᵀA, in half the work of a product."""
+    if not is_numpy(A):
+        return A.T @ A if transposed else A @ A.T
+    product = ssyrk if A.dtype == np.float32 else dsyrk
+    # A C-ordered A is Aᵀ to Fortran; the lower triangle of the result is then the one to read.
+    return mirror_lower(product(1.0, A.T, trans=not transposed, lower=1)).T
 
 
 def mirror_lower(matrix: NDArray[Any]) -> NDArray[Any]:

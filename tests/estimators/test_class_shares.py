@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from marda import MDAClassifier, pack
-from marda.estimators import fitting, heads, self_training
+from marda.estimators import fitting, kernel_ridge, self_training
 from marda.estimators.class_shares import CentredGram, Centring
 from marda.estimators.model import FittedModel
 
@@ -82,9 +82,9 @@ def test_sparse_rows_on_demand_say_what_kept_rows_say(monkeypatch, center):
     dense[[5, 6]] = 0  # rows without a word
     X = sp.csr_array(dense)
     y = (X[:, :30].sum(1) > X[:, 30:].sum(1)).astype(int)
-    for module in (heads, self_training, fitting):
+    for module in (kernel_ridge, self_training, fitting):
         monkeypatch.setattr(module, "MAX_EXACT", 100)
-    monkeypatch.setattr(heads, "LANDMARKS", 150)
+    monkeypatch.setattr(kernel_ridge, "LANDMARKS", 150)
     source, target = (X[:400], y[:400]), (X[400:], y[400:])
     asked = []
     products = self_training._Placed.products

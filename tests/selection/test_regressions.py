@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marda.estimators.heads import signs
+from marda.estimators.kernel_ridge import signs
 from marda.selection.regressions import (
     WIDE_RIDGES,
     LabelledRows,

@@ -28,7 +28,7 @@ from marda._machine import format_bytes
 from marda._order import row_order
 from marda._validation import UNLABELED
 from marda.estimators.dscm import denoised_means
-from marda.estimators.heads import MAX_EXACT
+from marda.estimators.kernel_ridge import MAX_EXACT
 from marda.estimators.model import (
     ACTIVATIONS,
     FittedModel,

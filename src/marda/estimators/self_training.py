@@ -23,16 +23,8 @@ from marda._validation import UNLABELED
 from marda.criteria import Agreement, Neighbours, most_similar, nearest_neighbours
 from marda.estimators.accuracy_estimation import recall_above_chance
 from marda.estimators.class_shares import Centred, CentredGram, Centring
-from marda.estimators.heads import (
-    MAX_EXACT,
-    EstimatorHead,
-    Head,
-    MeansHead,
-    NearestHead,
-    RidgeHead,
-    RidgeSolution,
-    RowsOnDemand,
-)
+from marda.estimators.heads import EstimatorHead, Head, MeansHead, NearestHead, RidgeHead
+from marda.estimators.kernel_ridge import MAX_EXACT, RidgeSolution, RowsOnDemand
 from marda.estimators.model import (
     FittedModel,
     GroupMeans,

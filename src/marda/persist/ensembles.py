@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda.estimators import MDAClassifier
-from marda.estimators.heads import GaussianRidge
+from marda.estimators.kernel_ridge import GaussianRidge
 from marda.persist.models import (
     SETTINGS,
     ModelFileError,

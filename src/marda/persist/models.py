@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from marda._arrays import to_numpy
 from marda._machine import available_memory, format_bytes
 from marda.estimators import DSCM, MDA, MDAClassifier
-from marda.estimators.heads import GaussianRidge, NearestRow
+from marda.estimators.heads import NearestRow
+from marda.estimators.kernel_ridge import GaussianRidge
 from marda.estimators.model import (
     ACTIVATIONS,
     CLASSIFIERS,

@@ -20,7 +20,7 @@ import marda
 from marda._arrays import is_numpy
 from marda._machine import format_bytes
 from marda.estimators import DSCM, MDAClassifier
-from marda.estimators.heads import GaussianRidge
+from marda.estimators.kernel_ridge import GaussianRidge
 from marda.estimators.model import FittedModel
 from marda.io import InputError, Preprocessing, replacing
 from marda.io.columns import Matrix, Number

@@ -60,7 +60,7 @@ from marda._arrays import (
 from marda._validation import seed_of
 from marda.criteria import density_ratio, expected_calibration_error
 from marda.estimators import MDAClassifier
-from marda.estimators.heads import GaussianRidge
+from marda.estimators.kernel_ridge import GaussianRidge
 from marda.selection.inputs import Inputs
 
 __all__ = [

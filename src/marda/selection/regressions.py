@@ -18,8 +18,8 @@ from scipy.linalg.lapack import dpotri
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from marda._arrays import mirror_lower
-from marda.estimators.heads import signs, syrk
+from marda._arrays import mirror_lower, syrk
+from marda.estimators.kernel_ridge import signs
 from marda.selection.inputs import Inputs, robust_inputs, stratified_folds
 
 __all__ = [

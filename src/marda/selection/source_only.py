@@ -39,7 +39,7 @@ from scipy.special import log_softmax
 
 from marda._arrays import to_numpy
 from marda._progress import tell
-from marda.estimators.heads import GaussianRidge
+from marda.estimators.kernel_ridge import GaussianRidge
 from marda.moments.features import (
     FixedFeatures,
     RestOfRows,

@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marda.estimators import heads
-from marda.estimators.heads import GaussianRidge, RidgeOnRows, RidgeSolution, signs
+from marda.estimators import kernel_ridge
+from marda.estimators.kernel_ridge import (
+    GaussianRidge,
+    RidgeOnRows,
+    RidgeSolution,
+    _Labelled,
+    signs,
+)
 
 
 @pytest.fixture
@@ -57,8 +63,8 @@ def test_the_solution_is_a_minimum_of_the_written_loss(rows, gaussian, wide):
 def test_leave_one_out_is_a_fit_without_the_row(rows, gaussian, landmarks, monkeypatch):
     F, codes, chosen, weights = rows
     if landmarks and gaussian:
-        monkeypatch.setattr(heads, "MAX_EXACT", 10)
-        monkeypatch.setattr(heads, "LANDMARKS", 30)
+        monkeypatch.setattr(kernel_ridge, "MAX_EXACT", 10)
+        monkeypatch.setattr(kernel_ridge, "LANDMARKS", 30)
     on_rows = RidgeOnRows(F, gaussian=gaussian)
     Y = signs(codes[chosen], 3)
     quick = on_rows.leave_one_out(chosen, Y, weights, 0.5)
@@ -74,8 +80,8 @@ def test_explicit_features_keep_their_digits_in_single_precision(monkeypatch):
     codes = np.arange(4000) % 2
     F = rng.normal(size=(4000, 6)) + 0.5 * codes[:, None] + 30
     given = np.arange(4000), signs(codes, 2), np.ones(4000), 0.1
-    monkeypatch.setattr(heads, "MAX_EXACT", 100)
-    monkeypatch.setattr(heads, "LANDMARKS", 50)
+    monkeypatch.setattr(kernel_ridge, "MAX_EXACT", 100)
+    monkeypatch.setattr(kernel_ridge, "LANDMARKS", 50)
     for gaussian in (True, False):
         _, expected = RidgeOnRows(F, gaussian=gaussian).fit(*given)
         single = RidgeOnRows(F.astype(np.float32), gaussian=gaussian)
@@ -91,8 +97,8 @@ def test_landmarks_come_close_to_the_exact_kernel(monkeypatch):
     F = rng.normal(size=(400, 5)) + 1.5 * codes[:, None]
     everyone, weights, Y = np.arange(400), np.ones(400), signs(codes, 2)
     exact = RidgeOnRows(F, gaussian=True).fit(everyone, Y, weights, 0.3)[1]
-    monkeypatch.setattr(heads, "MAX_EXACT", 100)
-    monkeypatch.setattr(heads, "LANDMARKS", 200)
+    monkeypatch.setattr(kernel_ridge, "MAX_EXACT", 100)
+    monkeypatch.setattr(kernel_ridge, "LANDMARKS", 200)
     near = RidgeOnRows(F, gaussian=True, seed=0).fit(everyone, Y, weights, 0.3)[1]
     assert np.corrcoef(exact[:, 0], near[:, 0])[0, 1] > 0.99
     assert np.mean(exact.argmax(1) == near.argmax(1)) > 0.97
@@ -104,8 +110,8 @@ def test_landmarks_that_others_explain_are_left_out(monkeypatch):
     codes = (F[:, 0] > 0).astype(int)
     given = np.arange(200), signs(codes, 2), np.ones(200), 0.3
     exact = RidgeOnRows(F, gaussian=True).fit(*given)[1]
-    monkeypatch.setattr(heads, "MAX_EXACT", 100)
-    monkeypatch.setattr(heads, "LANDMARKS", 180)
+    monkeypatch.setattr(kernel_ridge, "MAX_EXACT", 100)
+    monkeypatch.setattr(kernel_ridge, "LANDMARKS", 180)
     near = RidgeOnRows(F, gaussian=True)
     assert len(near.basis) == 40
     np.testing.assert_allclose(near.fit(*given)[1], exact, atol=1e-6)
@@ -157,8 +163,8 @@ def test_rows_far_from_the_origin_keep_their_digits(rows):
 def test_held_rows_change_nothing_but_the_time(rows, gaussian, explicit, monkeypatch):
     F, codes, chosen, weights = rows
     if explicit:  # landmarks, or more rows than features
-        monkeypatch.setattr(heads, "MAX_EXACT", 10)
-        monkeypatch.setattr(heads, "LANDMARKS", 30)
+        monkeypatch.setattr(kernel_ridge, "MAX_EXACT", 10)
+        monkeypatch.setattr(kernel_ridge, "LANDMARKS", 30)
     else:
         F = np.hstack([F, np.random.default_rng(1).normal(size=(60, 80))])
     plain, holding = (RidgeOnRows(F, gaussian=gaussian) for _ in range(2))
@@ -166,7 +172,7 @@ def test_held_rows_change_nothing_but_the_time(rows, gaussian, explicit, monkeyp
     holding.hold(chosen[:25], Y[:25], weights[:25], 0.7)
     for n in (25, 26, 40):  # none, one, and many others
         given = chosen[:n], Y[:n], weights[:n], 0.7
-        assert holding._held.starts(*given)
+        assert holding._way.started(_Labelled(*given)) is not None
         expected, scores = plain.fit(*given)
         found, found_scores = holding.fit(*given)
         np.testing.assert_allclose(found_scores, scores, atol=1e-10)
@@ -178,7 +184,7 @@ def test_held_rows_change_nothing_but_the_time(rows, gaussian, explicit, monkeyp
         (chosen, -Y, weights, 0.7),
         (chosen[:20], Y[:20], weights[:20], 0.7),
     ):
-        assert not holding._held.starts(*given)
+        assert holding._way.started(_Labelled(*given)) is None
         np.testing.assert_allclose(holding.fit(*given)[1], plain.fit(*given)[1], atol=1e-10)
 
 
