@@ -154,6 +154,20 @@ def test_pages_are_what_the_rows_on_record_give(tmp_path, capsys):
         assert row.machine
 
 
+def test_readings_of_the_paper_on_amt():
+    lines = list(script("paper_tables.py").amt_readings(script("paper_tables.py").every_row()))
+    at = {name: lines.index(f"## {name}\n") for name in ("US", "SS", "SUP")}
+    tables = {name: [line.split(" | ") for line in lines[i + 3 :]] for name, i in at.items()}
+    first = {name: cells[1] for name, cells in tables.items()}
+    assert [cell.strip("| ") for cell in first["US"][:3]] == ["test", "log", "ridge, δ = 10"]
+    # The largest distance from the paper of S1 and S1D, and of all five.
+    assert max(abs(float(first["US"][4]) - 81.6), abs(float(first["US"][5]) - 82.2)) <= 0.5
+    assert float(first["US"][-1].strip("| ")) <= 0.4
+    assert float(first["SS"][-1].strip("| ")) <= 0.5
+    stated = [c for c in tables["US"] if [w.strip("| ") for w in c[:2]] == ["train", "plain"]]
+    assert stated[0][2:7] == ["marginalised, δ = 1", "77.4", "78.4", "78.8", "74.5"]
+
+
 def test_unseen_tables(tmp_path, monkeypatch, capsys):
     """A table of words, gaps and a rare class is read, cut, measured once, and summed up."""
     module, rng = script("unseen_tables.py"), np.random.default_rng(0)
