@@ -4,6 +4,7 @@ from collections import Counter
 import pytest
 
 from marda.benchmarks.plan import (
+    ADAPTERS,
     BENCHMARKS,
     EVALUATIONS,
     LABELLED_SYSTEMS,
@@ -11,7 +12,6 @@ from marda.benchmarks.plan import (
     METHODS,
     MODELS,
     MODELS_US,
-    PEERS,
     SYSTEMS,
     PlanError,
     Request,
@@ -170,7 +170,7 @@ def test_every_task_of_every_data_set_meets_every_method():
         assert (roles["auto"], roles["source"], roles["peer"]) == (
             1,
             3,
-            2 * len(PEERS) + len(SYSTEMS) - len(heavy),
+            2 * len(ADAPTERS) + len(SYSTEMS) - len(heavy),
         )
         assert roles["fixed"] >= 3
     assert {s.task.preprocessing for s in specs if s.task.benchmark == "amt"} == {"log-tf"}
@@ -252,7 +252,9 @@ def test_collections_have_draws_of_their_own_and_source_only_models():
     assert tasks == {"skada-bench": 24 * 5, "generated": 24 * 20, "digits": 9, "tables": 72}
     more = [s for s in specs if s.model not in ("auto", "source-only")]
     assert {s.task.benchmark for s in more} == {"skada-bench"}
-    assert len(more) == 120 * (2 * len(PEERS) + len(SYSTEMS))  # adapters have two classifiers each
+    assert len(more) == 120 * (
+        2 * len(ADAPTERS) + len(SYSTEMS)
+    )  # adapters have two classifiers each
     assert len({s.key for s in specs}) == len(specs) == 4 * sum(tasks.values()) + len(more)
     one = [s for s in specs if s.task == specs[0].task]
     assert [s.classifier for s in one][:4] == ["auto", "ridge", "logistic", "forest"]

@@ -415,7 +415,8 @@ Measure = Literal["accuracy", "balanced_accuracy"]
 Role = Literal["auto", "source", "fixed", "peer"]
 
 AUTO, SOURCE = "auto", "source-only"
-PEERS = ("CORAL", "SubspaceAlignment", "LinearOT", "OT")
+ADAPTERS = ("CORAL", "SubspaceAlignment", "LinearOT", "OT")
+"""Of skada: they change rows, and each of two classifiers learns from these."""
 SYSTEMS = (
     *("GFK", "TCA", "JDA", "TTM", "EasyTL", "MEDA", "SPL", "CMMS"),
     *("auxiliary", "DA-SVM", "DANN", "DDC", "DAN"),
@@ -426,11 +427,11 @@ LABELLED_SYSTEMS = ("MMDT",)
 OWN = "own"
 BASELINE = "ridge"
 """Classifier of the source-only rows that auto is compared with."""
-_PEER_CLASSIFIERS = ("svm", "logistic")
+_ADAPTER_CLASSIFIERS = ("svm", "logistic")
 LEADERBOARD_CLASSIFIERS = ("auto", BASELINE, "svm", "logistic", "forest", "ridge10", OWN)
 _SCALED: Overrides = (("scaling", "balanced"),)
 _FIXED_MODELS = ("S1", "S1M", "S1D")
-METHODS = (AUTO, SOURCE, *_FIXED_MODELS, *PEERS, *SYSTEMS, *LABELLED_SYSTEMS)
+METHODS = (AUTO, SOURCE, *_FIXED_MODELS, *ADAPTERS, *SYSTEMS, *LABELLED_SYSTEMS)
 
 
 @dataclass(frozen=True)
@@ -441,7 +442,7 @@ class Evaluation:
     preprocessing: str = "paper"
     source: tuple[str, ...] = (BASELINE, "svm", "logistic")
     """Classifiers of the source-only rows."""
-    peers: tuple[str, ...] = PEERS
+    adapters: tuple[str, ...] = ADAPTERS
     systems: tuple[str, ...] = SYSTEMS
     by_halves: bool = False
     """Development and report halves apart, against the source-only model chosen by folds."""
@@ -461,9 +462,9 @@ EVALUATIONS: dict[str, Evaluation] = {
 LEADERBOARD = tuple(EVALUATIONS)
 """Data sets of a request that names none; collections of tasks are run by name."""
 _SOURCE_ONLY = (BASELINE, "logistic", "forest")
-_BY_HALVES = Evaluation(source=_SOURCE_ONLY, peers=(), systems=(), fixed=(), by_halves=True)
+_BY_HALVES = Evaluation(source=_SOURCE_ONLY, adapters=(), systems=(), fixed=(), by_halves=True)
 EVALUATIONS |= {
-    "skada-bench": replace(_BY_HALVES, peers=PEERS, systems=SYSTEMS),
+    "skada-bench": replace(_BY_HALVES, adapters=ADAPTERS, systems=SYSTEMS),
     "generated": _BY_HALVES,
     "digits": replace(_BY_HALVES, measure="balanced_accuracy"),
     "tables": replace(_BY_HALVES, measure="balanced_accuracy"),
@@ -537,7 +538,7 @@ def _task_specs(task: TaskSpec, evaluation: Evaluation, overrides: Overrides) ->
         for model in _FIXED_MODELS
         for classifier in classifiers
     ]
-    specs += [Spec(task, p, c, "auto") for p in evaluation.peers for c in _PEER_CLASSIFIERS]
+    specs += [Spec(task, a, c, "auto") for a in evaluation.adapters for c in _ADAPTER_CLASSIFIERS]
     specs += [Spec(task, system, OWN, "auto") for system in evaluation.systems]
     return specs
 

@@ -16,7 +16,7 @@ from benchmarks.fakes import plan_leaderboard
 from marda import datasets
 from marda.benchmarks import execute
 from marda.benchmarks.peers import adapters as peers
-from marda.benchmarks.plan import PEERS
+from marda.benchmarks.plan import ADAPTERS
 
 SPECS = plan_leaderboard(datasets=["oc10-surf"], tasks=["dslr-webcam"])
 
@@ -108,8 +108,8 @@ def test_peers_do_what_their_pipelines_do(task, wrap):
         X_target=wrap(task.X_target),
         X_test=wrap(task.X_test),
     )
-    found = list(execute.fit_methods(wrapped, specs_of(*PEERS)))
-    assert [f.spec.model for f in found] == [p for p in PEERS for _ in range(2)]
+    found = list(execute.fit_methods(wrapped, specs_of(*ADAPTERS)))
+    assert [f.spec.model for f in found] == [p for p in ADAPTERS for _ in range(2)]
     assert sklearn.get_config() == config
     X, y, domain = marda.pack(task.X_source, task.y_source, task.X_target)
     adapters = {
