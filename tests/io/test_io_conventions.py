@@ -294,6 +294,10 @@ def test_durations_are_seconds_and_stand_beside_no_numbers():
     np.testing.assert_array_equal(one["a"], [5405, 7.5, np.nan])
     assert (problems, len(notes)) == ([], 1)
     problems = settled(spans, table(a=["12", "13", "14"]))[1]
+    assert problems[0].what == (
+        "column 'a' holds durations such as 1:30:05 in one file and numbers in another: write them "
+        "alike, or leave it out with --drop 'a'"
+    )
     assert problems[0].options == (("--drop", "a"),)
 
 

@@ -689,7 +689,7 @@ def _check_signs(
     if whole == {":"}:
         notes.append(f"column {name!r} is read as durations, in seconds.")
     elif ":" in whole:
-        wrong = "holds durations such as 1:30:05 in one file and numbers in another: {alike}"
+        wrong = f"holds durations such as 1:30:05 in one file and numbers in another: {alike}"
     elif "%" in whole and len(whole) > 1:
         wrong = f"has some values with a percent sign and some without: {alike}"
     elif any(len(held - {"%", ""}) > 1 for held in signs):
