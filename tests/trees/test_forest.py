@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.ensemble import RandomForestClassifier
 
-from marda.trees.forest import Forest, fit_forest, from_trees
+from marda.trees.forest import Forest, fit_forest, from_trees, single
 
 RNG = np.random.default_rng(0)
 X = np.round(RNG.normal(size=(300, 6)), 1)  # many values lie on thresholds
@@ -21,9 +21,12 @@ def grow(X=X, codes=CODES, n_classes=3, **options):
     return fit_forest(X, codes, n_classes, **{"seed": 3, "n_trees": 20, **options})
 
 
-@pytest.fixture(scope="module")
-def peer():
-    return RandomForestClassifier(20, min_samples_leaf=2, random_state=3, n_jobs=1).fit(X, CODES)
+@pytest.fixture(scope="module", params=[None, 8])
+def peer(request):
+    """Trees that are walked, and small ones, which are not."""
+    leaves = request.param
+    grown = RandomForestClassifier(20, min_samples_leaf=2, max_leaf_nodes=leaves, random_state=3)
+    return grown.fit(X, CODES)
 
 
 def test_probabilities_are_those_of_scikit_learn(peer):
@@ -38,6 +41,16 @@ def test_probabilities_are_those_of_scikit_learn(peer):
         np.testing.assert_allclose(
             forest.probabilities(rows + step), peer.predict_proba(rows + step), atol=1e-12
         )
+
+
+def test_small_trees_say_what_a_walk_would():
+    for leaves in (2, 5, 8):
+        small = grow(max_leaves=20 * leaves).forest
+        assert small._tables is not None
+        nodes = small._nodes
+        rows = single(NEW, small.middle, small.unit)[:, nodes.used]
+        ends = nodes.walk(np.ascontiguousarray(rows), 0, 20)
+        np.testing.assert_array_equal(small.leaves(NEW).indices.reshape(-1, 20).T, ends)
 
 
 def test_thresholds_beyond_float32_divide_as_they_say():

@@ -51,6 +51,8 @@ PAIRS = 2**16
 BLOCK = 4096
 #: Steps after which pairs that have come to a leaf are left behind.
 STEPS = 4
+#: Comparisons of a small tree at most: as many bits fit into a byte.
+SMALL = 7
 
 
 @dataclass(frozen=True)
@@ -151,13 +153,14 @@ class Forest:
 
     def _walks(self, X: Any) -> Any:
         """Blocks of rows, and the leaves of some trees that they fall into: (n_trees, n_rows)."""
-        nodes, trees = self._nodes, len(self.roots)
+        nodes, trees = self._nodes if self._tables is None else self._tables, len(self.roots)
         middle, unit = self.middle[nodes.used], self.unit[nodes.used]
         for start in range(0, X.shape[0], BLOCK):
             rows = slice(start, start + BLOCK)
             part = X[rows][:, nodes.used]
             part = single(part.toarray() if sp.issparse(part) else part, middle, unit)
             step = max(1, PAIRS // len(part))
+            part = nodes.laid(part)
             for first in range(0, trees, step):
                 yield rows, nodes.walk(part, first, min(trees, first + step))
 
@@ -179,6 +182,28 @@ class Forest:
         threshold = np.where(leaf, np.float32(np.inf), _at_most(self.threshold))
         ends = np.where(leaf, self.children[:, 0], -1)
         return _Nodes(used, column[order], threshold[order], follows[order], ends[order])
+
+    @cached_property
+    def _tables(self) -> _Tables | None:
+        """The trees as tables, if all of them are small."""
+        inner, trees = np.flatnonzero(self.feature >= 0), len(self.roots)
+        tree = np.searchsorted(self.roots, inner, side="right") - 1
+        counts = np.bincount(tree, minlength=trees)
+        if not len(inner) or counts.max() > SMALL:
+            return None
+        used, column = np.unique(self.feature[inner], return_inverse=True)
+        place = np.arange(len(inner)) - (np.cumsum(counts) - counts)[tree]
+        columns, thresholds = np.zeros((trees, SMALL), np.int64), np.zeros((trees, SMALL))
+        columns[tree, place] = column.ravel()
+        thresholds[tree, place] = self.threshold[inner]
+        bit = np.zeros(len(self.feature), dtype=np.int64)
+        bit[inner] = counts[tree] - 1 - place  # the first comparison is the highest bit
+        answers = np.arange(1 << SMALL)
+        at = np.repeat(self.roots[:, None], len(answers), axis=1)
+        for _ in range(SMALL):
+            down = self.children[at, answers >> bit[at] & 1]
+            at = np.where(self.feature[at] < 0, at, down)
+        return _Tables(used, counts, columns, _at_most(thresholds), self.children[at, 0])
 
 
 @dataclass(frozen=True)
@@ -205,6 +230,10 @@ class _Nodes:
     left: Index
     leaf: Index
 
+    def laid(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Rows as `walk` wants them."""
+        return X
+
     def walk(self, X: NDArray[np.float32], first: int, end: int) -> Index:
         """Leaves that rows fall into, of some trees: (n_trees, n_rows)."""
         n, d = X.shape
@@ -225,6 +254,49 @@ class _Nodes:
             going = np.flatnonzero(self.leaf[at] < 0)
             pairs, at, start = pairs[going], at[going], start[going]
         return self.leaf[found].reshape(end - first, n)
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """Small trees, none of which is walked: all their comparisons are made, and are the bits of a
+    number, which stands for a leaf.
+
+    Attributes
+    ----------
+    used : array of int
+        Columns that any node compares.
+    counts : array of int of shape (n_trees,)
+        Comparisons of each tree.
+    column, threshold : arrays of shape (n_trees, SMALL)
+        Place among the columns, and the float32 above which a bit is 1.
+    leaf : array of int of shape (n_trees, 2^SMALL)
+        Number of the leaf, by the bits.
+    """
+
+    used: Index
+    counts: Index
+    column: Index
+    threshold: NDArray[np.float32]
+    leaf: Index
+
+    def laid(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Columns one after the other."""
+        return np.ascontiguousarray(X.T)
+
+    def walk(self, columns: NDArray[np.float32], first: int, end: int) -> Index:
+        """Leaves that rows fall into, of some trees: (n_trees, n_rows)."""
+        n = columns.shape[1]
+        found = np.empty((end - first, n), dtype=np.int64)
+        above, bits = np.empty(n, dtype=bool), np.empty(n, dtype=np.uint8)
+        bit = above.view(np.uint8)
+        for k, tree in enumerate(range(first, end)):
+            bits[:] = 0
+            for j in range(self.counts[tree]):
+                np.greater(columns[self.column[tree, j]], self.threshold[tree, j], out=above)
+                np.add(bits, bits, out=bits)
+                np.bitwise_or(bits, bit, out=bits)
+            np.take(self.leaf[tree], bits, out=found[k], mode="clip")
+        return found
 
 
 def _at_most(values: Vector) -> NDArray[np.float32]:
