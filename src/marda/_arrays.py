@@ -512,14 +512,14 @@ def _inverses(L: Any) -> tuple[Array, Array]:
 # Symmetric matrices, and thin products ------------------------------------------------------------
 
 
-def add_gram(lower: NDArray[Any], A: NDArray[Any]) -> NDArray[Any]:
-    """A Aᵀ added to the lower triangle of a symmetric matrix; use what it returns.
+def add_gram(lower: NDArray[Any], A: NDArray[Any], weight: float = 1.0) -> NDArray[Any]:
+    """Add w A Aᵀ to the lower triangle of a symmetric matrix; use what it returns.
 
     The sum is made in the memory of `lower` where BLAS can (Fortran order); what lies above the
     diagonal has no meaning.
     """
     if not is_numpy(A):
-        grown: NDArray[Any] = lower + A @ A.T
+        grown: NDArray[Any] = lower + weight * (A @ A.T)
         return grown
     if not A.size:  # BLAS refuses empty matrices
         return lower
@@ -527,7 +527,7 @@ def add_gram(lower: NDArray[Any], A: NDArray[Any]) -> NDArray[Any]:
     turned = not A.flags.f_contiguous
     A = A.T if turned else A
     syrk = ssyrk if lower.dtype == np.float32 else dsyrk
-    return np.asarray(syrk(1.0, A, beta=1.0, c=lower, lower=1, trans=turned, overwrite_c=1))
+    return np.asarray(syrk(weight, A, beta=1.0, c=lower, lower=1, trans=turned, overwrite_c=1))
 
 
 def lower_product(A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:

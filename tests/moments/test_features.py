@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from scipy.spatial.distance import cdist
 from scipy.special import log_softmax
 
 from marda.moments.features import (
@@ -88,3 +89,13 @@ def test_the_kernel_of_sums_is_the_ridge_on_all_rows():
         coef = np.linalg.solve(A.T @ A + ridge * unit * np.eye(A.shape[1]), A.T @ right)
         expected = (P - mean) @ coef + level
         np.testing.assert_allclose(K @ ours + intercept, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_similarities_are_those_of_distances_and_a_one():
+    rng = np.random.default_rng(5)
+    A, B = rng.normal(size=(700, 4)) + 3, rng.normal(size=(300, 4)) + 3
+    expected = np.exp(-0.5 * cdist(A, B, "sqeuclidean") / 1.7)
+    found = similarity(A, B, 1.7, one=True)
+    np.testing.assert_allclose(found[:, :-1], expected, rtol=1e-12)
+    np.testing.assert_array_equal(found[:, -1], 1)
+    np.testing.assert_array_equal(similarity(A, B, 1.7), found[:, :-1])

@@ -22,7 +22,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 from scipy.special import softmax
-from sklearn.metrics.pairwise import rbf_kernel
+
+from marda._arrays import add_gram, mirror_lower
 
 __all__ = [
     "EIGENVALUE_FLOOR",
@@ -42,8 +43,9 @@ EIGENVALUE_FLOOR = 1e-8
 #: Directions of landmarks below this share of the largest are left out: the rounding of sums, in
 #: whatever order they were added, would come out larger by the square of its inverse.
 FLOOR = 1e-5
-#: Rows whose features are made at a time.
-BLOCK = 4096
+#: Rows whose features are made at a time; bytes of similarities, few enough for the cache, and
+#: their rows at least, for whose sake all of `right` is read.
+BLOCK, CACHE_BYTES, LEAST_ROWS = 4096, 2**20, 256
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,8 @@ class RowSums:
     hessian : array of shape (n_classes, n_classes, p, p)
         Of its negative; blocks a < b, from which the others follow.
     gram, cross : arrays of shapes (m + 1, m + 1) and (m + 1, n_classes)
-        Of similarities to m landmarks and a one (last), with themselves and with ±1 per class; the
-        last column of `gram` is that of its last row.
+        Of similarities to m landmarks and a one (last), with themselves and with ±1 per class; of
+        `gram` the lower triangle has a meaning.
     """
 
     counts: Vector
@@ -147,7 +149,8 @@ class FixedFeatures:
             sums = replace(sums, gradient=np.zeros((p, C)), hessian=np.zeros((C, C, p, p)))
         if self.kernel is not None:
             m = len(self.kernel[1]) + 1
-            sums = replace(sums, gram=np.zeros((m, m)), cross=np.zeros((m, C)))
+            gram = np.zeros((m, m), order="F")  # as `add_gram` wants it
+            sums = replace(sums, gram=gram, cross=np.zeros((m, C)))
         return sums
 
     def added(self, sums: RowSums, X: Any, codes: Index) -> RowSums:
@@ -158,8 +161,11 @@ class FixedFeatures:
         return sums
 
     def _add(self, sums: RowSums, X: Any, codes: Index) -> None:
+        order = np.argsort(codes, kind="stable")  # rows of a class are one block
+        X, codes = X[order], codes[order]
         C, w = len(self.weights), self.weights[codes]
-        sums.counts[:] += np.bincount(codes, minlength=C)
+        counts = np.bincount(codes, minlength=C)
+        sums.counts[:] += counts
         if self.linear is not None:
             assert sums.gradient is not None
             assert sums.hessian is not None
@@ -176,14 +182,13 @@ class FixedFeatures:
             assert sums.cross is not None
             inputs, landmarks, variance = self.kernel
             rows = np.asarray(inputs.apply(X), dtype=np.float64)
-            K, root = similarity(rows, landmarks, variance), np.sqrt(w)
-            Y = 2 * np.eye(C)[codes] - 1
-            K *= root[:, None]
-            sums.gram[:-1, :-1] += K.T @ K  # the same array twice: BLAS forms half of it
-            sums.gram[-1, :-1] += root @ K
-            sums.gram[-1, -1] += w.sum()
-            sums.cross[:-1] += K.T @ (root[:, None] * Y)
-            sums.cross[-1] += w @ Y
+            K, stop = similarity(rows, landmarks, variance, one=True), np.cumsum(counts)
+            for c in np.flatnonzero(counts):
+                mine, weight = K[stop[c] - counts[c] : stop[c]], float(self.weights[c])
+                sums.gram[:] = add_gram(sums.gram, mine.T, weight)
+                total = weight * mine.sum(0)
+                sums.cross[:] -= total[:, None]
+                sums.cross[:, c] += 2 * total
 
     def stepped(self, sums: RowSums, penalty: float) -> Matrix:
         """Coefficients after one step of Newton, with a penalty on ½‖coef‖²."""
@@ -218,7 +223,7 @@ class FixedFeatures:
         _, landmarks, variance = self.kernel
         total = sums.gram[-1, -1]
         mean, level = sums.gram[-1, :-1] / total, sums.cross[-1] / total
-        gram = sums.gram[:-1, :-1] - total * np.outer(mean, mean)
+        gram = mirror_lower(sums.gram.copy())[:-1, :-1] - total * np.outer(mean, mean)
         cross = sums.cross[:-1] - total * np.outer(mean, level)
         back = landmark_basis(landmarks, variance, FLOOR)
         squares, V = eigh(back.T @ gram @ back, check_finite=False)
@@ -245,6 +250,24 @@ def landmark_basis(landmarks: Matrix, variance: float, floor: float = EIGENVALUE
     return np.asarray(V[:, good] / np.sqrt(values[good]))
 
 
-def similarity(A: Matrix, B: Matrix, variance: float) -> Matrix:
-    """exp(−‖a − b‖²/2σ²) of all pairs of rows."""
-    return np.asarray(rbf_kernel(A, B, gamma=0.5 / variance))
+def similarity(A: Matrix, B: Matrix, variance: float, *, one: bool = False) -> Matrix:
+    """exp(−‖a − b‖²/2σ²) of all pairs of rows; `one`: and a last column of ones.
+
+    The exponent is one product, of rows (a, ‖a‖², 1) with columns (b, −½, −½‖b‖²)/σ²; a column of
+    zeros makes ones.
+    """
+    (n, d), m = A.shape, len(B)
+    left, right = np.ones((n, d + 2)), np.zeros((d + 2, m + one))
+    left[:, :d] = A
+    np.einsum("ij,ij->i", A, A, out=left[:, d])
+    right[:d, :m] = B.T
+    right[d, :m] = -0.5
+    right[d + 1, :m] = -0.5 * np.einsum("ij,ij->i", B, B)
+    right /= variance
+    K = np.empty((n, m + one))
+    step = max(LEAST_ROWS, CACHE_BYTES // (8 * (m + one)))
+    for start in range(0, n, step):
+        part = np.matmul(left[start : start + step], right, out=K[start : start + step])
+        np.minimum(part, 0, out=part)  # rounding
+        np.exp(part, out=part)
+    return K
