@@ -10,6 +10,7 @@ from marda._validation import UNLABELED, Labels
 from marda.selection.inputs import (
     ROOTS,
     STANDARD,
+    TAIL,
     UNIT,
     alternative_inputs,
     choose_inputs,
@@ -118,6 +119,15 @@ def test_robust_columns_keep_their_body_and_end_their_tails():
     assert (np.diff(found[:4], axis=0) >= 0).all()
     np.testing.assert_allclose(found[3:], [[8] * 3, [-8] * 3], rtol=1e-9)
     assert inputs.width(3) == 3
+
+
+def test_robust_rows_do_not_depend_on_those_beside_them():
+    rows = np.random.default_rng(0).standard_t(2, size=(20_000, 3))  # more than are moved at once
+    inputs = robust_inputs(rows, 1.5)
+    away = (rows - inputs.middle) / inputs.spread
+    tail = np.maximum(np.abs(away) - 1.5, 0)
+    expected = np.clip(away, -1.5, 1.5) + np.sign(away) * TAIL * tail / (TAIL + tail)
+    np.testing.assert_allclose(inputs.apply(rows), expected, rtol=1e-12)
 
 
 def test_a_few_wild_rows_do_not_make_the_spread():

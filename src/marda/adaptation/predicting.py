@@ -229,7 +229,9 @@ def predict_rows(
             before += batch.n_rows
             for name, values in batch.columns.items():
                 if values.dtype.kind == "f":
-                    sums[name] = sums.get(name, 0.0) + float(np.nansum(values))
+                    whole = float(np.sum(values))
+                    whole = float(np.nansum(values)) if np.isnan(whole) else whole
+                    sums[name] = sums.get(name, 0.0) + whole
             batch = None if later is None else chosen.converted(later, notation, conventions)[0]
 
     def scored(batch: Table) -> _Scored:

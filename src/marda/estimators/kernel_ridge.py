@@ -58,6 +58,7 @@ from marda._arrays import (
     vdot,
     vstack,
 )
+from marda.moments.features import similarity
 
 __all__ = [
     "MAX_EXACT",
@@ -643,6 +644,8 @@ def _gaussian(A: Matrix, B: Matrix, variance: float) -> Matrix:
         own = _squares(B_about)
         return _similarity(syrk(B_about, transposed=False), own, own, variance)
     A, B = A - middle, B_about
+    if is_numpy(A) and A.dtype == np.float64:
+        return similarity(A, B, variance)
     return _similarity(A @ B.T, _squares(A), _squares(B), variance)
 
 

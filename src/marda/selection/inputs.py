@@ -72,6 +72,9 @@ RARE = 0.9
 #: κ must be this much higher for other inputs to be taken; inputs that are as near are as good.
 MARGIN = 0.02
 
+#: Bytes of rows whose tails are drawn in at a time, few enough for the cache.
+CACHE_BYTES = 2**18
+
 #: A column is heavy-tailed if this share of rows, the farthest, makes its spread so many times that
 #: of the others.
 TRIMMED, HEAVY = 0.05, 4.0
@@ -160,11 +163,23 @@ class Inputs:
                 return (X - like(self.middle, X)) / like(self.spread, X)
             return (dense - self.middle.astype(X.dtype)) / self.spread.astype(X.dtype)
         assert self.knee is not None
+        out = np.empty(dense.shape, dtype=np.result_type(dense, self.middle, self.spread))
+        step = max(1, CACHE_BYTES // max(1, out.itemsize * out.shape[1]))
         with np.errstate(over="ignore"):
-            Z = (dense - self.middle) / self.spread
-            body = np.clip(Z, -self.knee, self.knee)
-            tail = Z - body
-            return body + np.sign(tail) * (TAIL - TAIL / (1 + np.abs(tail) / TAIL))
+            for start in range(0, len(out), step):  # while they are in cache
+                part = slice(start, start + step)
+                Z = np.subtract(dense[part], self.middle, out=out[part])
+                Z /= self.spread
+                size = np.abs(Z)
+                body = np.minimum(size, self.knee)
+                size -= body
+                size /= TAIL
+                size += 1
+                np.divide(TAIL, size, out=size)
+                np.subtract(TAIL, size, out=size)
+                size += body
+                np.copysign(size, Z, out=Z)
+        return out
 
     def _aligned(self, X: Any) -> Any:
         assert self.factor is not None
@@ -174,7 +189,10 @@ class Inputs:
         if sp.issparse(X):
             X = (X @ sp.diags_array(self.factor)).tocsr()
             return X.toarray() + self.offset if self.offset.any() else X
-        return X * self.factor + self.offset
+        moved = X.astype(np.result_type(X, self.factor, self.offset))
+        moved *= self.factor
+        moved += self.offset
+        return moved
 
     def names(self, names: Vector) -> Vector:
         """Names of the columns that `apply` gives, from those of the rows."""
