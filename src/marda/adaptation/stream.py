@@ -42,7 +42,7 @@ from marda.io.columns import Number
 from marda.io.table import as_numbers, as_texts, is_missing
 from marda.io.writing import remove_stale
 from marda.moments import Moments
-from marda.moments.features import FixedFeatures, RowSums
+from marda.moments.features import BLOCK, FixedFeatures, RowSums
 from marda.moments.parquet import ROLES, ParquetRows, Part, column_types, moments_of_parts
 from marda.selection.inputs import KEPT_PER_CLASS
 from marda.terms import parse_method
@@ -640,8 +640,13 @@ def _group_sums(place: tuple[int, int, int], rest: FileRows, features: FixedFeat
     """Sums over the rows of a row group that were not drawn."""
     total = features.nothing()
     draw, part = rest.draw, place[0]
+    moved = bool(rest.center.any() or (rest.scale != 1).any())
     for X, codes, numbers in draw.batches(*place, rest.names):
         left = np.flatnonzero((numbers >= draw.below[part, codes]) & (codes < len(draw.classes)))
-        rows = (X[left] - rest.center) / rest.scale
-        total = features.added(total, rows, codes[left])
+        for start in range(0, len(left), BLOCK):
+            some = left[start : start + BLOCK]
+            rows = X[some]
+            if moved:
+                rows = (rows - rest.center) / rest.scale
+            total = features.added(total, rows, codes[some])
     return total

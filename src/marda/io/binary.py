@@ -231,7 +231,8 @@ def _table(pa: Any, path: Path, batch: Any) -> Table:
             or pa.types.is_boolean(kind)
             or pa.types.is_decimal(kind)
         ):
-            columns[name] = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+            exact = values if pa.types.is_float64(kind) else values.cast(pa.float64(), safe=False)
+            columns[name] = exact.to_numpy(zero_copy_only=False)
         elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
             # Times with a zone are held in UTC; what is finer than microseconds is cut.
             exact = values.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False)

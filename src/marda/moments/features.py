@@ -26,6 +26,7 @@ from scipy.special import softmax
 from marda._arrays import add_gram, mirror_lower
 
 __all__ = [
+    "BLOCK",
     "EIGENVALUE_FLOOR",
     "FixedFeatures",
     "HeldRows",
@@ -185,7 +186,9 @@ class FixedFeatures:
             K, stop = similarity(rows, landmarks, variance, one=True), np.cumsum(counts)
             for c in np.flatnonzero(counts):
                 mine, weight = K[stop[c] - counts[c] : stop[c]], float(self.weights[c])
-                sums.gram[:] = add_gram(sums.gram, mine.T, weight)
+                grown = add_gram(sums.gram, mine.T, weight)
+                if grown is not sums.gram:
+                    sums.gram[:] = grown
                 total = weight * mine.sum(0)
                 sums.cross[:] -= total[:, None]
                 sums.cross[:, c] += 2 * total
