@@ -19,9 +19,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import log_softmax
-from sklearn.tree import DecisionTreeRegressor
 
-from marda.trees.forest import Forest, joined, single, units_of
+from marda.trees.forest import Forest, grow, joined, single, units_of
 
 __all__ = ["Boosted", "GrownTrees", "fit_boosted"]
 
@@ -79,7 +78,7 @@ class _FoldTrees:
 
     held: Index
     start: Vector
-    trees: list[DecisionTreeRegressor]
+    trees: list[Any]
     values: list[Matrix]
     ends: list[Index]
     #: Log-loss of the held rows after each round, summed by weight.
@@ -149,24 +148,28 @@ def _boost(
     S, S_held = np.tile(start, (len(seen), 1)), np.tile(start, (len(held), 1))
     own = np.arange(len(held)), codes[held]
     trees, values, ends, losses = [], [], [], []
+    bits = np.random.RandomState(0)
     for _ in range(N_ROUNDS):
         P = np.exp(log_softmax(S, axis=1))
         R = Y - P
         some = np.arange(len(seen))
         if len(some) > MAX_BOOSTED:
             some = np.sort(rng.choice(len(some), MAX_BOOSTED, replace=False))
-        tree = DecisionTreeRegressor(
-            max_depth=DEPTH,
+        bits.seed(int(rng.integers(2**31)))
+        left = R[:, 1:] if n_classes == 2 else R  # two classes: one is minus the other
+        tree = grow(
+            X[some],
+            np.ascontiguousarray(left[some]),
+            w[some],
+            bits,
             max_features=min((X.shape[1] + 1) // 2, MAX_COLUMNS),
-            min_samples_leaf=min(MIN_LEAF, len(some)),
-            random_state=int(rng.integers(2**31)),
+            min_leaf=min(MIN_LEAF, len(some)),
+            max_depth=DEPTH,
         )
-        left = R[:, 1] if n_classes == 2 else R  # two classes: one is minus the other
-        tree.fit(X[some], left[some], sample_weight=w[some], check_input=False)
-        end = tree.tree_.apply(X)
-        V = _steps(end[some], R[some], P[some], w[some], tree.tree_.node_count)
+        end = tree.apply(X)
+        V = _steps(end[some], R[some], P[some], w[some], tree.node_count)
         S += V[end]
-        end = tree.tree_.apply(X_held)
+        end = tree.apply(X_held)
         S_held += V[end]
         trees.append(tree)
         values.append(V)

@@ -30,6 +30,7 @@ __all__ = [
     "GrownForest",
     "fit_forest",
     "from_trees",
+    "grow",
     "joined",
     "single",
     "units_of",
@@ -365,7 +366,8 @@ def fit_forest(
         rows = single(X, middle, unit)
     seen, known = np.unique(codes, return_inverse=True)
     known = known.ravel()
-    rng = np.random.default_rng(seed)
+    Y = known.astype(np.float64)[:, None]
+    rng, bits = np.random.default_rng(seed), np.random.RandomState(0)
     n, weights = len(codes), np.ones(len(codes)) if weights is None else weights
     trees, unseen = [], np.empty((n, n_trees), dtype=bool)
     for k in range(n_trees):
@@ -375,14 +377,19 @@ def fit_forest(
         places = np.searchsorted(np.cumsum(chance), levels, side="right")
         drawn = np.bincount(np.minimum(places, np.flatnonzero(chance)[-1]), minlength=n)
         unseen[:, k] = drawn == 0
-        tree = DecisionTreeClassifier(
-            max_features="sqrt",
-            min_samples_leaf=min_leaf,
-            max_leaf_nodes=None if max_leaves is None else max(2, max_leaves // n_trees),
-            random_state=int(rng.integers(2**31)),
+        bits.seed(int(rng.integers(2**31)))
+        trees.append(
+            grow(
+                rows,
+                Y,
+                drawn.astype(np.float64),
+                bits,
+                n_classes=len(seen),
+                max_features=max(1, int(np.sqrt(rows.shape[1]))),
+                min_leaf=min_leaf,
+                max_leaves=None if max_leaves is None else max(2, max_leaves // n_trees),
+            )
         )
-        weight = drawn.astype(np.float64)
-        trees.append(tree.fit(rows, known, sample_weight=weight, check_input=False))
     forest = from_trees(trees, seen, n_classes, middle, unit)
     leaves = forest.leaves(X).indices.reshape(n, n_trees)
     out_of_bag = np.zeros((n, n_classes))
@@ -418,8 +425,73 @@ def single(X: Any, middle: Any, unit: Any) -> NDArray[np.float32]:
     return np.ascontiguousarray(values, dtype=np.float32)
 
 
+def grow(
+    X: Any,
+    Y: Matrix,
+    weights: Vector,
+    random_state: np.random.RandomState,
+    *,
+    n_classes: int | None = None,
+    max_features: int,
+    min_leaf: int,
+    max_depth: int | None = None,
+    max_leaves: int | None = None,
+) -> Any:
+    """The nodes (`tree_`) of scikit-learn's tree of such rows.
+
+    Made of the parts that its `fit` is made of: of a few hundred rows, what `fit` does beside takes
+    three times as long as the tree. Where these parts are others, `fit` is called.
+
+    Parameters
+    ----------
+    X : float32 array, or float32 CSC matrix, of shape (n_rows, n_features)
+        Rows.
+    Y : array of shape (n_rows, n_outputs)
+        Values; with `n_classes`, codes of classes in one column.
+    weights : array of shape (n_rows,)
+        Of rows.
+    random_state : RandomState
+        Draws columns.
+    n_classes : int, default=None
+        Classes; None: a regression.
+    max_features, min_leaf : int
+        Columns that a node chooses from, and rows that every leaf has at least.
+    max_depth, max_leaves : int, default=None
+        At most; None: as there are.
+
+    Returns
+    -------
+    Tree
+    """
+    (n, d), outputs = X.shape, Y.shape[1]
+    try:
+        from sklearn.tree import _criterion, _splitter, _tree
+
+        classes = np.full(outputs, n_classes or 1, dtype=np.intp)
+        criterion = _criterion.Gini(1, classes) if n_classes else _criterion.MSE(outputs, n)
+        search = _splitter.BestSparseSplitter if sp.issparse(X) else _splitter.BestSplitter
+        splitter = search(criterion, max_features, min_leaf, 0.0, random_state, None)
+        limits = splitter, max(2, 2 * min_leaf), min_leaf, 0.0, max_depth or np.iinfo(np.int32).max
+        nodes = _tree.Tree(d, classes, outputs)
+        if max_leaves is None:
+            _tree.DepthFirstTreeBuilder(*limits, 0.0).build(nodes, X, Y, weights)
+        else:
+            _tree.BestFirstTreeBuilder(*limits, max_leaves, 0.0).build(nodes, X, Y, weights)
+    except (ImportError, AttributeError, TypeError):
+        kind = DecisionTreeClassifier if n_classes else DecisionTreeRegressor
+        tree = kind(
+            max_features=max_features,
+            min_samples_leaf=min_leaf,
+            max_depth=max_depth,
+            max_leaf_nodes=max_leaves,
+            random_state=random_state,
+        )
+        nodes = tree.fit(X, Y, sample_weight=weights, check_input=False).tree_
+    return nodes
+
+
 def from_trees(
-    trees: Sequence[DecisionTreeClassifier],
+    trees: Sequence[Any],
     seen: Index,
     n_classes: int,
     middle: Vector,
@@ -429,8 +501,8 @@ def from_trees(
 
     Parameters
     ----------
-    trees : sequence of DecisionTreeClassifier
-        Fitted, on rows (X − middle) / unit.
+    trees : sequence of Tree
+        Nodes of classifiers, grown on rows (X − middle) / unit.
     seen : array of int
         Classes of their columns of probabilities.
     n_classes : int
@@ -444,14 +516,14 @@ def from_trees(
     """
     values = []
     for tree in trees:
-        shares = np.zeros((tree.tree_.node_count, n_classes))
-        shares[:, seen] = tree.tree_.value[:, 0]
+        shares = np.zeros((tree.node_count, n_classes))
+        shares[:, seen] = tree.value[:, 0]
         values.append(shares / shares.sum(1, keepdims=True))
     return joined(trees, values, middle, unit)
 
 
 def joined(
-    trees: Sequence[DecisionTreeClassifier | DecisionTreeRegressor],
+    trees: Sequence[Any],
     values: Sequence[Matrix],
     middle: Vector,
     unit: Vector,
@@ -460,8 +532,8 @@ def joined(
 
     Parameters
     ----------
-    trees : sequence of DecisionTreeClassifier or DecisionTreeRegressor
-        Fitted, on rows (X − middle) / unit.
+    trees : sequence of Tree
+        Nodes, grown on rows (X − middle) / unit.
     values : sequence of arrays of shape (n_nodes, n_classes)
         Of every node of each tree; those of leaves are used.
     middle, unit : arrays of shape (n_features,)
@@ -471,18 +543,17 @@ def joined(
     -------
     Forest
     """
-    nodes = [tree.tree_ for tree in trees]
-    sizes = np.array([one.node_count for one in nodes], dtype=np.int64)
+    sizes = np.array([tree.node_count for tree in trees], dtype=np.int64)
     roots = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     offset = np.repeat(roots, sizes)
     left, right, feature = (
-        np.concatenate([getattr(one, name) for one in nodes]).astype(np.int64)
+        np.concatenate([getattr(tree, name) for tree in trees]).astype(np.int64)
         for name in ("children_left", "children_right", "feature")
     )
     leaf = left < 0
     children = np.column_stack([left + offset, right + offset])
     children[leaf] = np.arange(leaf.sum())[:, None]
-    threshold = np.concatenate([one.threshold for one in nodes])
+    threshold = np.concatenate([tree.threshold for tree in trees])
     return Forest(
         roots,
         np.where(leaf, -1, feature),
