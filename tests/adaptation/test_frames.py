@@ -13,6 +13,7 @@ import pytest
 import marda
 from marda import cli
 from marda.adaptation import checking, frames
+from marda.adaptation.frames import UnseenWarning
 from marda.diagnostics import answer, diagnosis, verdict
 from marda.io import InputError, dataframes, screening
 
@@ -201,6 +202,14 @@ def test_other_rows_of_the_target(result):
     assert isinstance(result.predict(pl.from_pandas(TARGET)), pl.DataFrame)
     with pytest.raises(InputError, match="the table has no column 'visits', which the model needs"):
         result.predict(TARGET.drop(columns="visits"))
+
+
+def test_a_category_that_only_new_rows_have_is_warned_of(result):
+    new = TARGET.assign(plan=["basic", *["trial"] * 79])
+    told = "the table: column 'plan': 79 of 80 rows hold categories that adapt did not see"
+    with pytest.warns(UnseenWarning, match=told) as caught:
+        result.predict(new)
+    assert [one.filename for one in caught] == [__file__]
 
 
 def test_a_saved_model_reads_the_same_columns(result, tmp_path):

@@ -10,7 +10,15 @@ import pytest
 
 from adaptation.small import NAMES, XS, XT, YS, from_python, write
 from marda import MDAClassifier, pack
-from marda.adaptation import ReadOptions, adapt, load_model, predict, predicting
+from marda.adaptation import (
+    ReadOptions,
+    adapt,
+    evaluate,
+    label,
+    load_model,
+    predict,
+    predicting,
+)
 from marda.io import InputError, read_table
 
 pytestmark = pytest.mark.usefixtures("few_draws")
@@ -195,3 +203,82 @@ def test_packed_rows_are_counted_unpacked(tmp_path):
         told.append([])
         predict(tmp_path / "m", path, tmp_path / "p.csv", progress=lambda *x: told[-1].append(x))
     assert told[0] == told[1] != []
+
+
+# What new rows hold that adapt did not see -------------------------------------------------------
+
+
+def _shop(path, n, colours, *, seed, label=False, size="1.5", text="a red box", header=True):
+    """Rows of colours and sizes; every tenth size is missing."""
+    lines = [f"colour,size,words,weight{',kind' if label else ''}"] if header else []
+    rng = np.random.default_rng(seed)
+    for k in range(n):
+        y = int(rng.random() < 0.5)
+        cells = [colours[k % len(colours)], "" if k % 10 == 0 else size, text]
+        cells += [f"{rng.normal(3 * y, 1):.3f}", *(["ab"[y]] if label else [])]
+        lines.append(",".join(cells))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def shop(tmp_path):
+    source = _shop(tmp_path / "s.csv", 80, ["red", "blue"], seed=0, label=True)
+    source.write_text(source.read_text().replace("1.5", "2", 20).replace("a red", "one blue", 30))
+    target = _shop(tmp_path / "t.csv", 60, ["red", "green"], seed=1, size="2.5")
+    how = ReadOptions("kind", missing="impute", text=("words",), keep=("words",))
+    adapt(source, target, how, model=tmp_path / "m", method="BL")
+    return tmp_path
+
+
+@pytest.mark.parametrize("rows", [50_000, 256])
+def test_unseen_categories_and_lost_values_are_told(shop, monkeypatch, rows):
+    monkeypatch.setattr(predicting, "MAX_BATCH_ROWS", rows)
+    monkeypatch.setattr(predicting, "BATCH_BYTES", 1)
+    same = _shop(shop / "same.csv", 600, ["green", "red", "blue"], seed=2)
+    quiet = predict(shop / "m", same, shop / "p.csv")
+    assert quiet.to_json()["notes"] == []
+    assert quiet.to_json()["unseen"] == {}
+    new = _shop(shop / "new.csv", 600, ["red", "mauve", "teal"], seed=2, text="zwei kisten")
+    done = predict(shop / "m", new, shop / "p.csv")
+    assert done.to_json()["unseen"] == {"colour": 400, "words": 600}
+    assert done.notes == (
+        "column 'colour': 400 of 600 rows hold categories that adapt did not see ('mauve', "
+        "'teal'), which count for nothing.",
+        "column 'words': 600 of 600 rows hold no word that adapt saw.",
+    )
+    lost = _shop(shop / "lost.csv", 600, ["red"], seed=2, size="")
+    assert predict(shop / "m", lost, shop / "p.csv").notes == (
+        "column 'size': 600 of 600 rows have no value (10% at adapt); the mean or commonest value "
+        "of adapt stands for them.",
+    )
+    few = _shop(shop / "few.csv", 3, ["red"], seed=2, size="")
+    assert predict(shop / "m", few, shop / "p.csv").notes == ()  # by chance
+
+
+def test_label_and_evaluate_tell_of_unseen_categories_too(shop):
+    new = _shop(shop / "new.csv", 40, ["red", "mauve"], seed=3, label=True)
+    told = "column 'colour': 20 of 40 rows hold categories that adapt did not see ('mauve')"
+    assert evaluate(shop / "m", new).notes[0].startswith(told)
+    bare = _shop(shop / "bare.csv", 40, ["red", "mauve"], seed=3)
+    assert label(shop / "m", bare).notes[0].startswith(told)
+
+
+def test_predict_tells_how_it_read_the_file(shop, monkeypatch):
+    """Rows are numbered as they are scored, so that what is left out must be told."""
+    monkeypatch.setattr(predicting, "MAX_BATCH_ROWS", 256)
+    first = _shop(shop / "a.csv", 300, ["red"], seed=4).read_text()
+    again = _shop(shop / "b.csv", 212, ["red"], seed=4).read_text()
+    raw = f"Stöcke\n\n{first},,,\n{again}\n(512 rows affected)\n"
+    new = shop / "new.csv"
+    new.write_bytes(raw.encode("cp1252"))
+    done = predict(shop / "m", new, shop / "p.csv")
+    assert done.n_rows == 512
+    assert done.notes == (
+        f"{new} is not UTF-8 and is read as Windows-1252: --encoding names another.",
+        f"{new}: 2 lines above the header left out.",
+        f"{new}: rows without any value are left out, and not counted.",
+        f"{new}: lines that repeat the header are left out, and not counted.",
+        f"{new}: what stands below the last row ('(512 rows affected)') left out.",
+    )
+    assert read_table(new).notes == done.notes  # as adapt, label and evaluate tell it

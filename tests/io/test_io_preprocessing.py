@@ -298,6 +298,16 @@ def test_the_mean_row_of_a_model_file():
             Preprocessing.from_json(plain | {"means": wrong})
 
 
+def test_shares_of_missing_values_in_a_model_file():
+    chosen = Preprocessing((Number("a", 1.0), Number("b", 2.0)), "y", missing=(("a", 0.25),))
+    assert Preprocessing.from_json(json.loads(json.dumps(chosen.to_json()))) == chosen
+    plain = Preprocessing(chosen.steps, "y").to_json()
+    assert "missing" not in plain
+    for wrong in ([0.5], {"a": 2}, {"a": "1"}, {"a": float("nan")}):
+        with pytest.raises(InputError, match="preprocessing is not readable"):
+            Preprocessing.from_json(plain | {"missing": wrong})
+
+
 def test_parts_are_columns_and_words():
     words = Words("text", ("bad", "good"), (1.0, 1.0))
     steps = (Number("a"), Category("colour", ("blue", "red")), words)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -43,14 +44,19 @@ from marda.estimators import MDAClassifier
 from marda.io import InputError, Table, replacing
 from marda.io.conventions import Notation
 from marda.io.dataframes import Frame, as_frame, make_frame
+from marda.io.preprocessing import Unseen
 from marda.io.table import as_keywords, did_you_mean
 from marda.io.writing import prediction_names
 from marda.selection.labelling import choose_rows
 
-__all__ = ["Adaptation", "Check", "adapt", "check"]
+__all__ = ["Adaptation", "Check", "UnseenWarning", "adapt", "check"]
 
 Names = str | Sequence[str]
 CHOICES = {"missing": ("error", "impute"), "scale": ("none", "standard")}
+
+
+class UnseenWarning(UserWarning):
+    """New rows hold what `marda.adapt` did not see, and the model makes little of it."""
 
 
 class Adaptation:
@@ -105,7 +111,7 @@ class Adaptation:
         Returns
         -------
         DataFrame
-            As `predictions`.
+            As `predictions`. An `UnseenWarning` tells of categories that `marda.adapt` did not see.
         """
         options, id = self._inputs.options, self._inputs.options.id
         with _python_errors():
@@ -114,7 +120,10 @@ class Adaptation:
             chosen = self._adapted.preprocessing
             table, _ = chosen.converted(table.without(options.na), Notation())
             with input_errors():
-                codes, P = classes_and_probabilities(self.model, chosen.transform(table))
+                unseen = Unseen()
+                codes, P = classes_and_probabilities(self.model, chosen.transform(table, unseen))
+            for note in unseen.notes(chosen):
+                warnings.warn(f"{table.path}: {note}", UnseenWarning, stacklevel=2)
             ids = table[id] if id is not None and id in table.names else None
             return self._frame(frame or self._inputs.target, codes, P, ids)
 

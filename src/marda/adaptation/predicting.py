@@ -8,9 +8,9 @@ import tempfile
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +38,7 @@ from marda.io import InputError, PredictionWriter, Preprocessing, detect_format,
 from marda.io.binary import parquet_footer
 from marda.io.columns import Category, Date, Matrix, Number, Words
 from marda.io.dataframes import as_frame
+from marda.io.preprocessing import Unseen
 from marda.io.table import Table, as_texts, did_you_mean, is_missing, named
 from marda.io.text import open_bytes
 from marda.io.writing import prediction_names, replacing
@@ -60,6 +61,8 @@ __all__ = [
 #: Rows of a batch: few enough for the processor's cache.
 BATCH_BYTES = 4 * 2**20
 MAX_BATCH_ROWS = 50_000
+#: Notes of a reader that are kept.
+MOST_NOTES = 20
 #: Seconds that choosing rows of as many as are looked at takes.
 CHOOSING = 0.4
 #: Rows whose mean others can be told from, where the model file knows none.
@@ -71,7 +74,10 @@ AS_FOUND = ReadOptions("")
 
 @dataclass(frozen=True)
 class Predicted:
-    """What `predict` did: rows, rows per class, and how scores were explained, if they were."""
+    """What `predict` did: rows, rows per class, and how scores were explained, if they were.
+
+    `unseen` says, by column, how many rows hold a category, or only words, that adapt did not see.
+    """
 
     n_rows: int
     counts: dict[Any, int]
@@ -79,6 +85,7 @@ class Predicted:
     file: str
     explained: str | None = None
     notes: tuple[str, ...] = ()
+    unseen: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -87,7 +94,8 @@ class Predicted:
             "rows": self.n_rows,
             "predicted": {str(c): n for c, n in self.counts.items()},
             **({} if self.explained is None else {"explained": self.explained}),
-            **({"notes": list(self.notes)} if self.notes else {}),
+            "unseen": dict(self.unseen),
+            "notes": list(self.notes),
             "files": [self.file],
             "seconds": round(self.seconds, 3),
         }
@@ -150,6 +158,7 @@ def predict(
         raise InputError(f"--out {out} would replace an input file.")
     classifier, chosen = load_model(model)
     notes: list[str] = []
+    unseen = Unseen()
     counts = predict_rows(
         classifier,
         chosen,
@@ -161,13 +170,16 @@ def predict(
         options=options,
         progress=progress,
         notes=notes,
+        unseen=unseen,
     )
     explained = None
     if explain is not None:
         explained = "exact" if is_exact(classifier) else "sampled"
     seconds = time.perf_counter() - began
     n_rows = sum(counts.values())
-    return Predicted(n_rows, counts, seconds, str(out), explained, tuple(notes))
+    new = {name: n for name, n in unseen.rows.items() if n}
+    told = (*notes, *unseen.notes(chosen))
+    return Predicted(n_rows, counts, seconds, str(out), explained, told, new)
 
 
 def predict_rows(
@@ -182,10 +194,12 @@ def predict_rows(
     options: ReadOptions = AS_FOUND,
     progress: Progress = silent,
     notes: list[str] | None = None,
+    unseen: Unseen | None = None,
 ) -> dict[Any, int]:
     """Score the rows of a file with a model in memory; gives rows per class.
 
-    With `notes`, a last row that holds the sums of all others is left out, and it is said there.
+    With `notes`, a last row that holds the sums of all others is left out, and it is said there, as
+    is what the reader decided; `unseen` counts what the model cannot know.
     """
     rows = _batch_rows(chosen.n_features)
     key = id or chosen.id
@@ -214,13 +228,22 @@ def predict_rows(
     more = () if explained is None else explained.names
     how_sklearn = get_config()
 
+    def tell(batch: Table) -> None:
+        """Keep what the reader says of a batch."""
+        if notes is not None:
+            new = [note for note in batch.notes if note not in notes]
+            notes.extend(new[: max(0, MOST_NOTES - len(notes))])
+
     def tables() -> Iterator[Table]:
         """Batches in the notation of the first; the last one without a row of sums."""
         batch: Table | None = first
         sums, before = dict[str, float](), 0
         while batch is not None:
+            tell(batch)
             later = next(batches, None)
             if later is None or later.n_rows == 0:
+                if later is not None:
+                    tell(later)
                 later = None
                 if notes is not None:
                     batch = without_totals(batch, notes, sums, before)
@@ -236,10 +259,11 @@ def predict_rows(
 
     def scored(batch: Table) -> _Scored:
         with config_context(**how_sklearn):  # other threads have a configuration of their own
-            X = chosen.transform(batch)
+            new = Unseen()
+            X = chosen.transform(batch, None if unseen is None else new)
             codes, P = classes_and_probabilities(classifier, X)
             told = [] if explained is None else explained.columns(X)
-        return _Scored(batch[key] if key else None, codes, P, told)
+        return _Scored(batch[key] if key else None, codes, P, told, new)
 
     # An explanation needs the mean of the first batch.
     threads = 1 if explained is not None else blas_threads() or 1
@@ -254,6 +278,8 @@ def predict_rows(
                 found = job.result()
             writer.write(found.keys, found.codes, found.P, found.told)
             counts += np.bincount(found.codes, minlength=len(counts))
+            if unseen is not None:
+                unseen.add(found.unseen)
             if total:
                 progress(min(1.0, writer.n_rows / total), f"{writer.n_rows:,} rows")
     return dict(zip(classifier.classes_.tolist(), counts.tolist(), strict=True))
@@ -290,6 +316,7 @@ class _Scored(NamedTuple):
     codes: NDArray[np.int64]
     P: NDArray[np.float64]
     told: list[NDArray[Any]]
+    unseen: Unseen
 
 
 def _in_order(
@@ -453,8 +480,10 @@ def _read_whole(
     kept = without_totals(converted, notes)
     if kept is not converted:
         columns = {column: values[: kept.n_rows] for column, values in table.columns.items()}
-        table = replace(table, n_rows=kept.n_rows, columns=columns, notes=tuple(notes))
-    return table, chosen.transform(kept)
+        table = replace(table, n_rows=kept.n_rows, columns=columns)
+    unseen = Unseen()
+    X = chosen.transform(kept, unseen)
+    return replace(table, notes=(*notes, *unseen.notes(chosen))), X
 
 
 def _rows(path: Path, format: str | None) -> int:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from math import isfinite
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda._machine import counted
 from marda.io.columns import (
     Category,
     Date,
@@ -42,10 +43,92 @@ from marda.io.table import (
     unusable,
 )
 
-__all__ = ["Preprocessing", "fit_preprocessing", "missing_values"]
+__all__ = ["Preprocessing", "Unseen", "fit_preprocessing", "missing_values"]
 
 MAX_CATEGORIES = 1000
 MAX_WORDS = 10_000
+MOST_EXAMPLES = 3
+#: A column has far more missing values than at adapt where it is so much of all rows more, and so
+#: many standard deviations beyond chance.
+FAR_MORE, BEYOND_CHANCE = 0.2, 4.0
+
+
+@dataclass
+class Unseen:
+    """What columns of new rows hold that `adapt` did not see; those of batches are added up.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows that were looked at.
+    rows : dict of str to int
+        By column, rows whose category, or all of whose words, `adapt` did not see.
+    examples : dict of str to list of str
+        Some of these categories.
+    missing : dict of str to int
+        By column, rows in which something else stands for a missing value.
+    """
+
+    n_rows: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+    missing: dict[str, int] = field(default_factory=dict)
+
+    def look(self, step: Step, table: Table, block: Any) -> None:
+        """Count what became of one column."""
+        if isinstance(step, Matrix):
+            return
+        (name,) = step.columns
+        values = table[name]
+        fill = getattr(step, "fill", None)
+        if fill is not None:
+            numbers = as_numbers(values) if isinstance(step, Number) else None
+            gone = int(is_missing(values if numbers is None else numbers).sum())
+            self.missing[name] = self.missing.get(name, 0) + gone
+        if isinstance(step, Category | Words):
+            bare = np.diff(block.indptr) == 0 if sp.issparse(block) else ~block.any(axis=1)
+            strange = [v for v in as_texts(values[bare]).tolist() if v is not None]
+            self.rows[name] = self.rows.get(name, 0) + len(strange)
+            if isinstance(step, Category):
+                self._show(name, strange)
+
+    def _show(self, name: str, values: Iterable[str]) -> None:
+        shown = self.examples.setdefault(name, [])
+        for value in dict.fromkeys(values):
+            if len(shown) < MOST_EXAMPLES and value not in shown:
+                shown.append(value)
+
+    def add(self, other: Unseen) -> None:
+        """Those of a further batch."""
+        self.n_rows += other.n_rows
+        for ours, theirs in ((self.rows, other.rows), (self.missing, other.missing)):
+            for name, n in theirs.items():
+                ours[name] = ours.get(name, 0) + n
+        for name, values in other.examples.items():
+            self._show(name, values)
+
+    def notes(self, chosen: Preprocessing) -> list[str]:
+        """A sentence per column."""
+        told, of = [], counted(self.n_rows, "row")
+        for name, n in self.rows.items():
+            if n:
+                what = "no word that adapt saw"
+                if shown := self.examples.get(name):
+                    known = some_names((value[:30] for value in shown), MOST_EXAMPLES)
+                    what = f"categories that adapt did not see ({known}), which count for nothing"
+                told.append(f"column {name!r}: {n:,} of {of} hold {what}.")
+        then = dict(chosen.missing)
+        for name, n in self.missing.items():
+            share = then.get(name)
+            if n == self.n_rows if share is None else self._is_far_more(n, share):
+                before = "" if share is None else f" ({share:.0%} at adapt)"
+                stands = "the mean or commonest value of adapt stands for them"
+                told.append(f"column {name!r}: {n:,} of {of} have no value{before}; {stands}.")
+        return told
+
+    def _is_far_more(self, n: int, share: float) -> bool:
+        more, chance = n - share * self.n_rows, math.sqrt(share * (1 - share) * self.n_rows)
+        return more > max(FAR_MORE * self.n_rows, BEYOND_CHANCE * max(1.0, chance))
 
 
 @dataclass(frozen=True)
@@ -65,6 +148,8 @@ class Preprocessing:
     means : tuple of float
         Features of the mean row of the target, which explanations of others begin at; empty where
         it is not known or rows are sparse.
+    missing : tuple of (str, float)
+        Columns whose missing values something stands for, and the share of target rows with one.
     """
 
     steps: tuple[Step, ...]
@@ -72,6 +157,7 @@ class Preprocessing:
     id: str | None = None
     na: tuple[str, ...] = ()
     means: tuple[float, ...] = ()
+    missing: tuple[tuple[str, float], ...] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -127,8 +213,11 @@ class Preprocessing:
                     found.append(MissingValues(step.name, int(gone.sum())).what)
         return found
 
-    def transform(self, table: Table) -> Any:
-        """Rows for the model: dense, or CSR where there is text or a sparse matrix."""
+    def transform(self, table: Table, unseen: Unseen | None = None) -> Any:
+        """Rows for the model: dense, or CSR where there is text or a sparse matrix.
+
+        `unseen` counts what the model cannot know.
+        """
         lost = [name for name in self.columns if name not in table.names]
         if lost:
             word = "column" if len(lost) == 1 else "columns"
@@ -142,8 +231,13 @@ class Preprocessing:
                 blocks.append(step.transform(table))
             except MissingValues as error:
                 gaps.append(error.what)
+                continue
+            if unseen is not None:
+                unseen.look(step, table, blocks[-1])
         if gaps:
             raise InputError(f"{missing_values(table, gaps)}.")
+        if unseen is not None:
+            unseen.n_rows += table.n_rows
         if any(sp.issparse(block) for block in blocks):
             return sp.csr_array(sp.hstack(blocks, format="csr"))
         return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
@@ -152,7 +246,7 @@ class Preprocessing:
         """For the model file."""
         steps = [step.to_json() for step in self.steps]
         state = {"version": 1, "label": self.label, "id": self.id, "steps": steps}
-        named = {"na": list(self.na), "means": list(self.means)}
+        named = {"na": list(self.na), "means": list(self.means), "missing": dict(self.missing)}
         return state | {name: values for name, values in named.items() if values}
 
     @classmethod
@@ -168,15 +262,18 @@ class Preprocessing:
             if not all(isinstance(word, str) for word in na):
                 raise TypeError("na")
             means = tuple(state.get("means", ()))
-            if not all(type(mean) in (int, float) and isfinite(mean) for mean in means):
+            if not all(type(mean) in (int, float) and math.isfinite(mean) for mean in means):
                 raise TypeError("means")
             if means and len(means) != sum(step.size for step in steps):
                 raise ValueError("means")
+            missing = tuple(state.get("missing", {}).items())
+            if not all(type(share) in (int, float) and 0 <= share <= 1 for _, share in missing):
+                raise ValueError("missing")
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(
                 "the model's preprocessing is not readable: save it with this marda."
             ) from None
-        return cls(steps, state["label"], state["id"], na, means)
+        return cls(steps, state["label"], state["id"], na, means, missing)
 
 
 def missing_values(table: Table, gaps: Collection[str]) -> str:
@@ -247,7 +344,19 @@ def fit_preprocessing(
         refuse(found)
     if not steps and not found:
         raise InputError(f"{source.path} has no column of features beside {label!r}.")
-    return Preprocessing(tuple(steps), label, id, tuple(na))
+    lost = _missing_shares(target, steps) if missing == "impute" and not found else ()
+    return Preprocessing(tuple(steps), label, id, tuple(na), missing=lost)
+
+
+def _missing_shares(target: Table, steps: Collection[Step]) -> tuple[tuple[str, float], ...]:
+    """Columns, and the share of rows without a value."""
+    shares = []
+    for name in (name for step in steps for name in step.columns):
+        values = target[name]
+        numbers = as_numbers(values)
+        gone = is_missing(values if numbers is None else numbers)
+        shares.append((name, float(f"{gone.mean():.4g}")))
+    return tuple(shares)
 
 
 def _column(

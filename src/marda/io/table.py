@@ -244,7 +244,8 @@ def join(parts: Sequence[Table]) -> Table:
         blocks = [part.block for part in parts]
         block = sp.csr_array(sp.vstack(blocks)) if sp.issparse(block) else np.concatenate(blocks)
     n_rows = sum(part.n_rows for part in parts)
-    return replace(first, n_rows=n_rows, columns=columns, block=block)
+    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+    return replace(first, n_rows=n_rows, columns=columns, block=block, notes=notes)
 
 
 def _alike(parts: list[Column]) -> list[Column]:

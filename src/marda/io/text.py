@@ -680,6 +680,7 @@ def _csv_rows(
     given: Iterator[list[str]] = chain(waiting, reader)
     rows = map(_unguarded, given) if guarded else given
     some = blank = False
+    told_so_far: tuple[str, ...] = ()
     while True:
         batch: list[list[str | None]] = []
         end = lines.total + BATCH_CHARACTERS
@@ -687,11 +688,11 @@ def _csv_rows(
         for fields in islice(rows, min(request.rows, CSV_ROWS)):
             seen += 1
             if len(fields) > 1 and not any(map(str.strip, fields)):
-                told = f"{path}: rows without any value are left out."
+                told = f"{path}: rows without any value are left out, and not counted."
                 notes = notes if told in notes else (*notes, told)
             elif len(fields) == width and not (trailing and fields[-1].strip()):
                 if fields == header and width > 1:
-                    told = f"{path}: lines that repeat the header are left out."
+                    told = f"{path}: lines that repeat the header are left out, and not counted."
                     notes = notes if told in notes else (*notes, told)
                 else:
                     batch.append([fields[k].strip() or None for k in kept])
@@ -710,7 +711,7 @@ def _csv_rows(
             if lines.total > end:
                 break
         lines.keep(FIELD_BYTES * len(kept) * len(batch))
-        if not seen and some:
+        if not seen and some and notes == told_so_far:
             return
         if seen and not batch:
             continue  # nothing but blank lines, and the file may go on
@@ -723,7 +724,7 @@ def _csv_rows(
             notes=notes,
             nameless=nameless,
         )
-        some = True
+        some, told_so_far = True, notes
 
 
 # svmlight ----------------------------------------------------------------------------------------
