@@ -9,9 +9,11 @@ import re
 from importlib import import_module
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import marda
+from problems import make_case
 from repository_scripts import script
 
 ROOT = Path(__file__).parent.parent
@@ -40,6 +42,32 @@ def test_every_parameter_is_described(name):
     assert "parameters}" not in text  # the shared text was filled in
     for parameter in cls().get_params():
         assert re.search(rf"^[\w, ]*\b{parameter}\b[\w, ]* :", text, re.MULTILINE), parameter
+
+
+def fitted_attributes(model: object) -> set[str]:
+    return {name for name in dir(model) if re.fullmatch(r"[a-zA-Z]\w*(?<!_)_|[A-Z]_", name)}
+
+
+@pytest.mark.parametrize(
+    ("name", "several"),
+    [
+        ("MDA", [{}]),
+        ("MDAClassifier", [{}, {"classifier": "kernel", "refine": "auto", "center": True}]),
+        ("MDAClassifierCV", [{}, {"candidates": {"method": ["BL", "S1"]}}]),
+        ("DSCM", [{}]),
+    ],
+)
+@pytest.mark.usefixtures("few_draws")
+def test_fitted_attributes_are_those_that_are_described(name, several):
+    rows = make_case("US", seed=5, d=4, n_source=60, n_target=50)
+    X = pd.DataFrame(rows.X, columns=list("abcd"))
+    found = set()
+    for parameters in several:
+        model = getattr(marda, name)(**parameters)
+        found |= fitted_attributes(model.fit(X, rows.codes, sample_domain=rows.domain))
+    text = inspect.getdoc(type(model)).split("Attributes\n----------\n")[1].split("\n\n")[0]
+    lines = [line for line in text.splitlines() if not line.startswith(" ")]
+    assert found == {name for line in lines for name in line.split(" : ")[0].split(", ")}
 
 
 @pytest.mark.parametrize("name", marda.__all__)

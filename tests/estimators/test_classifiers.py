@@ -10,6 +10,8 @@ from scipy.special import softmax
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -77,6 +79,20 @@ def test_random_state_is_passed_on(case):
     own = trees(random_state=1, inner={"random_state": 5})
     assert own.classifier_.random_state == 5
     assert isinstance(a.classifier_.random_state, int | np.integer)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [RandomForestClassifier(3), make_pipeline(StandardScaler(), RandomForestClassifier(3))],
+    ids=["alone", "in a pipeline"],
+)
+def test_without_a_random_state_fits_agree_and_draw_as_0_does(inner, case):
+    P = [
+        fitted(MDAClassifier("S1", classifier=inner, **options), case).predict_proba(case.X)
+        for options in ({}, {}, {"random_state": 0})
+    ]
+    np.testing.assert_array_equal(P[0], P[1])
+    np.testing.assert_array_equal(P[0], P[2])
 
 
 def test_class_weight_reaches_other_classifiers(case):

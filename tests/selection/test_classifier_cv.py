@@ -73,6 +73,8 @@ def test_nothing_comes_from_an_unfitted_model(name):
         method(CASE.X)
     with pytest.raises(NotFittedError):
         _ = model.members_
+    assert not [n for n in vars(model) if n.endswith("_")]
+    assert not hasattr(model, "compact_")
 
 
 def test_pipeline_routes_sample_domain():
@@ -169,6 +171,17 @@ def test_a_source_only_model_predicts_alone(source_only):
         .fit_transform(CASE.X, CASE.codes, sample_domain=CASE.domain)
     )
     assert list(frame.columns) == [f"x{k}" for k in range(9)]
+
+
+def test_the_skill_of_a_source_only_model_is_what_it_expects_of_itself(source_only):
+    """Whether that goes into `calibration_` or not."""
+    expected = source_only.calibration_["expected_accuracy"]
+    chance = 1 / len(source_only.classes_)
+    skill = max(0, (expected - chance) / (1 - chance))
+    assert source_only.target_skill_ == pytest.approx(skill)
+    silent = fit(clone(source_only).set_params(calibrate=False))
+    assert silent.calibration_ == {}
+    assert silent.target_skill_ == source_only.target_skill_
 
 
 def test_a_source_only_model_is_saved_with_its_record(source_only, tmp_path):

@@ -88,14 +88,19 @@ class MDAClassifier(ClassifierMixin, BaseMDA):
     rounds_ : list of Round
         What every round of self-training kept and changed.
     source_skill_ : float
-        With "auto": κ, from 0 (chance) to 1, how well the source predicts left-out rows of itself.
+        With "auto" for refine or ridge_class: κ, from 0 (chance) to 1, how well the source
+        predicts left-out rows of itself.
     target_skill_ : float
         With refine="auto": the same of target rows before any round, estimated without their
         labels: κ times how much less models of thirds of the source agree there.
     target_shares_ : array of shape (n_classes,)
         With refine="auto": class shares of the target for which sources were centred.
-    W_, offset_, loss_curve_, n_iter_, residual_, setting_, solver_, domains_
-        As in `MDA`.
+    W_, W_map_, offset_, pivots_ : matrix, operator and arrays
+        The denoising map, as in `MDA`.
+    loss_curve_, n_iter_, residual_, solver_, setting_, domains_, model_
+        How it was fitted, as in `MDA`.
+    n_features_in_, feature_names_in_ : int and array
+        Columns of the rows of the fit; their names, if these were a DataFrame with names.
 
     Examples
     --------

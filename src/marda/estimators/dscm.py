@@ -70,6 +70,8 @@ class DSCM(ClassifierMixin, BaseEstimator):
         τ.
     log_weights_ : array of shape (n_means,)
         Logarithm of the weight of a mean's domain.
+    n_features_in_, feature_names_in_ : int and array
+        Columns of the rows of the fit; their names, if these were a DataFrame with names.
     """
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sample_domain": True}

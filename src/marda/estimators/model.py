@@ -122,8 +122,6 @@ class ModelSettings:
         None: the model gives features only.
     seed : int
         Of all draws of the fit.
-    seed_classifier : bool
-        Whether a classifier with a random_state of its own gets the seed.
     """
 
     terms: Model
@@ -142,7 +140,6 @@ class ModelSettings:
     ridge_class: Any = 1.0
     refine: Any = 0
     seed: int = 0
-    seed_classifier: bool = False
     verbose: int = 0
 
     @property
@@ -231,14 +228,7 @@ def settings_of(parameters: Mapping[str, Any], *, seed: int = 0) -> ModelSetting
         )
     }
     of_classifier = {n: parameters[n] for n in ("classifier", "refine") if n in parameters}
-    return ModelSettings(
-        terms,
-        problem,
-        **as_they_are,
-        **of_classifier,
-        seed=seed,
-        seed_classifier=parameters["random_state"] is not None,
-    )
+    return ModelSettings(terms, problem, **as_they_are, **of_classifier, seed=seed)
 
 
 def check_classifier(parameters: Mapping[str, Any]) -> None:

@@ -130,12 +130,14 @@ class _Task:
 
 
 def _cloned(settings: ModelSettings) -> Any:
-    """The user's classifier, with the seed of the fit if it wants one."""
+    """The user's classifier; it and its parts have the seed of the fit where none is set."""
     classifier = clone(settings.classifier)
-    params = classifier.get_params() if settings.seed_classifier else {}
-    if "random_state" in params and params["random_state"] is None:
-        classifier.set_params(random_state=settings.seed)
-    return classifier
+    seeds = {
+        name: settings.seed
+        for name, value in classifier.get_params().items()
+        if value is None and name.rpartition("__")[2] == "random_state"
+    }
+    return classifier.set_params(**seeds)
 
 
 def train_on_features(

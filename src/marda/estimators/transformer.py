@@ -59,7 +59,9 @@ method : str, default="S1D"
 noise : float, array of shape (n_features,) or Noise, default=0.5
     Dropout probability in [0, 1), one a feature if an array, or a noise object.
 ridge, ridge_class, ridge_domain : float, default=1e-2, 1.0, 1.0
-    Penalties ω on ‖W‖², δ on ‖Z‖² and α on ‖z_D‖².
+    Penalties ω on ‖W‖², δ on ‖Z‖² and α on ‖z_D‖². Of `MDAClassifier`, with "kernel" or with
+    "ridge" on centred, normalised or refined rows, ridge_class="auto" takes one minus the skill on
+    left-out source rows, between 0.1 and 0.3.
 class_loss_weight, domain_loss_weight : float, default=1.0, 1.0
     Weights λ of the class term and γ of the domain terms.
 marginalization : {"exact", "paper"}, default="exact"
@@ -97,11 +99,13 @@ n_pivots : int, default=None
 max_iter, tol : int and float, default=100, 1e-5
     The alternation of joint models ends when the loss changes by less than tol, relatively.
 unlabeled : default=-1
-    Mark of unlabelled target rows; NaN and None mark too.
+    Mark of unlabelled target rows; NaN and None mark too. Rows have no weights: `fit` takes no
+    sample_weight; see class_weight.
 random_state : int, RandomState or None, default=None
-    Draws the thirds of the source that are compared, and landmarks and samples of very many
-    rows; passed to a classifier that has a random_state of its own and none set. None draws as
-    0 does. No draw depends on the order of rows.
+    Of `MDA` without effect: it draws nothing. `MDAClassifier` draws the thirds of the source that
+    are compared, and landmarks and samples of very many rows; a classifier of another kind, and
+    its parts, get it where their own random_state is None. None draws as 0 does. No draw depends
+    on the order of rows.
 verbose : int, default=0
     Above 0, say which route is taken and how the alternation ended."""
 
@@ -182,6 +186,7 @@ class BaseMDA(TransformerMixin, BaseEstimator, ABC):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.array_api_support = not why_numpy(self.get_params(deep=False))
         return tags
 
@@ -242,7 +247,7 @@ class BaseMDA(TransformerMixin, BaseEstimator, ABC):
 
     @property
     def W_map_(self) -> DenoisingMap:
-        """The denoising matrix as an operator: `W_map_ @ V`."""
+        """The denoising matrix as an operator: `W_map_ @ V` makes nothing dense."""
         return self._single().map
 
     @property
@@ -252,7 +257,7 @@ class BaseMDA(TransformerMixin, BaseEstimator, ABC):
 
     @property
     def pivots_(self) -> NDArray[np.int64] | None:
-        """Columns that are reconstructed, if not all."""
+        """Columns that are reconstructed; None: all of them."""
         return self._single().outputs
 
     @property
@@ -432,7 +437,9 @@ class MDA(BaseMDA):
     Attributes
     ----------
     W_ : array of shape (n_features, n_outputs)
-        The denoising matrix, made dense on demand; `W_map_ @ V` applies it without.
+        The denoising matrix, made dense on demand.
+    W_map_ : DenoisingMap
+        The same as an operator: `W_map_ @ V` makes nothing dense.
     offset_ : array of shape (n_outputs,)
         Its bias row.
     loss_curve_ : array
@@ -449,6 +456,12 @@ class MDA(BaseMDA):
         The route taken.
     domains_ : array of int
         Domains seen in fit.
+    pivots_ : array of int or None
+        Columns that are reconstructed; None: all of them.
+    model_ : FittedModel
+        All that the fit found, as one frozen object.
+    n_features_in_, feature_names_in_ : int and array
+        Columns of the rows of the fit; their names, if these were a DataFrame with names.
 
     Examples
     --------
@@ -463,7 +476,6 @@ class MDA(BaseMDA):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.target_tags.required = isinstance(self.method, str) and self.method.startswith("J12")
         return tags
 

@@ -108,7 +108,8 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         With "auto", predict by compact copies of large adapted members where at least 99.5 % of the
         target rows keep their class (`compression_`): a fiftieth of the time and of the file.
     unlabeled : default=-1
-        Mark of unlabelled target rows; NaN and None mark too.
+        Mark of unlabelled target rows; NaN and None mark too. Rows have no weights: `fit` takes no
+        sample_weight; see class_weight.
     random_state : int, RandomState or None, default=None
         Draws samples, folds, thirds of the source and landmarks; None draws as 0 does. No draw
         depends on the order of rows.
@@ -122,8 +123,11 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     best_params_ : dict
         Of the search's winner; of the ensemble's first member with "auto" (of a source-only one,
         "source_only": its kind).
+    best_index_ : int
+        Of a search: the winner's place in `candidates_`.
     candidates_ : list of dict
-        Every candidate or member: its parameters, its scores by the criteria, and its weight.
+        Of a search, every candidate: its parameters, and its scores by the criteria. With "auto",
+        every member of the ensemble: its parameters and its weight.
     ensemble_ : Ensemble
         The fitted models that predict, and the sharpness of their probabilities.
     members_ : tuple of Member
@@ -153,8 +157,17 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     source_skill_ : float
         With "auto": how well the source predicts left-out rows of itself, 0 (chance) to 1.
     target_skill_ : float
-        With "auto": how well it seems to predict the target before adaptation, 0 (chance) to 1,
-        from how much models of thirds of the source agree there.
+        With "auto": how well the target seems to be predicted, 0 (chance) to 1. By adapted models
+        before they label it themselves: from how much models of thirds of the source agree there.
+        By source-only models: what "expected_accuracy" of `calibration_` means on this scale.
+    setting_ : {"US", "SUP", "SS"}
+        No labelled target rows; no unlabelled rows; both kinds.
+    domains_ : array of int
+        Domains seen in fit.
+    fit_seconds_ : float
+        Time that the fit took, by the wall clock.
+    n_features_in_, feature_names_in_ : int and array
+        Columns of the rows of the fit; their names, if these were a DataFrame with names.
 
     Examples
     --------
@@ -172,7 +185,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     #: Library and device of the rows of the fit; of a model that was read, numpy's.
     _place = ("numpy", "cpu")
     calibration_: dict[str, Any]
-    compact_: Ensemble | None = None
+    compact_: Ensemble | None
     compression_: dict[str, Any]
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sample_domain": True}
@@ -204,6 +217,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.array_api_support = isinstance(self.candidates, str)
         return tags
 
@@ -362,7 +376,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
             self.compact_, self.compression_ = _compressed(
                 self.ensemble_, found.members, there, domain, seed
             )
-        if self.calibrate and (domain < 0).any():
+        if (domain < 0).any() and (self.calibrate or found.calibration is not None):
             # Of what predicts: the compact members, if there are any.
             members = found.members if self.compact_ is None else list(self.compact_.members)
             expectation = UNKNOWN
@@ -374,12 +388,13 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
                 expectation = evidence.expectation(members, self.ensemble_.sharpness)
             if found.calibration is not None:
                 self.target_skill_ = max(0.0, (expectation.accuracy - 1 / n) / (1 - 1 / n))
-            self.calibration_ |= {
-                "expected_accuracy": expectation.accuracy,
-                "expected_interval": list(expectation.interval),
-                "can_tell": expectation.can_tell,
-                "reason": expectation.reason,
-            }
+            if self.calibrate:
+                self.calibration_ |= {
+                    "expected_accuracy": expectation.accuracy,
+                    "expected_interval": list(expectation.interval),
+                    "can_tell": expectation.can_tell,
+                    "reason": expectation.reason,
+                }
 
     def _check_parameters(self) -> list[Candidate] | None:
         """The candidates of a search, or None for the ensemble."""
