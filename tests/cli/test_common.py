@@ -126,6 +126,24 @@ def test_quiet_leaves_results_and_errors(capsys, refused, tmp_path, monkeypatch)
     refused([*call, "--quiet", "--label", "q"], "no column 'q'")
 
 
+def test_quiet_keeps_results_that_look_like_asides(capsys, tmp_path, monkeypatch):
+    """Classes and ids are called anything."""
+    monkeypatch.chdir(tmp_path)
+    labels = {0: "time ", 1: "note: well"}
+    rows = [f"warning: {k},{k % 2 + k / 100},{labels[k % 2].strip()}" for k in range(40)]
+    Path("s.csv").write_text("\n".join(["id,x,y", *rows]) + "\n")
+    call = "adapt --source s.csv --target s.csv --label y --id id --method BL --model m"
+    assert cli.main(call.split()) == 0
+    rows = [row if k else row.rpartition(",")[0] + "," for k, row in enumerate(rows)]
+    Path("t.csv").write_text("\n".join(["id,x,y", *rows]) + "\n")
+    capsys.readouterr()
+    assert cli.main(["evaluate", "--model", "m", "--input", "t.csv", "--quiet"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[0] for line in out[-2:]] == ["note: well", "time"]
+    assert cli.main(["label", "--model", "m", "--input", "t.csv", "--quiet"]) == 0
+    assert "warning: 0  " in capsys.readouterr().out
+
+
 def test_quiet_and_progress_off_a_terminal(capsys, monkeypatch):
     call = [*WRITING["compare"][0].split(), "--json"]
     monkeypatch.setattr("marda._progress.DELAY", 0.0)

@@ -24,6 +24,7 @@ from marda.adaptation.adapting import Adapted, adapt_rows
 from marda.adaptation.checking import Checked, check_tables
 from marda.adaptation.lines import (
     MOST_COLUMNS,
+    Aside,
     adapted_lines,
     checked_lines,
     predicted_shares,
@@ -276,8 +277,8 @@ class Check:
         return self._found.to_json()
 
     def __repr__(self) -> str:
-        lines = [as_keywords(line) for line in checked_lines(self._found)[1:] if line]
-        lines = [line for line in lines if not line.startswith(("time ", "note:", "warning:"))]
+        lines = [line for line in checked_lines(self._found)[1:] if line]
+        lines = [as_keywords(line) for line in lines if not isinstance(line, Aside)]
         more = [*(f"warning: {w}" for w in self.warnings), *(f"note: {n}" for n in self.notes)]
         return "\n".join([self.verdict, "", *lines, *more])
 

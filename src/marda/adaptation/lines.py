@@ -20,6 +20,7 @@ from marda.diagnostics.verdict import expected_text, judged_verdict
 from marda.io.table import some_names
 
 __all__ = [
+    "Aside",
     "adapted_lines",
     "checked_lines",
     "compared_lines",
@@ -39,6 +40,10 @@ SETTINGS = {
 
 
 MOST_COLUMNS = 12
+
+
+class Aside(str):
+    """A line that is no part of the result: --quiet leaves it out."""
 
 
 def adapted_lines(result: Adapted | AdaptedFromStatistics) -> list[str]:
@@ -108,10 +113,10 @@ def _expected(facts: Facts) -> list[str]:
 
 def _end(result: Adapted | AdaptedFromStatistics, findings: Sequence[Finding]) -> list[str]:
     return [
-        f"time       {result.seconds:.1f} s",
-        *(f"warning: {finding.text}" for finding in findings),
-        *(f"note: {note}" for note in result.notes),
-        *(f"written: {file}" for file in result.files),
+        Aside(f"time       {result.seconds:.1f} s"),
+        *(Aside(f"warning: {finding.text}") for finding in findings),
+        *(Aside(f"note: {note}") for note in result.notes),
+        *(Aside(f"written: {file}") for file in result.files),
     ]
 
 
@@ -170,9 +175,9 @@ def checked_lines(found: Checked) -> list[str]:
         lines.append(f"  … and {len(differ) - MOST_COLUMNS} more (all of them with --json)")
     return [
         *lines,
-        f"time       {found.seconds:.1f} s",
-        *(f"warning: {finding.text}" for finding in found.findings),
-        *(f"note: {note}" for note in found.notes),
+        Aside(f"time       {found.seconds:.1f} s"),
+        *(Aside(f"warning: {finding.text}") for finding in found.findings),
+        *(Aside(f"note: {note}") for note in found.notes),
     ]
 
 
@@ -182,8 +187,8 @@ def predicted_lines(result: Predicted) -> list[str]:
     return [
         f"{counted(result.n_rows, 'row')} in {result.seconds:.1f} s ({counts})",
         *_how_explained(result.explained),
-        *(f"note: {note}" for note in result.notes),
-        f"written: {result.file}",
+        *(Aside(f"note: {note}") for note in result.notes),
+        Aside(f"written: {result.file}"),
     ]
 
 
@@ -195,7 +200,7 @@ def _how_explained(how: str | None) -> list[str]:
     return [f"explained: moved_by_1, moved_1 …: what moved each score, and how far; {ways[how]}"]
 
 
-def compared_lines(result: Compared, *, explain: bool = True) -> list[str]:
+def compared_lines(result: Compared) -> list[str]:
     """Verdict first, then a line per method, the pairs that differ, and what the methods are."""
     first = result.results[0].method
     lines = [result.verdict, ""]
@@ -205,10 +210,9 @@ def compared_lines(result: Compared, *, explain: bool = True) -> list[str]:
         lines.append(f"{r.method:8} {accuracy:22} {r.agreement:8.1%}  {r.mmd}")
     if result.pairs:
         lines += ["", *_pairs(result)]
-    if explain:
-        lines += ["", *(f"{r.method:8} {explained(r.method)}" for r in result.results)]
-    lines += [f"note: {note}" for note in result.notes]
-    return lines + [f"written: {file}" for file in result.files]
+    lines += ["", *(Aside(f"{r.method:8} {explained(r.method)}") for r in result.results)]
+    lines += [Aside(f"note: {note}") for note in result.notes]
+    return lines + [Aside(f"written: {file}") for file in result.files]
 
 
 def _pairs(result: Compared) -> list[str]:
@@ -245,11 +249,11 @@ def label_lines(result: ToLabel) -> list[str]:
     parts = zip(ids, result.predictions, result.probabilities, result.reasons, strict=True)
     for one, predicted, likely, reason in parts:
         lines.append(f"{one:>{width}}  {predicted} ({likely:.0%})  {reason}")
-    lines += ["", *(f"note: {note}" for note in result.notes)]
+    lines += ["", *(Aside(f"note: {note}") for note in result.notes)]
     if result.file is None:
-        lines.append("note: nothing was written: name a file with --out.")
+        lines.append(Aside("note: nothing was written: name a file with --out."))
         return lines
-    lines.append(f"written: {result.file}")
+    lines.append(Aside(f"written: {result.file}"))
     if result.whole:
         file, label = shlex.quote(result.file), shlex.quote(result.label)
         again = f"marda adapt --source … --target {file} --label {label}"
@@ -296,9 +300,10 @@ def evaluated_lines(result: Evaluated) -> list[str]:
     lines += ["", *_class_lines(result)]
     if result.unknown:
         named = ", ".join(f"{name} ({n})" for name, n in [*result.unknown.items()][:5])
-        lines.append(f"warning: labels that the model has no class for count as wrong: {named}.")
-    lines += [f"note: {note}" for note in (*result.notes, LEARNED_FROM)]
-    return lines if result.file is None else [*lines, f"written: {result.file}"]
+        told = f"labels that the model has no class for count as wrong: {named}."
+        lines.append(Aside(f"warning: {told}"))
+    lines += [Aside(f"note: {note}") for note in (*result.notes, LEARNED_FROM)]
+    return lines if result.file is None else [*lines, Aside(f"written: {result.file}")]
 
 
 def _class_lines(result: Evaluated) -> list[str]:

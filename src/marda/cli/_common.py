@@ -407,17 +407,15 @@ def standard_streams(args: argparse.Namespace, *inputs: str) -> Iterator[Streams
             sys.stdout.buffer.flush()
 
 
-#: Lines that --quiet leaves out begin so.
-ASIDE = ("note: ", "warning: ", "written: ", "time ")
-
-
 def show(
     result: Any, lines: Sequence[str], args: argparse.Namespace, streams: Streams | None = None
 ) -> None:
     """Print a result for a machine (--json) or a person (with --quiet, nothing but the result)."""
+    from marda.adaptation.lines import Aside
+
     streams = streams or Streams()
     if args.json:
         text = json.dumps(result.to_json(), ensure_ascii=False)
     else:
-        text = "\n".join(x for x in lines if not (args.quiet and x.startswith(ASIDE))).rstrip()
+        text = "\n".join(x for x in lines if not (args.quiet and isinstance(x, Aside))).rstrip()
     print(streams.named(text), file=sys.stderr if streams.to_stderr else sys.stdout)

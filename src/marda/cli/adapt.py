@@ -238,5 +238,5 @@ def run_compare(args: argparse.Namespace) -> int:
                 noise=args.noise,
                 classifier=args.classifier,
             )
-        show(result, compared_lines(result, explain=not args.quiet), args, streams)
+        show(result, compared_lines(result), args, streams)
     return 0
