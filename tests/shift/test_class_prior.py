@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 
 from marda.shift import adjust_probabilities, estimate_class_prior
-from marda.shift.class_prior import calibrate, confusion_prior, em_prior, fit_simplex, mixed_folds
+from marda.shift.class_prior import (
+    calibrate,
+    confusion_prior,
+    em_prior,
+    fit_logistic,
+    fit_simplex,
+    mixed_folds,
+)
 from shift.drawn import DISTANCE, classes
 
 
@@ -22,6 +34,25 @@ def test_adjusted_probabilities_are_those_of_bayes():
     X, _ = classes(50, 3, 0.5, np.random.default_rng(0))
     adjusted = adjust_probabilities(bayes(X, [0.7, 0.3]), [0.7, 0.3], [0.1, 0.9])
     np.testing.assert_allclose(adjusted, bayes(X, [0.1, 0.9]), atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_logistic_regression_is_that_of_scikit_learn(make, n_classes, weighted):
+    """After any number of steps, and rows far off have probabilities all the same."""
+    rng = np.random.default_rng(n_classes)
+    X = np.where(rng.random((150, 12)) < 0.4, rng.normal(size=(150, 12)), 0)
+    codes = np.clip(np.round(X[:, 0] + X[:, 1] + n_classes / 2), 0, n_classes - 1).astype(int)
+    weights = rng.exponential(size=150) if weighted else None
+    for penalty, tol, steps in ((0.01, 1e-3, 200), (10.0, 1e-2, 100), (100.0, 1e-8, 3)):
+        found = fit_logistic(make(X), codes, weights, penalty=penalty, tol=tol, max_iter=steps)
+        peer = LogisticRegression(C=penalty, tol=tol, max_iter=steps)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+            peer.fit(X, codes, sample_weight=weights)
+        new = np.vstack([X, 1e6 * X])
+        theirs = peer.predict_proba(new)
+        np.testing.assert_allclose(found.probabilities(make(new)), theirs, atol=1e-8)
 
 
 def test_em_finds_the_maximum_of_the_likelihood():

@@ -43,7 +43,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, eigh
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 from sklearn.utils.extmath import randomized_svd
 
 from marda._arrays import (
@@ -53,6 +53,7 @@ from marda._arrays import (
     hstack,
     is_numpy,
     like,
+    log_softmax,
     namespace,
     rows_at,
     to_numpy,
@@ -70,6 +71,7 @@ __all__ = [
     "Ensemble",
     "Member",
     "MemberModel",
+    "best_sharpness",
     "calibrate",
     "calibrate_ensemble",
     "compress",
@@ -306,14 +308,8 @@ def calibrate(scores: Matrix, codes: Index, weights: Vector) -> dict[str, float]
         "sharpness"; "ece_before" and "ece_after", the expected calibration error of softmax(scores)
         and after sharpening, on these weighted rows; "rows", their effective number.
     """
+    sharpness = best_sharpness(scores, codes, weights)
     w = weights / weights.sum()
-
-    def loss(log_sharpness: float) -> float:
-        log_p = log_softmax(np.exp(log_sharpness) * scores, axis=1)
-        return float(-(w @ log_p[np.arange(len(codes)), codes]))
-
-    found = minimize_scalar(loss, bounds=BOUNDS, method="bounded")
-    sharpness = float(np.exp(found.x))
     return {
         "sharpness": sharpness,
         "ece_before": expected_calibration_error(softmax(scores, axis=1), codes, weights),
@@ -322,6 +318,16 @@ def calibrate(scores: Matrix, codes: Index, weights: Vector) -> dict[str, float]
         ),
         "rows": float(1 / (w**2).sum()),
     }
+
+
+def best_sharpness(scores: Matrix, codes: Index, weights: Vector) -> float:
+    """τ of `calibrate`, whose parameters these are."""
+    w, own = weights / weights.sum(), (np.arange(len(codes)), codes)
+
+    def loss(log_sharpness: float) -> float:
+        return float(-(w @ log_softmax(np.exp(log_sharpness) * scores)[own]))
+
+    return float(np.exp(minimize_scalar(loss, bounds=BOUNDS, method="bounded").x))
 
 
 def soften(scores: Matrix, sharpness: float, expected: float) -> float:

@@ -6,7 +6,6 @@ residual (y_i − s_i)/(1 − l_i). A logistic regression is fitted once per fol
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, eigh, svd
 from scipy.linalg.lapack import dpotri
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
 from marda._arrays import mirror_lower, syrk
 from marda.estimators.kernel_ridge import signs
 from marda.selection.inputs import Inputs, robust_inputs, stratified_folds
+from marda.shift.class_prior import fit_logistic
 
 __all__ = [
     "LEAST",
@@ -231,12 +229,7 @@ def logistic(rows: LabelledRows, F: Any, seen: NDArray[np.bool_], penalty: float
     if len(there) < 2:
         intercept[there] = 0.0
         return Linear(coef, intercept)
-    model = LogisticRegression(C=penalty, max_iter=200, tol=1e-3)
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        model.fit(F[np.flatnonzero(seen)], codes, sample_weight=rows.weights[seen])
-    if len(there) == 2:
-        both = np.array([-0.5, 0.5])
-        coef[:, there], intercept[there] = model.coef_.T * both, model.intercept_ * both
-    else:
-        coef[:, there], intercept[there] = model.coef_.T, model.intercept_
+    mine, own = F[np.flatnonzero(seen)], np.searchsorted(there, codes)
+    found = fit_logistic(mine, own, rows.weights[seen], penalty=penalty, tol=1e-3, max_iter=200)
+    coef[:, there], intercept[there] = found.coef, found.intercept
     return Linear(coef, intercept)

@@ -35,9 +35,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import log_softmax
 
-from marda._arrays import to_numpy
+from marda._arrays import log_softmax, to_numpy
 from marda._progress import tell
 from marda.estimators.kernel_ridge import GaussianRidge
 from marda.moments.features import (
@@ -47,7 +46,7 @@ from marda.moments.features import (
     landmark_basis,
     similarity,
 )
-from marda.selection.ensemble import calibrate, spread_of
+from marda.selection.ensemble import best_sharpness, spread_of
 from marda.selection.inputs import Inputs, robust_inputs, stratified_folds, telling_columns
 from marda.selection.regressions import (
     LEAST,
@@ -161,7 +160,7 @@ class SourceOnly:
             S = log_shares(self.model.probabilities(rows))
         else:
             S = self.model.scores(rows)
-        return np.asarray(log_softmax(self.sharpness * S + self.bias, axis=1))
+        return np.asarray(log_softmax(self.sharpness * S + self.bias))
 
     def with_prior(self, target_shares: Any) -> SourceOnly:
         """The same model for rows with other class shares."""
@@ -237,9 +236,9 @@ class SourceFits:
 def _calibrated(rows: LabelledRows, inputs: Inputs, model: Any, left_out: Matrix) -> SourceFit:
     """The calibrated model, given scores of left-out rows."""
     unit = spread_of(left_out)
-    tau = calibrate(left_out / unit, rows.codes, rows.weights)["sharpness"] / unit
+    tau = best_sharpness(left_out / unit, rows.codes, rows.weights) / unit
     shares = np.bincount(rows.codes, rows.weights, minlength=rows.n_classes)
-    log_p = log_softmax(tau * left_out, axis=1)
+    log_p = log_softmax(tau * left_out)
     found = SourceOnly(inputs, model, tau, shares / shares.sum(), np.zeros(rows.n_classes))
     return SourceFit(found, log_p, -log_p[np.arange(len(log_p)), rows.codes])
 
@@ -573,7 +572,7 @@ def _fit_pool(rows: LabelledRows, fits: Sequence[SourceFit]) -> SourceFit:
     w = rows.weights / rows.weights.sum()
 
     def loss(a: Vector) -> tuple[float, Vector]:
-        log_p = log_softmax(np.tensordot(a, S, 1), axis=1)
+        log_p = log_softmax(np.tensordot(a, S, 1))
         expected = np.einsum("nc,knc->kn", np.exp(log_p), S)
         mine = log_p[np.arange(len(rows.codes)), rows.codes]
         return float(-(w @ mine)), np.asarray((expected - own) @ w)

@@ -9,31 +9,31 @@ model is a logistic regression, judged on rows that it has not seen (`fit_source
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
+from scipy.optimize import minimize, nnls
 from scipy.special import softmax
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
+from marda._arrays import log_softmax
 from marda.criteria import check_probabilities
 from marda.shift.two_sample import Features, Sample, leading_directions
 
 __all__ = [
     "Calibration",
     "ClassPrior",
+    "Logistic",
     "SourceModel",
     "adjust_probabilities",
     "calibrate",
     "confusion_prior",
     "em_prior",
     "estimate_class_prior",
+    "fit_logistic",
     "fit_simplex",
     "fit_source_model",
     "mixed_folds",
@@ -352,6 +352,68 @@ def mixed_folds(by_fold: Sequence[Array] | Array) -> Array:
 
 
 @dataclass(frozen=True)
+class Logistic:
+    """Log-odds X·coef + intercept, one column per class."""
+
+    coef: Array
+    intercept: Array
+
+    def probabilities(self, X: Any) -> Array:
+        """Of rows."""
+        return np.asarray(np.exp(log_softmax(X @ self.coef + self.intercept)))
+
+
+def fit_logistic(
+    X: Any, codes: Index, weights: Array | None, *, penalty: float, tol: float, max_iter: int
+) -> Logistic:
+    """The logistic regression of scikit-learn, by the same steps of L-BFGS from 0.
+
+    Its `LogisticRegression` takes four times as long for a few hundred rows.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n_rows, n_features)
+        Rows.
+    codes : array of shape (n_rows,)
+        Classes 0 … C − 1, each of which has a row.
+    weights : array of shape (n_rows,) or None
+        Of rows.
+    penalty : float
+        Inverse strength of the penalty.
+    tol : float
+        Largest entry of the gradient of the mean loss at which steps end.
+    max_iter : int
+        Steps at most.
+
+    Returns
+    -------
+    Logistic
+    """
+    X, C = X.astype(np.float64, copy=False), int(codes.max()) + 1
+    n, d = X.shape
+    w = np.ones(n) if weights is None else weights
+    share, ridge, turned = w / w.sum(), 1 / (penalty * w.sum()), X.T
+    two, Y = C == 2, np.zeros((n, C))
+    Y[np.arange(n), codes] = 1
+
+    def loss(theta: Array) -> tuple[float, Array]:
+        W = theta.reshape(d + 1, -1)
+        Z = X @ W[:-1] + W[-1]
+        log_p = log_softmax(np.hstack([-Z / 2, Z / 2]) if two else Z)
+        off = share[:, None] * (np.exp(log_p) - Y)[:, int(two) :]
+        along = ridge * W[:-1]
+        value = 0.5 * np.vdot(along, W[:-1]) - share @ log_p[np.arange(n), codes]
+        return float(value), np.vstack([turned @ off + along, off.sum(0)]).ravel()
+
+    options = {"maxiter": max_iter, "maxls": 50, "gtol": tol, "ftol": 64 * np.finfo(float).eps}
+    start = np.zeros((d + 1) * (1 if two else C))
+    found = minimize(loss, start, method="L-BFGS-B", jac=True, options=options).x
+    W = found.reshape(d + 1, -1)
+    W = W * [-0.5, 0.5] if two else W
+    return Logistic(W[:-1], W[-1])
+
+
+@dataclass(frozen=True)
 class SourceModel:
     """Logistic regression per fold, on columns or on columns and random features.
 
@@ -365,14 +427,14 @@ class SourceModel:
 
     left_out: Array
     calibration: Calibration
-    folds: tuple[Any, ...]
+    folds: tuple[Logistic, ...]
     directions: Array | None
     features: Features | None
 
     def by_fold(self, rows: Array) -> Array:
         """Probabilities of new rows by the model of each fold; not calibrated."""
         inputs = _inputs(rows, self.directions, self.features)
-        return np.array([fold.predict_proba(inputs) for fold in self.folds])
+        return np.array([fold.probabilities(inputs) for fold in self.folds])
 
     def __call__(self, rows: Array) -> Array:
         """Calibrated probabilities of new rows under the class prior of the source."""
@@ -399,7 +461,7 @@ def rough_posterior(sample: Sample) -> Callable[[Array], Array]:
     model = _logistic(_inputs(sample.source, directions, None), sample.codes, PENALTIES[0][0])
 
     def posterior(rows: Array) -> Array:
-        return np.asarray(model.predict_proba(_inputs(rows, directions, None)))
+        return model.probabilities(_inputs(rows, directions, None))
 
     return posterior
 
@@ -433,7 +495,7 @@ def fit_source_model(rows: Array, codes: Index, *, seed: int) -> SourceModel:
             folds = []
             for seen, held in splits:
                 folds.append(_logistic(inputs[seen], codes[seen], penalty))
-                left_out[held] = folds[-1].predict_proba(inputs[held])
+                left_out[held] = folds[-1].probabilities(inputs[held])
             right = left_out[np.arange(len(rows)), codes]
             loss = -float(np.log(np.maximum(right, TINY)).mean())
             if best is None or loss < best[0]:
@@ -444,10 +506,8 @@ def fit_source_model(rows: Array, codes: Index, *, seed: int) -> SourceModel:
     return best[1]
 
 
-def _logistic(inputs: Array, codes: Index, penalty: float) -> LogisticRegression:
-    model = LogisticRegression(C=penalty, max_iter=100, tol=1e-2)
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        return model.fit(inputs, codes)
+def _logistic(inputs: Array, codes: Index, penalty: float) -> Logistic:
+    return fit_logistic(inputs, codes, None, penalty=penalty, tol=1e-2, max_iter=100)
 
 
 def _inputs(rows: Array, directions: Array | None, features: Features | None) -> Array:

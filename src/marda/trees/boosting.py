@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import log_softmax
 
+from marda._arrays import log_softmax
 from marda.trees.forest import Forest, grow, joined, single, units_of
 
 __all__ = ["Boosted", "GrownTrees", "fit_boosted"]
@@ -150,7 +150,7 @@ def _boost(
     trees, values, ends, losses = [], [], [], []
     bits = np.random.RandomState(0)
     for _ in range(N_ROUNDS):
-        P = np.exp(log_softmax(S, axis=1))
+        P = np.exp(log_softmax(S))
         R = Y - P
         some = np.arange(len(seen))
         if len(some) > MAX_BOOSTED:
@@ -174,7 +174,7 @@ def _boost(
         trees.append(tree)
         values.append(V)
         ends.append(end)
-        losses.append(-weights[held] @ log_softmax(S_held, axis=1)[own])
+        losses.append(-weights[held] @ log_softmax(S_held)[own])
     return _FoldTrees(held, start, trees, values, ends, np.array(losses))
 
 
