@@ -290,7 +290,8 @@ def why_in_batches(
     budget = memory_budget(memory)
     left_out = {options.label, options.id, *options.drop}
     sizes = [
-        (path, rows_size(path, options.format, left_out)) for path in (*sources_of(source), target)
+        (path, rows_size(path, options.format, left_out, budget))
+        for path in (*sources_of(source), target)
     ]
     total = sum(size for _, size in sizes)
     if total <= budget:
@@ -299,7 +300,7 @@ def why_in_batches(
     for path, size in sizes:
         if size and not is_parquet(path, options.format):
             raise InputError(
-                f"{path} is too large ({format_bytes(size)}; with the others "
+                f"{path} is too large (at least {format_bytes(size)}; with the others "
                 f"{format_bytes(total)}, {why}): convert it to Parquet, which is read in batches, "
                 "or allow more memory."
             )

@@ -542,12 +542,13 @@ def _refuse_index(frame: Frame, options: ReadOptions) -> None:
 def _check_memory(paths: Sequence[Any], options: ReadOptions) -> None:
     """Refuse files that are better read in batches."""
     left_out = {*options.not_features}
-    total, budget = sum(rows_size(p, options.format, left_out) for p in paths), memory_budget(None)
+    budget = memory_budget(None)
+    total = sum(rows_size(path, options.format, left_out, budget) for path in paths)
     if total > budget:
         raise InputError(
-            f"the rows of {', '.join(map(str, paths))} take {format_bytes(total)}, more than the "
-            f"{format_bytes(budget)} that rows may take: run marda adapt at the command line, "
-            "which reads Parquet in batches, or raise MARDA_MEMORY."
+            f"the rows of {', '.join(map(str, paths))} take at least {format_bytes(total)}, more "
+            f"than the {format_bytes(budget)} that rows may take: run marda adapt at the command "
+            "line, which reads Parquet in batches, or raise MARDA_MEMORY."
         )
 
 

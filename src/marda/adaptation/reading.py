@@ -34,6 +34,7 @@ from marda.io.formats import is_sample, refuse_address
 from marda.io.preprocessing import missing_values
 from marda.io.screening import free_texts, notes_of, screen, unique_dates, used_notes
 from marda.io.table import InputProblem, Table, as_numbers, as_texts, is_missing, named, refuse
+from marda.io.text import unpacked_size
 from marda.selection.inputs import COPIES
 
 __all__ = [
@@ -527,16 +528,17 @@ def is_parquet(path: PathLike, format: str | None) -> bool:
     return (format or detect_format(path)) == "parquet"
 
 
-def rows_size(path: PathLike, format: str | None, left_out: set[Any]) -> int:
+def rows_size(path: PathLike, format: str | None, left_out: set[Any], most: int) -> int:
     """Bytes that the rows of a file take in memory, as far as a quick look tells.
 
-    Parquet is packed, so its numbers are counted; for other files it is their size on disk.
+    Parquet is packed, so its numbers are counted; for other files it is their size, unpacked, which
+    is counted until it is above `most`.
     """
     path = Path(path)
     if is_sample(path):
         return 0
     if not is_parquet(path, format):
-        return path.stat().st_size
+        return unpacked_size(path, most)
     size = 0
     for file in parquet_files(path):
         n_rows, names = parquet_footer(file)

@@ -49,6 +49,7 @@ __all__ = [
     "packing_of",
     "reading",
     "svmlight_batches",
+    "unpacked_size",
 ]
 
 CSV_ROWS = 50_000  # fields are Python strings while they are read: a batch bounds their memory
@@ -152,6 +153,28 @@ def head_of(path: Path, n: int) -> bytes:
     """The first bytes, unpacked."""
     with reading(path, packing(path) or "text"), open_bytes(path) as file:
         return file.read(n)
+
+
+def unpacked_size(path: Path, most: int) -> int:
+    """Bytes of a file, unpacked; where they are more than `most`, some number above it.
+
+    They are counted as they come, since what gzip says of its size ends at 4 GB. A member of a zip
+    archive is read as far as its declared size, which is taken.
+    """
+    kind, size = packing(path), 0
+    try:
+        with reading(path, kind or "text"):
+            if kind == "zip":
+                with zipfile.ZipFile(path) as archive:
+                    return sum(member.file_size for member in archive.infolist())
+            if kind is not None:
+                with open_bytes(path) as file:
+                    while size <= most and (piece := file.read(_CHUNK)):
+                        size += len(piece)
+                return size
+    except InputError:
+        pass  # its reader says what is wrong
+    return path.stat().st_size
 
 
 def archive_members(path: Path) -> list[str]:
