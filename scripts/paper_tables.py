@@ -4,10 +4,10 @@
 
 The rows lie in docs/rows.jsonl.xz, one JSON object per run with its commit, versions and machine.
 Written from them: the claims in docs/findings.md, the paper's tables and the SURF experiment in
-docs/tables, and the ranking of all systems. --add takes the rows of stores of `marda reproduce` in
-first; --check writes nothing and fails where a page is not what the rows give; --time prints what
-`marda reproduce --all` costs by the rows on record; --out writes every table in every format into a
-folder.
+docs/tables, the ranking of all systems, and the leaderboard of the default next to them. --add
+takes the rows of stores of `marda reproduce` in first; --check writes nothing and fails where a
+page is not what the rows give; --time prints what `marda reproduce --all` costs by the rows on
+record; --out writes every table in every format into a folder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ from itertools import product
 from pathlib import Path
 from statistics import fmean
 
-from marda.benchmarks.leaderboard import RANKING_NOTES, rank_systems, ranking_grid
+from marda.benchmarks.leaderboard import (
+    RANKING_NOTES,
+    Leaderboard,
+    halves_grid,
+    leaderboard_grid,
+    rank_systems,
+    ranking_grid,
+    summary_grid,
+)
 from marda.benchmarks.plan import (
     BENCHMARKS,
     MODELS,
@@ -32,7 +40,7 @@ from marda.benchmarks.plan import (
 )
 from marda.benchmarks.published import paper_figure
 from marda.benchmarks.render import align, findings_grid, markdown_lines, to_markdown
-from marda.benchmarks.results import Results, results_of, write_results
+from marda.benchmarks.results import HALVES, Results, results_of, write_results
 from marda.benchmarks.runner import RunReport
 from marda.benchmarks.store import ResultRow, Store, read_rows, write_rows
 from marda.benchmarks.tables import build_table
@@ -61,6 +69,12 @@ RANKED = (
     "rows (13,500 of the snippets: 1.5 GB, several at once), CMMS a graph of them; networks take 3 "
     "to 7 s per task of AMT, longer with more rows, and were not run on the snippets; SKADA-Bench "
     "has a forest in place of a linear SVM; the others were not run everywhere yet."
+)
+LEADERBOARD = (
+    "Written by `scripts/paper_tables.py` from the rows on record (`docs/rows.jsonl.xz`): the "
+    "default (`auto`) next to source-only models, skada's adapters and the systems of "
+    "`marda.benchmarks.peers`. [What to make of it](../benchmarks.md); "
+    "[all of them ranked](ranking.md). A row names its commit, versions and machine."
 )
 
 AMT_READINGS = (
@@ -127,6 +141,7 @@ def pages(results: Results) -> dict[Path, str]:
         ]
         lines += [f"- {note}" for note in RANKING_NOTES]
         found[DOCS / "tables" / "ranking.md"] = "\n".join(lines) + "\n"
+    found[DOCS / "tables" / "leaderboard.md"] = "\n".join(leaderboard_page(results)) + "\n"
     found[DOCS / "tables" / "amt.md"] = "\n".join(amt_readings(results.rows))
     kept = (DOCS / "findings.md").read_text(encoding="utf-8").partition(BEGIN)[0]
     grid = markdown_lines(findings_grid(results.findings))
@@ -135,6 +150,35 @@ def pages(results: Results) -> dict[Path, str]:
     counts = f"In every cell {_counts(every)}; on average {_counts(average)}."
     found[DOCS / "findings.md"] = "\n".join([kept + BEGIN, "", counts, "", *grid, ""])
     return found
+
+
+def leaderboard_page(results: Results) -> Iterator[str]:
+    """Lines of the page of the default next to all systems, task by task."""
+    yield from ("# The leaderboard, task by task", "", LEADERBOARD, "")
+    yield from markdown_lines(summary_grid(results.leaderboards))
+    yield from ("", f"## {HALVES}", "", *markdown_lines(halves_grid(results.halves)), "")
+    for board in results.leaderboards:
+        yield from (f"## {board.heading}", "", *markdown_lines(leaderboard_grid(board)), "")
+        yield from (*ahead_of_auto(board), "")
+    yield from ("## Notes", "", *(f"- {note}" for note in results.notes))
+
+
+def ahead_of_auto(board: Leaderboard) -> Iterator[str]:
+    """Who is ahead of the default, on how many tasks, and by how much at most."""
+    auto = board.best("auto")
+    if auto is None:
+        return
+    told = []
+    for entry in board.entries:
+        gaps = [
+            theirs - ours
+            for ours, theirs in zip(auto.values, entry.values, strict=True)
+            if ours is not None and theirs is not None and theirs > ours
+        ]
+        if gaps and entry is not auto:
+            told.append((-len(gaps), f"{entry.label} on {len(gaps)} (by {max(gaps):.1f} at most)"))
+    who = ", ".join(words for _, words in sorted(told)) or "nobody"
+    yield f"Ahead of auto, of {len(board.pairs)} tasks: {who}."
 
 
 Cells = dict[tuple[str, str, str, str, str], dict[str, dict[str, float]]]

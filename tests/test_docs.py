@@ -119,10 +119,6 @@ def test_figures_of_the_readme_are_those_of_the_benchmarks():
     means = figures.means(page)
     assert len(means) == 5
     assert figures.means(README.read_text(encoding="utf-8")) == means
-    for name, tasks in figures.figures(page).items():
-        plain, ours = means[name]
-        assert abs(sum(t[1] for t in tasks) / len(tasks) - ours) < 0.1
-        assert abs(sum(t[2] for t in tasks) / len(tasks) - plain) < 0.1
 
 
 @pages

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import csv
 import importlib
+from collections import defaultdict
 from dataclasses import replace
 from types import ModuleType
 
@@ -152,6 +153,47 @@ def test_pages_are_what_the_rows_on_record_give(tmp_path, capsys):
         assert row.commit
         assert row.versions
         assert row.machine
+
+
+def test_the_table_of_benchmarks_is_what_the_rows_on_record_give():
+    figures = script("make_figures.py")
+    page = (figures.DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    for name, board in figures.boards().items():
+        auto, plain = board.best("auto"), board.baseline
+        task, worst = board.harm()[0]
+        expected = [name, str(len(board.pairs)), f"{plain.mean:.1f}", f"**{auto.mean:.2f}**"]
+        expected += [f"{worst:+.1f} ({task.replace('-', ' → ')})", f"{auto.best_member:.2f}"]
+        expected += [f"{auto.ece / 100:.2f}", f"{auto.guess_error:.1f}"]
+        assert f"| {' | '.join(expected)} |" in page.splitlines()
+
+
+def test_tables_of_the_reproduction_are_what_the_rows_on_record_give():
+    """Models down; nn / dscm / ridge of the first draw in every cell, on text dscm / ridge."""
+    tables = script("paper_tables.py")
+    found = defaultdict(list)
+    for row in tables.every_row():
+        spec, task = row.spec, row.spec.task
+        where = task.benchmark, task.setting, spec.model, spec.classifier
+        stated = spec.settings, spec.variant, task.preprocessing, task.protocol, task.draw
+        if stated == ("paper", "paper", "paper", "full", 0):
+            found[where].append(row.accuracy)
+    names = {"OC10": "oc10", "OFF31": "off31", "AMT": "amt"}
+    wanted, compared = [], 0
+    page = (tables.DOCS / "reproduction.md").read_text(encoding="utf-8")
+    for line in page.splitlines():
+        first, *cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("| "):
+            wanted = []
+        elif not first and cells[0].startswith("OC10") and len(cells) in (3, 6):
+            wanted = [(names[c.split()[0].strip(",")], c.split()[1].strip(",")) for c in cells]
+            wanted = [(name, s if s in ("SUP", "SS") else "US") for name, s in wanted]
+        elif wanted and first in {where[2] for where in found}:
+            for (name, setting), cell in zip(wanted, cells, strict=True):
+                kinds = ("nn", "dscm", "ridge")[-len(cell.split(" / ")) :]
+                means = [np.mean(found[name, setting, first, kind]) for kind in kinds]
+                assert cell == " / ".join(f"{mean:.1f}" for mean in means), (first, name, setting)
+                compared += 1
+    assert compared == 8 * 3 + 7 * 6
 
 
 def test_readings_of_the_paper_on_amt():
