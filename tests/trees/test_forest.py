@@ -9,7 +9,6 @@ import pytest
 import scipy.sparse as sp
 from sklearn.ensemble import RandomForestClassifier
 
-from marda.trees.boosting import fit_boosted
 from marda.trees.forest import Forest, fit_forest, from_trees, single
 
 RNG = np.random.default_rng(0)
@@ -43,22 +42,6 @@ def test_probabilities_are_those_of_scikit_learn(peer):
         np.testing.assert_allclose(
             forest.probabilities(rows + step), peer.predict_proba(rows + step), atol=1e-12
         )
-
-
-@pytest.mark.parametrize("given", [X, sp.csr_array(np.where(X > 0, X, 0))], ids=["dense", "sparse"])
-@pytest.mark.parametrize("leaves", [None, 100])
-def test_trees_are_those_that_fit_of_scikit_learn_grows(monkeypatch, given, leaves):
-    """Where the parts of its trees have other names, its `fit` is called."""
-    ours = grow(given, max_leaves=leaves)
-    boosted = fit_boosted(given, CODES, 3, weights=np.ones(300), folds=np.arange(300) % 3, seed=0)
-    with monkeypatch.context() as patched:
-        patched.delattr("sklearn.tree._tree.Tree")
-        theirs = grow(given, max_leaves=leaves)
-        again = fit_boosted(given, CODES, 3, weights=np.ones(300), folds=np.arange(300) % 3, seed=0)
-    for field in fields(Forest):
-        for one, other in ((ours, theirs), (boosted.model, again.model)):
-            found = getattr(one.forest, field.name), getattr(other.forest, field.name)
-            np.testing.assert_array_equal(*found)
 
 
 def test_small_trees_say_what_a_walk_would():

@@ -20,7 +20,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda._arrays import log_softmax
-from marda.trees.forest import Forest, grow, joined, single, units_of
+from marda.trees.forest import Forest, joined, single, units_of
+from marda.trees.growth import Limits, grow
 
 __all__ = ["Boosted", "GrownTrees", "fit_boosted"]
 
@@ -149,6 +150,7 @@ def _boost(
     own = np.arange(len(held)), codes[held]
     trees, values, ends, losses = [], [], [], []
     bits = np.random.RandomState(0)
+    n_features = min((X.shape[1] + 1) // 2, MAX_COLUMNS)
     for _ in range(N_ROUNDS):
         P = np.exp(log_softmax(S))
         R = Y - P
@@ -162,9 +164,7 @@ def _boost(
             np.ascontiguousarray(left[some]),
             w[some],
             bits,
-            max_features=min((X.shape[1] + 1) // 2, MAX_COLUMNS),
-            min_leaf=min(MIN_LEAF, len(some)),
-            max_depth=DEPTH,
+            Limits(n_features, min(MIN_LEAF, len(some)), max_depth=DEPTH),
         )
         end = tree.apply(X)
         V = _steps(end[some], R[some], P[some], w[some], tree.node_count)

@@ -23,14 +23,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from marda.trees.growth import Limits, grow
 
 __all__ = [
     "Forest",
     "GrownForest",
     "fit_forest",
     "from_trees",
-    "grow",
     "joined",
     "single",
     "units_of",
@@ -369,6 +369,11 @@ def fit_forest(
     Y = known.astype(np.float64)[:, None]
     rng, bits = np.random.default_rng(seed), np.random.RandomState(0)
     n, weights = len(codes), np.ones(len(codes)) if weights is None else weights
+    limits = Limits(
+        max(1, int(np.sqrt(rows.shape[1]))),
+        min_leaf,
+        max_leaves=None if max_leaves is None else max(2, max_leaves // n_trees),
+    )
     trees, unseen = [], np.empty((n, n_trees), dtype=bool)
     for k in range(n_trees):
         chance = np.where(rng.random(n) < LEFT_OUT, 0.0, weights)
@@ -378,18 +383,7 @@ def fit_forest(
         drawn = np.bincount(np.minimum(places, np.flatnonzero(chance)[-1]), minlength=n)
         unseen[:, k] = drawn == 0
         bits.seed(int(rng.integers(2**31)))
-        trees.append(
-            grow(
-                rows,
-                Y,
-                drawn.astype(np.float64),
-                bits,
-                n_classes=len(seen),
-                max_features=max(1, int(np.sqrt(rows.shape[1]))),
-                min_leaf=min_leaf,
-                max_leaves=None if max_leaves is None else max(2, max_leaves // n_trees),
-            )
-        )
+        trees.append(grow(rows, Y, drawn.astype(np.float64), bits, limits, n_classes=len(seen)))
     forest = from_trees(trees, seen, n_classes, middle, unit)
     leaves = forest.leaves(X).indices.reshape(n, n_trees)
     out_of_bag = np.zeros((n, n_classes))
@@ -423,71 +417,6 @@ def single(X: Any, middle: Any, unit: Any) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):
         values = np.clip((X - middle) / unit, -bound, bound)
     return np.ascontiguousarray(values, dtype=np.float32)
-
-
-def grow(
-    X: Any,
-    Y: Matrix,
-    weights: Vector,
-    random_state: np.random.RandomState,
-    *,
-    n_classes: int | None = None,
-    max_features: int,
-    min_leaf: int,
-    max_depth: int | None = None,
-    max_leaves: int | None = None,
-) -> Any:
-    """The nodes (`tree_`) of scikit-learn's tree of such rows.
-
-    Made of the parts that its `fit` is made of: of a few hundred rows, what `fit` does beside takes
-    three times as long as the tree. Where these parts are others, `fit` is called.
-
-    Parameters
-    ----------
-    X : float32 array, or float32 CSC matrix, of shape (n_rows, n_features)
-        Rows.
-    Y : array of shape (n_rows, n_outputs)
-        Values; with `n_classes`, codes of classes in one column.
-    weights : array of shape (n_rows,)
-        Of rows.
-    random_state : RandomState
-        Draws columns.
-    n_classes : int, default=None
-        Classes; None: a regression.
-    max_features, min_leaf : int
-        Columns that a node chooses from, and rows that every leaf has at least.
-    max_depth, max_leaves : int, default=None
-        At most; None: as there are.
-
-    Returns
-    -------
-    Tree
-    """
-    (n, d), outputs = X.shape, Y.shape[1]
-    try:
-        from sklearn.tree import _criterion, _splitter, _tree
-
-        classes = np.full(outputs, n_classes or 1, dtype=np.intp)
-        criterion = _criterion.Gini(1, classes) if n_classes else _criterion.MSE(outputs, n)
-        search = _splitter.BestSparseSplitter if sp.issparse(X) else _splitter.BestSplitter
-        splitter = search(criterion, max_features, min_leaf, 0.0, random_state, None)
-        limits = splitter, max(2, 2 * min_leaf), min_leaf, 0.0, max_depth or np.iinfo(np.int32).max
-        nodes = _tree.Tree(d, classes, outputs)
-        if max_leaves is None:
-            _tree.DepthFirstTreeBuilder(*limits, 0.0).build(nodes, X, Y, weights)
-        else:
-            _tree.BestFirstTreeBuilder(*limits, max_leaves, 0.0).build(nodes, X, Y, weights)
-    except (ImportError, AttributeError, TypeError):
-        kind = DecisionTreeClassifier if n_classes else DecisionTreeRegressor
-        tree = kind(
-            max_features=max_features,
-            min_samples_leaf=min_leaf,
-            max_depth=max_depth,
-            max_leaf_nodes=max_leaves,
-            random_state=random_state,
-        )
-        nodes = tree.fit(X, Y, sample_weight=weights, check_input=False).tree_
-    return nodes
 
 
 def from_trees(
