@@ -659,3 +659,40 @@ def test_a_plain_model_does_not_depend_on_the_order_of_rows():
     assert one.classes.tolist() == ["no", "yes"]
     assert one.expectation == other.expectation
     assert one.predict(Xt).tolist() == other.predict(Xt).tolist()
+
+
+def silent(sparse, value, n_target=60):
+    """Three columns tell the classes; the first has one value in the target."""
+    rng = np.random.default_rng(4)
+    y = rng.integers(0, 2, size=200)
+    X = rng.normal(size=(200, 6)) + 1.5 * y[:, None] * (np.arange(6) < 3)
+    X[:, 0] += 3
+    ours, theirs = X[:-n_target], X[-n_target:]
+    theirs[:, 0] = value
+    wrap = sp.csr_array if sparse else np.asarray
+    return wrap(ours), y[:-n_target], wrap(theirs), y[-n_target:]
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("value", [0.0, -999.0])
+def test_columns_with_one_value_in_the_target_are_left_out(sparse, value):
+    Xs, ys, Xt, yt = silent(sparse, value)
+    before = Xs.copy()
+    with pytest.warns(UserWarning, match="hardly any source row has: column 0"):
+        clf = fitted(Xs, ys, Xt)
+    assert clf.shift_.kind == "none"
+    without = fitted(Xs[:, 1:], ys, Xt[:, 1:])
+    assert clf.score(Xt, yt) >= without.score(Xt[:, 1:], yt) - 0.02
+    np.testing.assert_array_equal(*(A.toarray() if sparse else A for A in (Xs, before)))
+    # Nothing was learned of it: rows in which it speaks again have the same classes.
+    back = Xt.tolil() if sparse else Xt.copy()
+    back[:, 0] = 3.0
+    np.testing.assert_array_equal(clf.predict(back.tocsr() if sparse else back), clf.predict(Xt))
+
+
+def test_a_value_that_source_rows_have_and_four_rows_are_no_silent_column(recwarn):
+    Xs, ys, Xt, _ = silent(False, 0.0)
+    Xs[:20, 0] = 0.0
+    fitted(Xs, ys, Xt)
+    fitted(Xs[20:], ys[20:], Xt[:4])
+    assert not [str(one.message) for one in recwarn if "not used" in str(one.message)]

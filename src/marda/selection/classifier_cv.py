@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -51,7 +52,13 @@ from marda.selection.ensemble import (
     is_compact,
 )
 from marda.selection.expectation import UNKNOWN
-from marda.selection.inputs import draw_rows, drop_copies, host_rows
+from marda.selection.inputs import (
+    constant_in_target,
+    draw_rows,
+    drop_copies,
+    host_rows,
+    with_constants,
+)
 from marda.selection.scorers import get_criterion
 from marda.selection.search import TARGET_CRITERIA, Candidate, expand, search
 from marda.selection.source_only import WIDE
@@ -319,6 +326,8 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         began = time.perf_counter()
         if candidates is None:
             names = getattr(self, "feature_names_in_", None)
+            if X.shape[1] <= WIDE:
+                X, there = _without_unknown(X, there, domain < 0, names)
             found = fit_auto(
                 X, labels, domain, self.class_weight, seed, self._say, names, rest, there
             )
@@ -574,6 +583,27 @@ def _rows_differ(X: Any) -> bool:
     if sp.issparse(X):
         return bool((X.max(axis=0) != X.min(axis=0)).nnz)
     return bool((X[:1] != X[1:2]).any() or (X[:1] != X).any())
+
+
+def _without_unknown(
+    X: Any, there: Any, target: NDArray[np.bool_], names: Sequence[str] | None
+) -> tuple[Any, Any]:
+    """The rows, with columns of `constant_in_target` constant in the source, too: not learned."""
+    columns = constant_in_target(X, target)
+    if not len(columns):
+        return X, there
+    row = X[[int(np.flatnonzero(target)[0])]]
+    value = (row.toarray() if sp.issparse(row) else row)[0, columns]
+    listed = ", ".join(f"column {j}" if names is None else str(names[j]) for j in columns[:5])
+    more = f" and {len(columns) - 5} more" if len(columns) > 5 else ""
+    warnings.warn(
+        "not used, since all target rows have one and the same value there, which hardly any "
+        f"source row has: {listed}{more}.",
+        UserWarning,
+        stacklevel=5,
+    )
+    X = with_constants(X, columns, value)
+    return X, there if there is None else with_constants(there, columns, value)
 
 
 def _rest(X: Any, labels: Labels, domain: NDArray[np.int64], drawn: NDArray[np.int64]) -> HeldRows:

@@ -39,6 +39,7 @@ __all__ = [
     "any_better",
     "choose_inputs",
     "column_energy",
+    "constant_in_target",
     "copies",
     "draw_rows",
     "drop_copies",
@@ -51,6 +52,7 @@ __all__ = [
     "stratified_folds",
     "telling_columns",
     "usual_inputs",
+    "with_constants",
 ]
 
 Vector = NDArray[Any]
@@ -83,6 +85,10 @@ TRIMMED, HEAVY = 0.05, 4.0
 TAIL = 3.0
 #: Equal pairs that whole numbers would have by chance, where a column without any numbers the rows.
 EQUAL_PAIRS = 10.0
+
+#: A value that so few source rows have in a column says nothing of classes; and so many target rows
+#: are needed to say that all of them have it.
+UNKNOWN_VALUE, LEAST_CONSTANT = 0.05, 5
 
 #: A class keeps at least this many rows in a sample.
 KEPT_PER_CLASS = 20
@@ -258,6 +264,41 @@ def telling_columns(X: Any) -> Index | None:
         elif n * (n - 1) / 2 >= EQUAL_PAIRS * (high - low) and (column == np.floor(column)).all():
             telling[j] = len(np.unique(column)) < n
     return None if telling.all() or not telling.any() else np.flatnonzero(telling)
+
+
+def constant_in_target(X: Any, target: NDArray[np.bool_]) -> Index:
+    """Columns with one value in all target rows, which hardly any source row has.
+
+    A sensor that broke, a field that is no longer filled in: what the source teaches of such a
+    column cannot be used, and undoing it as a move of the column would make noise of it.
+    """
+    ours, theirs = X[np.flatnonzero(~target)], X[np.flatnonzero(target)]
+    if theirs.shape[0] < LEAST_CONSTANT:
+        return np.array([], dtype=np.int64)
+    value = theirs[[0]].toarray() if sp.issparse(theirs) else theirs[[0]]
+    columns = np.flatnonzero(_share_equal(theirs, value) == 1)
+    columns = columns[_share_equal(ours[:, columns], value[:, columns]) < UNKNOWN_VALUE]
+    return columns if len(columns) < X.shape[1] else columns[:0]
+
+
+def _share_equal(X: Any, value: Vector) -> Vector:
+    """Of rows, per column."""
+    if sp.issparse(X):
+        X = X.toarray()
+    return np.asarray((value == X).mean(0))
+
+
+def with_constants(X: Any, columns: Index, value: Vector) -> Any:
+    """Rows that all have these values in these columns; in the library of X, on its device."""
+    kept, row = np.ones(X.shape[1]), np.zeros(X.shape[1])
+    kept[columns], row[columns] = 0.0, value
+    if sp.issparse(X):
+        every = sp.csr_array(np.ones((X.shape[0], 1)))
+        filled = X @ sp.diags_array(kept) + every @ sp.csr_array(row[None])
+        return sp.csr_array(filled, dtype=X.dtype)
+    if is_numpy(X):
+        kept, row = kept.astype(X.dtype), row.astype(X.dtype)
+    return X * like(kept, X) + like(row, X)
 
 
 def make_inputs(kind: str, X: Any, columns: Index | None = None) -> Inputs:
