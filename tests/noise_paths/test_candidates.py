@@ -356,9 +356,9 @@ def test_fifty_candidates_share_their_factorisations(wide, monkeypatch):
     data = rows(wide=wide, n_target=26)
     if wide:
         count(row_space, "CholeskyFactor")
-        count(row_space, "lu_factor")
+        count(row_space.lapack, "dgetrf")
         list(PathCandidates(data.X, data.labels, data.domain).scores(fifty()))
-        assert calls["lu_factor"] == 15  # one per noise level and ridge of the class predictor
+        assert calls["dgetrf"] == 15  # one per noise level and ridge of the class predictor
         assert calls["CholeskyFactor"] == 11  # one per level, S1D's own, the domain predictor's
         return
     count(inverse_maps, "CholeskyFactor")

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import lapack, lu_factor, lu_solve
+from scipy.linalg import lapack, lu_solve
 
 from marda._arrays import SingularError, add_gram, lower_product, mirror_lower
 from marda.noise_paths.levels import FACTORS, Found, Point, SharedSums, Trial
@@ -279,9 +279,9 @@ class _RowLevel:
             size = float(np.abs(M).sum(0).max())
             if len(self._factors) == FACTORS:
                 self._factors.pop(next(iter(self._factors)))
-            factor = lu_factor(M, overwrite_a=True, check_finite=False)
-            inverse, _ = lapack.dgecon(factor[0], size)
-            self._factors[ridge_class] = factor, 1 / max(float(inverse), TINY)
+            U, pivots, _ = lapack.dgetrf(M, overwrite_a=True)
+            inverse, _ = lapack.dgecon(U, size)  # 0 where rounding made it singular
+            self._factors[ridge_class] = (U, pivots), 1 / max(float(inverse), TINY)
         return self._factors[ridge_class]
 
     def _features(self, B: Matrix) -> Matrix:
