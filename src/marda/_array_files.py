@@ -505,7 +505,7 @@ def _level4(
 def _text4(codes: NDArray[Any]) -> NDArray[Any]:
     """Rows of character codes as strings."""
     if codes.size and not ((codes >= 0) & (codes < 256) & (codes % 1 == 0)).all():
-        raise MatlabError("text of characters that are none")
+        raise MatlabError("text of characters that do not exist")
     return np.array(["".join(map(chr, row)) for row in codes.astype(int).tolist()], dtype=str)
 
 

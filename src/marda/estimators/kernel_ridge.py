@@ -451,7 +451,7 @@ class _Dual(_Way["_HeldFactor"]):
         return np.asarray(Y - B_Y / (own - s**2 / s.sum())[:, None])
 
     def scores(self, solution: RidgeSolution, rows: Index) -> Matrix:
-        """K a + b."""
+        """Scores K a + b."""
         return _product(rows_at(self._all, rows), solution.coef) + solution.intercept
 
 
@@ -514,7 +514,7 @@ class _Primal(_Way["_Sums"]):
         self._rest, self._back = rest, back
 
     def _strengths(self, given: _Labelled) -> Vector:
-        """V of rows."""
+        """The v of rows."""
         return np.asarray(1 / (given.noise + self._rest[given.rows])).astype(self.dtype)
 
     def shared(self, given: _Labelled) -> _Sums:
@@ -550,7 +550,7 @@ class _Primal(_Way["_Sums"]):
         return np.asarray(given.Y - residual / np.maximum(1 - leverage, 1e-6)[:, None])
 
     def scores(self, solution: RidgeSolution, rows: Index) -> Matrix:
-        """pᵀz."""
+        """Scores pᵀz."""
         assert solution.z is not None
         return _product(rows_at(self._all, rows), solution.z)
 
@@ -594,7 +594,7 @@ class _SingularValues:
         self.along = self.U.T @ (self.root * (Y - self.level))
 
     def solution(self) -> RidgeSolution:
-        """H and b."""
+        """The h and b of the minimum."""
         coef = self.Vt.T @ ((self.s / (self.s**2 + self.ridge))[:, None] * self.along)
         return RidgeSolution(coef, self.level - self.mean @ coef)
 
@@ -640,13 +640,13 @@ class _Factor:
         return cholesky_solve(self._R, B)
 
     def half(self, B: Matrix) -> Matrix:
-        """R⁻ᵀB."""
+        """R⁻ᵀB: the first half of a solve."""
         if is_numpy(self._R):
             return np.asarray(solve_triangular(self._R, B, trans=1, check_finite=False))
         return triangular_solve(self._R, B)
 
     def other_half(self, B: Matrix) -> Matrix:
-        """R⁻¹B."""
+        """R⁻¹B: the other half."""
         if is_numpy(self._R):
             return np.asarray(solve_triangular(self._R, B, check_finite=False))
         return triangular_solve(self._R, B, transposed=True)
