@@ -116,7 +116,7 @@ class _Task:
         F: Matrix | RowsOnDemand | Callable[[], Matrix | RowsOnDemand],
         inner: Matrix | None = None,
     ) -> RidgeHead:
-        """The ridge on features, given them or, if they are dear, how to make them."""
+        """The ridge on features, given them or, where they are costly, how to make them."""
         settings = self.settings
         chosen = isinstance(settings.ridge_class, str)
         return RidgeHead(
@@ -485,7 +485,7 @@ class _Refit:
 
 
 def _mean_solution(solutions: list[tuple[RidgeSolution, float]]) -> RidgeSolution:
-    """Of all schedules, in units of their own spread, so that none speaks louder."""
+    """Of all schedules, in units of their own spread, so that none counts for more."""
     if len(solutions) == 1:
         return solutions[0][0]
     parts = [s.standardised(spread * len(solutions)) for s, spread in solutions]
