@@ -60,7 +60,8 @@ ADAPT = f"""{ROWS}
         open(name + ".csv", "w").write("\\n".join([header, *lines]))
     from marda.cli import main
     stdout, sys.stdout = sys.stdout, open(os.devnull, "w")
-    given = "adapt --source s.csv --target t.csv --label y --method auto --out p.csv --force"
+    out = f"{{len(os.listdir())}}.csv"  # a new file each time
+    given = f"adapt --source s.csv --target t.csv --label y --method auto --out {{out}}"
     code = main(given.split())
     sys.stdout = stdout
     assert not code, code

@@ -250,7 +250,7 @@ def level4(name, values, kind=0, rows=None):
     [
         (level4("a", [[1.0]]) * 2, "it holds 'a' twice"),
         (level4("a", [[1.0]], rows=5), "it ends early"),
-        (level4("t", [[65.5]], kind=1), "text of characters that are none"),
+        (level4("t", [[65.5]], kind=1), "text of characters that do not exist"),
         (level4("s", [[1.0, 1.0]], kind=2), "sparse matrix"),
         (level4("s", [[1.0, 1.0, 1.0], [2.5, 1.0, 0.0]], kind=2), "sparse matrix"),
     ],

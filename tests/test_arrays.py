@@ -296,7 +296,7 @@ def test_what_does_not_mix(arrays):
         DSCM().fit(there(X), y, sample_domain=domain).predict(X)
     with pytest.raises(ValueError, match="moments merge where they are"):
         Moments.from_arrays(there(X)) + Moments.from_arrays(X)
-    with pytest.raises(ValueError, match="of the library and device that it is of"):
+    with pytest.raises(ValueError, match="takes arrays of its own library and device"):
         noise_path(there(X), [0.5])[0].apply(X)
 
 

@@ -122,6 +122,35 @@ def test_figures_of_the_readme_are_those_of_the_benchmarks():
 
 
 @pages
+def test_files_and_names_of_the_architecture_exist():
+    """Files by their ends, folders, and names within the sources, a file's own where it is told."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    files = {f.relative_to(ROOT).as_posix(): f for f in ROOT.glob("src/marda/**/*.*")}
+    words = {
+        path: set(re.findall(r"\w+", file.read_text(encoding="utf-8")))
+        for path, file in files.items()
+        if file.suffix == ".py"
+    }
+    known = {"S1B"}.union(*words.values())  # a method that a recipe makes
+    lost = []
+    for told in re.findall(r"`([^`]+)`", prose):
+        if re.fullmatch(r"[\w/]+\.(py|css)", told):
+            here = any(path.endswith(f"/{told}") for path in files) or (ROOT / told).exists()
+        elif re.fullmatch(r"[\w/]+/", told):
+            here = any(f"/{told}" in path for path in files) or (ROOT / told).is_dir()
+        elif "/" in told and (name := re.fullmatch(r"([\w/]+)\.(\w+)", told)):
+            here = name[2] in words.get(f"src/marda/{name[1]}.py", ())
+        elif re.fullmatch(r"[A-Za-z_][\w.]*", told) and "NAME" not in told:
+            here = set(told.strip(".").split(".")) <= known
+        else:
+            continue
+        if not here:
+            lost.append(told)
+    assert not lost
+
+
+@pages
 @pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda p: p.stem)
 def test_python_of_the_pages_compiles_and_imports_what_exists(path):
     for block in re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):

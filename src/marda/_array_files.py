@@ -214,7 +214,7 @@ _NUMBERS |= {9: "f8", 12: "i8", 13: "u8"}
 _MATRIX, _COMPRESSED = 14, 15
 _TEXTS = {1: "latin1", 2: "latin1", 16: "utf-8", 17: "utf-16", 18: "utf-32", 4: "utf-16"}
 _CELL, _CHAR, _SPARSE, _FIRST_NUMBER, _LAST_NUMBER = 1, 4, 5, 6, 15
-_LOGICAL, _COMPLEX = 0x200, 0x800
+_COMPLEX = 0x800
 _LEVEL4 = {0: "f8", 1: "f4", 2: "i4", 3: "i2", 4: "u2", 5: "u1"}
 
 
@@ -505,7 +505,7 @@ def _level4(
 def _text4(codes: NDArray[Any]) -> NDArray[Any]:
     """Rows of character codes as strings."""
     if codes.size and not ((codes >= 0) & (codes < 256) & (codes % 1 == 0)).all():
-        raise MatlabError("text of characters that are none")
+        raise MatlabError("text of characters that do not exist")
     return np.array(["".join(map(chr, row)) for row in codes.astype(int).tolist()], dtype=str)
 
 

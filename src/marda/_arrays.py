@@ -1,10 +1,18 @@
-"""Linear algebra on arrays of numpy and of other libraries, such as torch tensors on a GPU.
+"""Operations on arrays of numpy and of other libraries, such as torch tensors on a GPU.
 
-The mathematics is written once, for both. A function of this module takes numpy arrays by the very
-call of numpy that they always took; for others it is written in the array API standard, with the
-library's own Cholesky and triangular solves where the standard has none. Arrays stay where they
-are: `beside` brings numbers of the host to them, and `to_numpy` is for labels and a few scalars.
-Systems that cannot be solved are refused by `SingularError`, inexact ones by `InaccurateError`.
+The mathematics is written once, for both; this is the one place that knows the difference. A
+function takes numpy arrays by the very call of numpy, LAPACK or BLAS that is quickest for them. For
+others it is written in the array API standard, with the library's own Cholesky and triangular
+solves where the standard has none. In this order:
+
+- whose arrays, and where: `is_followed`, `namespace`, `to_numpy`, `beside`
+- making arrays, putting together and taking out, numbers: what numpy calls by the same names
+- linear algebra: `solve`, `cholesky` and its solves
+- symmetric matrices in one triangle, and thin products: half the work, in BLAS
+
+Arrays stay where they are: `beside` brings numbers of the host to them, and `to_numpy` is for
+labels and a few scalars. Systems that cannot be solved are refused by `SingularError`, inexact ones
+by `InaccurateError`.
 """
 
 from __future__ import annotations

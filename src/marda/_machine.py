@@ -1,5 +1,6 @@
-"""Memory that there is and that was taken, so that a large allocation can be refused; and where a
-figure was made: cores, BLAS, versions and the commit.
+"""The machine: its memory, so that too large a fit is refused; its cores, BLAS and versions.
+
+Figures are stored with the facts of the machine that they were made on (`machine_facts`).
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def check_same_place(estimator: Any, X: Any, seen: tuple[str, str], method: str)
             f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace "
             f"and the same device as those passed to fit(): it was fitted on arrays of {seen[0]} "
             f"on {seen[1]}, and these are of {given[0]} on {given[1]}. Move the rows, or save the "
-            "model and load it: then it is of numpy."
+            "model and load it, which then takes numpy arrays."
         )
 
 
@@ -170,7 +170,7 @@ def _check_magnitude(X: Any, least: float) -> None:
     largest = max(float(xp.max(entries)), -float(xp.min(entries)))
     if largest > MAX_ENTRY or 0 < largest < least:
         raise ValueError(
-            f"the largest entry of X is {largest:.0e}, whose square no computer number holds: "
+            f"the largest entry of X is {largest:.0e}, whose square float64 cannot hold: "
             "rescale X, for example with sklearn.preprocessing.MaxAbsScaler (rows to predict as "
             "those of the fit)."
         )

@@ -87,9 +87,9 @@ def test_sparse_rows_on_demand_say_what_kept_rows_say(monkeypatch, center):
     monkeypatch.setattr(kernel_ridge, "LANDMARKS", 150)
     source, target = (X[:400], y[:400]), (X[400:], y[400:])
     asked = []
-    products = self_training._Placed.products
+    products = self_training._Features.products
     monkeypatch.setattr(
-        self_training._Placed, "products", lambda self, B: (asked.append(B), products(self, B))[1]
+        self_training._Features, "products", lambda self, B: (asked.append(B), products(self, B))[1]
     )
     found = fit(source, target, solver="primal", center=center)
     assert asked

@@ -1,4 +1,4 @@
-"""Results as lines for a person."""
+"""What commands print of a result: verdict, figures and files, as lines of text."""
 
 from __future__ import annotations
 

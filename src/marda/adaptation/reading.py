@@ -364,8 +364,7 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
         if largest.max() > LARGEST:
             raise InputError(
                 f"{table.path}: {chosen.features[int(largest.argmax())]!r} holds numbers as large "
-                f"as {largest.max():.0e}, whose products no computer number holds: use --scale "
-                "standard."
+                f"as {largest.max():.0e}, whose products float64 cannot hold: use --scale standard."
             )
     used = {*chosen.columns, *options.not_features, *(column.name for column in screened)}
     for table, of in (

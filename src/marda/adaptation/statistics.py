@@ -247,14 +247,14 @@ def _check_sides(moments: Moments) -> None:
 
 
 def _check_size(moments: Moments, names: Sequence[str] | None) -> None:
-    """Numbers whose products no computer number holds."""
+    """Refuse numbers whose products float64 cannot hold."""
     largest = np.sqrt(moments.squares.max(axis=0)) + np.abs(moments.shift)
     if not largest.max() <= LARGEST:
         k = int(np.nan_to_num(largest, nan=np.inf).argmax())
         column = repr(names[k]) if names else f"column {k}"
         raise InputError(
-            f"{column} holds numbers as large as {largest[k]:.0e}, whose products no computer "
-            "number holds: divide it by a constant."
+            f"{column} holds numbers as large as {largest[k]:.0e}, whose products float64 cannot "
+            "hold: divide it by a constant."
         )
 
 

@@ -11,7 +11,6 @@ chance-corrected agreement, the skill on the target is about
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,8 @@ __all__ = [
 
 Index = NDArray[np.int64]
 PARTS = 3
+#: Two of the thirds, whose models are compared, and the one that neither has seen.
+PAIRS = (0, 1, 2), (0, 2, 1), (1, 2, 0)
 #: Thirds are drawn until so many rows have been in them, at most so often.
 ENOUGH_ROWS, MAX_DRAWS = 5000, 5
 #: The same where every model is fitted anew.
@@ -89,24 +90,20 @@ def target_skill(
         From 0 (chance) to 1. Where agreement on the source shows nothing, `skill` itself.
     """
     rng = np.random.default_rng(seed)
-    on_source, on_target = [], []
+    pairs: list[tuple[float, float]] = []
     for _ in range(_draws(len(rows))):
         part = _parts(codes, rng)
         if min(np.bincount(part, minlength=PARTS)) < 2:
             return skill
-        said = []
+        labels = []  # of all rows, by the model of each third
         for k in range(PARTS):
             mine = part == k
-            said.append(head.fit(rows[mine], codes[mine], weights[mine]).argmax(1))
-        for i, j, left in permutations(range(PARTS)):
-            if i < j:
-                unseen = rows[part == left]
-                on_source.append(agreement(said[i][unseen], said[j][unseen]))
-                on_target.append(agreement(said[i][target], said[j][target]))
-    here = float(np.mean(on_source))
-    if here <= 0:
-        return skill
-    return float(np.clip(skill * np.mean(on_target) / here, 0, 1))
+            labels.append(head.fit(rows[mine], codes[mine], weights[mine]).argmax(1))
+        for i, j, left in PAIRS:
+            here, there = rows[part == left], target
+            one, other = labels[i], labels[j]
+            pairs.append((agreement(one[here], other[here]), agreement(one[there], other[there])))
+    return _on_the_line(skill, pairs)
 
 
 def expected_accuracy(skill: float, n_classes: int) -> float:
@@ -186,21 +183,28 @@ def accuracy_by_agreement(
     order = row_order(X_source, codes)
     rng = np.random.default_rng(random_state)
     part = np.empty(len(codes), dtype=np.int64)
-    here, there = [], []
+    pairs: list[tuple[float, float]] = []
     for _ in range(max(1, min(MAX_DRAWS, ENOUGH_FITTED // len(codes)))):
         part[order] = _parts(codes[order], rng)
         if any(len(np.unique(codes[part == k])) < 2 for k in range(PARTS)):
             break
         models = [fit(X_source[part == k], codes[part == k]) for k in range(PARTS)]
-        on_target = [predict(X_target) for predict in models]
-        for i, j, left in permutations(range(PARTS)):
-            if i < j:
-                unseen = X_source[part == left]
-                here.append(agreement(models[i](unseen), models[j](unseen)))
-                there.append(agreement(on_target[i], on_target[j]))
-    if here and np.mean(here) > 0:
-        skill = float(np.clip(skill * np.mean(there) / np.mean(here), 0, 1))
-    return expected_accuracy(skill, P.shape[1])
+        there = [predict(X_target) for predict in models]
+        for i, j, left in PAIRS:
+            unseen = X_source[part == left]
+            here = agreement(models[i](unseen), models[j](unseen))
+            pairs.append((here, agreement(there[i], there[j])))
+    return expected_accuracy(_on_the_line(skill, pairs), P.shape[1])
+
+
+def _on_the_line(skill: float, pairs: list[tuple[float, float]]) -> float:
+    """κ_t = κ a_t / a_s, from agreements on source and target; κ where a_s shows nothing."""
+    if not pairs:
+        return skill
+    on_source, on_target = (float(np.mean(found)) for found in zip(*pairs, strict=True))
+    if on_source <= 0:
+        return skill
+    return float(np.clip(skill * on_target / on_source, 0, 1))
 
 
 def _draws(n_rows: int) -> int:

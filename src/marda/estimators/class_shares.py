@@ -61,7 +61,7 @@ class Centring:
 
     Attributes
     ----------
-    place : callable
+    make_head : callable
         Shares → a head on features that are centred for them; None: that are not centred.
     rows : LabelPool
         Labelled rows of the source, and free rows.
@@ -71,7 +71,7 @@ class Centring:
         Draws the thirds of the source whose models are compared.
     """
 
-    place: Callable[[Shares | None], RidgeHead]
+    make_head: Callable[[Shares | None], RidgeHead]
     rows: LabelPool
     source_skill: float
     ridge: float
@@ -87,15 +87,15 @@ class Centring:
         """`equal`, which is given, or a guess that is better by a standard error."""
         best = equal
         own = _shares(self.rows.codes, len(equal.shares))
-        for shares in (own, self._predicted(self.placed(None))):
+        for shares in (own, self._predicted(self.head_for(None))):
             if _distance(shares, equal.shares) > SAME:
-                best = self._better(best, self.judged(shares, self.placed(shares)), equal)
+                best = self._better(best, self.judged(shares, self.head_for(shares)), equal)
         shares, head = best.shares, best.head
         for _ in range(ROUNDS):
             predicted = self._predicted(head)
             if _distance(predicted, shares) <= SAME:
                 break
-            shares, head = predicted, self.placed(predicted)
+            shares, head = predicted, self.head_for(predicted)
         if shares is not best.shares:
             best = self._better(best, self.judged(shares, head), equal)
         return best
@@ -105,9 +105,9 @@ class Centring:
         margin = 0.5 / np.sqrt(len(self.rows.free)) if best is equal else 0.0
         return guess if guess.skill > best.skill + margin else best
 
-    def placed(self, shares: Shares | None) -> RidgeHead:
+    def head_for(self, shares: Shares | None) -> RidgeHead:
         """A head on features that are centred for these shares, with the ridge of all."""
-        head = self.place(shares)
+        head = self.make_head(shares)
         head.ridge = self.ridge
         return head
 

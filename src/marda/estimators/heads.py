@@ -1,8 +1,15 @@
-"""Heads: classifiers on the features of one fit, refitted often, on changing sets of labelled rows.
+"""Heads: classifiers on features, fitted again and again while self-training adds rows.
 
-A head is made for all rows of a fit and scores all of them after every fit, so that self-training
-(pseudo_labels.py) can use any classifier: a ridge (kernel_ridge.py), class means, the nearest row,
-or one of scikit-learn.
+A head is given the features of all rows once. `fit` learns from some of them and scores all, so
+that self-training (pseudo_labels.py) can use any classifier, and what does not depend on labels is
+computed once. Which head a model has follows from its `classifier` (`head` in self_training.py):
+
+| `classifier` | head | learns, of rows f with labels (math.md §10) |
+| --- | --- | --- |
+| "ridge", "kernel" | `RidgeHead` | the scores h(f) + b of a ridge (kernel_ridge.py) |
+| "dscm" | `MeansHead` | a mean per domain and class |
+| "nn" | `NearestHead` | the rows themselves |
+| any other | `EstimatorHead` | what a classifier of scikit-learn learns |
 """
 
 from __future__ import annotations
@@ -43,7 +50,7 @@ Index = NDArray[np.int64]
 
 
 class Head(ABC):
-    """A classifier on features `F` of all rows of a fit.
+    """A classifier on the features of all rows of a fit.
 
     Parameters
     ----------
@@ -63,16 +70,42 @@ class Head(ABC):
 
     @abstractmethod
     def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
-        """Fit on some rows with these class codes; scores of all rows, one column per class."""
+        """Learn from some rows, and score all.
+
+        Parameters
+        ----------
+        rows : array of shape (n_labelled,)
+            Places of the labelled rows among all.
+        codes : array of shape (n_labelled,)
+            Their classes, as places in `classes`.
+        weights : array of shape (n_labelled,)
+            How much each counts.
+
+        Returns
+        -------
+        array of shape (n_rows, n_classes)
+            Scores; the largest of a row is its class.
+        """
 
     @property
     @abstractmethod
     def fitted(self) -> Any:
-        """The classifier of the last fit."""
+        """The classifier of the last fit, which predicts new rows."""
 
 
 class RidgeHead(Head):
-    """Ridge with a free intercept, linear or in the space of a Gaussian kernel."""
+    """A ridge with a free intercept: min Σ w‖y − h(f) − b‖² + δ‖h‖² over h and b (math.md §10.1).
+
+    Parameters
+    ----------
+    F, classes
+        As of every head; F may also be made on demand (see `RidgeOnRows`, which has `seed` and
+        `inner`, too).
+    gaussian : bool
+        Whether h lies in the space of a Gaussian kernel; otherwise it is linear.
+    ridge : float
+        δ, which may be set again before any fit.
+    """
 
     def __init__(
         self,
@@ -105,72 +138,55 @@ class RidgeHead(Head):
         self.on_rows.hold(rows, Y, weights, self.ridge)
 
     def leave_one_out(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
-        """Scores of fitted rows, each by the fit without it."""
+        """Scores of these rows, each by the fit without it."""
         Y = signs(codes, len(self.classes), self.on_rows.dtype)
         return self.on_rows.leave_one_out(rows, Y, weights, self.ridge)
 
     @property
     def fitted(self) -> GaussianRidge:
-        """The Gaussian classifier; a linear one is its solution."""
+        """The classifier of a Gaussian kernel; a linear one is its `solution`."""
         return GaussianRidge.of(self.classes, self.on_rows, self.solution)
 
 
-class EstimatorHead(Head):
-    """Any scikit-learn classifier; weights where it takes them."""
-
-    def __init__(self, F: Matrix, classes: Vector, make: Callable[[], Any]):
-        super().__init__(F, classes)
-        self._make = make
-
-    def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
-        """Fit a fresh copy; log-probabilities, or decision values."""
-        self._fitted = self._make()
-        # Equal weights say nothing, and not every classifier can be told.
-        weighted = has_fit_parameter(self._fitted, "sample_weight") and np.ptp(weights) > 0
-        options = {"sample_weight": weights} if weighted else {}
-        self._fitted.fit(self.F[rows], self.classes[codes], **options)
-        scores = np.full((len(self.F), len(self.classes)), -np.inf)
-        known = np.searchsorted(self.classes, self._fitted.classes_)
-        if hasattr(self._fitted, "predict_proba"):
-            P = self._fitted.predict_proba(self.F)
-            scores[:, known] = np.log(np.maximum(P, np.finfo(np.float64).tiny))
-            return scores
-        if not hasattr(self._fitted, "decision_function"):
-            raise ValueError(
-                f"refine needs the confidence of predictions, and {type(self._fitted).__name__} "
-                "has neither predict_proba nor decision_function."
-            )
-        values = np.asarray(self._fitted.decision_function(self.F))
-        scores[:, known] = values if values.ndim == 2 else np.stack([-values, values], 1)
-        return scores
-
-    @property
-    def fitted(self) -> Any:
-        """The fitted copy."""
-        return self._fitted
-
-
 class MeansHead(Head):
-    """Domain-specific class means; pseudo-labels give the target means of its own."""
+    """Class means per domain (`DSCM`): pseudo-labels give the target means of its own."""
 
     def __init__(self, F: Matrix, classes: Vector, domain: Index):
         super().__init__(F, classes)
         self._domain = domain
 
     def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
-        """Means of the rows; they have no weights."""
+        """Take the means, in which all rows count alike; log-probabilities."""
         sums = accumulate(self.F[rows], self.classes, codes, self._domain[rows], grams=False)
         self._fitted = class_means(sums)
         return self._fitted.log_scores(self.F)
 
     @property
     def fitted(self) -> DSCM:
-        """The fitted class means."""
+        """The class means."""
         return self._fitted
 
 
+class NearestHead(Head):
+    """The class of the nearest labelled row; sure where rows of other classes are far."""
+
+    def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
+        """Keep the rows; minus the distance to the nearest row of each class."""
+        self._labelled = rows, codes
+        scores = np.full((len(self.F), len(self.classes)), -np.inf)
+        for c in np.unique(codes):
+            scores[:, c] = -pairwise_distances_argmin_min(self.F, self.F[rows[codes == c]])[1]
+        return scores
+
+    @property
+    def fitted(self) -> NearestRow:
+        """A nearest-neighbour classifier of the labelled rows."""
+        rows, codes = self._labelled
+        return NearestRow(n_neighbors=1).fit(self.F[rows], self.classes[codes])
+
+
 class NearestRow(KNeighborsClassifier):
-    """The class of the nearest row.
+    """Scikit-learn's nearest neighbour, which keeps its rows where a model file finds them.
 
     Attributes
     ----------
@@ -185,31 +201,55 @@ class NearestRow(KNeighborsClassifier):
         return self
 
 
-class NearestHead(Head):
-    """The nearest labelled row; sure where the nearest row of another class is far."""
+class EstimatorHead(Head):
+    """Any classifier of scikit-learn, made anew for every fit; weights where it takes them."""
+
+    def __init__(self, F: Matrix, classes: Vector, make: Callable[[], Any]):
+        super().__init__(F, classes)
+        self._make = make
 
     def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
-        """Minus the distance to the nearest row of every class."""
-        self._last = rows, codes
+        """Fit a fresh one; log-probabilities, or decision values where it has none."""
+        self._fitted = self._make()
+        # Equal weights say nothing, and not every classifier can be told.
+        weighted = has_fit_parameter(self._fitted, "sample_weight") and np.ptp(weights) > 0
+        options = {"sample_weight": weights} if weighted else {}
+        self._fitted.fit(self.F[rows], self.classes[codes], **options)
         scores = np.full((len(self.F), len(self.classes)), -np.inf)
-        for c in np.unique(codes):
-            scores[:, c] = -pairwise_distances_argmin_min(self.F, self.F[rows[codes == c]])[1]
+        learned = np.searchsorted(self.classes, self._fitted.classes_)
+        scores[:, learned] = self._confidence()
         return scores
 
+    def _confidence(self) -> Matrix:
+        """Of all rows in the classes that were learned."""
+        if hasattr(self._fitted, "predict_proba"):
+            P = self._fitted.predict_proba(self.F)
+            return np.asarray(np.log(np.maximum(P, np.finfo(np.float64).tiny)))
+        if hasattr(self._fitted, "decision_function"):
+            return _column_per_class(self._fitted.decision_function(self.F))
+        raise ValueError(
+            f"refine needs the confidence of predictions, and {type(self._fitted).__name__} "
+            "has neither predict_proba nor decision_function."
+        )
+
     @property
-    def fitted(self) -> NearestRow:
-        """The nearest-neighbour classifier of the last rows."""
-        rows, codes = self._last
-        return NearestRow(n_neighbors=1).fit(self.F[rows], self.classes[codes])
+    def fitted(self) -> Any:
+        """The classifier of the last fit."""
+        return self._fitted
 
 
 def class_scores(fitted: Any, F: Matrix) -> NDArray[np.float64]:
-    """Scores of features by a fitted classifier, one column per class."""
+    """Scores of features by the `fitted` classifier of a head, one column per class."""
     if isinstance(fitted, GaussianRidge):
         return fitted.scores(F)
     if isinstance(fitted, DSCM):
         return fitted.log_scores(F)
     if hasattr(fitted, "decision_function"):
-        values = np.asarray(fitted.decision_function(F), dtype=np.float64)
-        return np.asarray(values if values.ndim == 2 else np.stack([-values, values], 1))
+        return _column_per_class(fitted.decision_function(F))
     return np.asarray(fitted.predict_proba(F), dtype=np.float64)
+
+
+def _column_per_class(decision: Any) -> NDArray[np.float64]:
+    """Decision values; of two classes scikit-learn gives those of the second alone."""
+    values = np.asarray(decision, dtype=np.float64)
+    return values if values.ndim == 2 else np.stack([-values, values], axis=1)

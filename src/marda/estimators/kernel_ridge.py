@@ -1,21 +1,28 @@
-"""Ridge classifiers on subsets of given rows, linear or in the space of a Gaussian kernel.
+"""The ridge on features: linear, or in the space of a Gaussian kernel (math.md §10.1).
 
 With rows f_i, targets y_i = ±1 (one column per class), weights w_i and a free intercept b,
 
-    min  Σ_i w_i ‖y_i − h(f_i) − b‖² + δ‖h‖²
+    min  Σ_i w_i ‖y_i − h(f_i) − b‖² + δ‖h‖²,
 
-over linear h, or over h in the space of the kernel exp(−‖f − g‖² / 2σ²). `RidgeOnRows` decides
-once, for all rows that it may be asked about, how:
+h linear, or in the space of the kernel k(f, g) = exp(−‖f − g‖² / 2σ²).
 
-- `_OnProducts`: by the products K of all rows, h = Σ_j a_j k(f_j, ·) with (K + δ/w) a = Y − b and
-  Σ_j a_j = 0. Linear for fewer rows than features; Gaussian for up to MAX_EXACT rows.
-- `_OnFeatures`: by sums over rows p, h(f) = pᵀz. Linear otherwise; Gaussian with p made of
-  similarities to landmarks.
-- `_SingularValues`: of the rows of a linear fit that are so long that sums would lose digits.
+Self-training solves it many times on subsets of the same rows, with other labels and weights.
+`RidgeOnRows` is therefore given all rows first, and chooses the way:
 
-What depends on neither labels nor weights (K, p) is made once, and what fits that start with the
-same rows share is held. Of arrays of other libraries, rows and products stay where they are;
-labels, weights, solutions and scores, one column per class, are of the host.
+| way | kernel | where | solves |
+| --- | --- | --- | --- |
+| `_Dual` | linear | fewer rows than features | n×n, by inner products of rows |
+| | Gaussian | up to MAX_EXACT rows | n×n, by similarities of rows |
+| `_Primal` | linear | otherwise | d×d, by sums over rows |
+| | Gaussian | otherwise | r×r, by sums over similarities to r landmarks |
+| `_SingularValues` | linear | rows so long that sums would lose digits | through F = U S Vᵀ |
+
+What depends on neither labels nor weights (the n×n matrix, the similarities to landmarks) is made
+once, and a factor or sums that many fits begin with are held (`hold`). `RidgeSolution` is h and b;
+`GaussianRidge` is what is left of a Gaussian one to predict new rows.
+
+Arrays of other libraries, such as tensors on a GPU, stay where they are, as do products of them;
+labels, weights, solutions and scores are of the host.
 """
 
 from __future__ import annotations
@@ -78,7 +85,14 @@ Shared = TypeVar("Shared")
 #: of them are faster, but which rows were drawn then moves the accuracy by a point.
 MAX_EXACT = 6500
 LANDMARKS = 2000
+#: Landmarks that others explain but for this share of their own similarity are left out: what they
+#: would add is noise in float32.
+UNEXPLAINED = 1e-4
+#: What is made at a time: of numpy arrays, of similarities to landmarks, on a device.
 CACHE_BYTES, BLOCK_BYTES, DEVICE_BYTES = 2**20, 2**25, 2**31
+
+# Digits: where float32, products of rows, or sums of squares would lose too many.
+
 #: Similarities to landmarks are held in float32 where there are more than this.
 SINGLE_PRECISION = 2**20
 #: Products of float32 rows that are all smaller than this, or of which one exceeds its inverse, may
@@ -87,21 +101,18 @@ SMALLEST = 1e-15
 #: Products of float32 rows of unit length leave a ridge its digits; those of longer rows, whose
 #: squared lengths exceed this, may not: float64 too.
 UNIT = 2.0
+#: Rows whose variance is within this many roundings of their lengths have lost three digits or more
+#: in their products: differences are taken first.
+LOST_DIGITS = 1e3
 #: Where the longest row has a weighted square of more ridges than this, sums of squares lose
 #: digits, and a linear ridge is solved through singular values instead.
 LONG = 1e6
 #: Of a direction that cannot be told from rounding, the most that a ridge may leave.
 LEFT = 1e-6
-#: Rows whose variance is within this many roundings of their lengths have lost three digits or more
-#: in their products: differences are taken first.
-LOST_DIGITS = 1e3
 SINGULAR = (
     "the ridge on features is singular to working precision: ridge_class is too small for features "
     "of this size. Raise it, or scale X."
 )
-#: Landmarks that others explain but for this share of their own similarity are left out: what they
-#: would add is noise in float32.
-UNEXPLAINED = 1e-4
 
 
 class RowsOnDemand(Protocol):
@@ -167,9 +178,16 @@ class _Labelled:
 
 @dataclass(frozen=True)
 class RidgeSolution:
-    """h as weights on `basis` rows (Gaussian) or on features (linear), and the intercept.
+    """What a fit found: h and b.
 
-    Where rows have features of their own (`_Explicit`), `z` are their weights.
+    Attributes
+    ----------
+    coef : array of shape (n_basis or n_features, n_classes)
+        h: weights of basis rows (Gaussian) or of features (linear).
+    intercept : array of shape (n_classes,)
+        b.
+    z : array of shape (r + 1, n_classes), default=None
+        Of the primal way: h and b as weights of its own features.
     """
 
     coef: Matrix
@@ -216,18 +234,26 @@ class RidgeOnRows:
         inner: Matrix | None = None,
     ):
         self._given, self.gaussian = F, gaussian
-        self._way: _OnProducts | _OnFeatures
+        self.variance: float  # σ²
+        self._longest: float  # the largest squared length of a row
+        way = None
         if inner is not None and gaussian and inner.shape[0] <= MAX_EXACT:
-            squares = np.array(to_numpy(diagonal(inner)))
-            self._longest = float(squares.max(initial=0))
-            self.variance = float(squares.mean(dtype=np.float64) - mean(inner))
-            rounding = float(np.finfo(host_type(inner)).eps) * self._longest
-            if (
-                SMALLEST**2 < self._longest < SMALLEST**-2
-                and self.variance >= LOST_DIGITS * rounding
-            ):
-                self._way = _OnProducts(_similarity(inner, squares, squares, self.variance))
-                return
+            way = self._of_inner(inner)
+        self._way: _Dual | _Primal = self._of_rows(seed) if way is None else way
+
+    def _of_inner(self, inner: Matrix) -> _Dual | None:
+        """Similarities from inner products; None: these have lost too many digits."""
+        squares = np.array(to_numpy(diagonal(inner)))
+        self._longest = float(squares.max(initial=0))
+        self.variance = float(squares.mean(dtype=np.float64) - mean(inner))
+        rounding = float(np.finfo(host_type(inner)).eps) * self._longest
+        within = SMALLEST**2 < self._longest < SMALLEST**-2
+        if within and self.variance >= LOST_DIGITS * rounding:
+            return _Dual(_similarity(inner, squares, squares, self.variance))
+        return None
+
+    def _of_rows(self, seed: int) -> _Dual | _Primal:
+        """The way by kernel and shape."""
         rows: Any = self.F
         (n, d), made = rows.shape, not _on_demand(rows)
         self.variance = _total_variance(rows) if made else rows.variance
@@ -237,20 +263,24 @@ class RidgeOnRows:
                 "float64. Divide X by its largest entry."
             )
         self._longest = float(_squares(rows).max(initial=0)) if made else rows.longest
-        if gaussian and n <= MAX_EXACT:
-            self._way = _OnProducts(_gaussian(rows, rows, self.variance))
-        elif gaussian:
-            chosen = np.random.default_rng(seed).choice(n, LANDMARKS, replace=False)
-            landmarks = rows_at(rows, np.sort(chosen)) if made else rows[np.sort(chosen)]
-            pivots, back = _independent(_gaussian(landmarks, landmarks, self.variance))
-            self.basis = rows_at(landmarks, pivots)
-            P, back = _landmark_features(rows, self.basis, back, self.variance)
-            # What landmarks do not explain of a row's own similarity acts as noise of that row.
-            self._way = _OnFeatures(P, np.maximum(1 - _squares(P), 0), back)
-        elif n < d:
-            self._way = _OnProducts(syrk(rows, transposed=False), rows)
-        else:
-            self._way = _OnFeatures(rows, np.zeros(n, dtype=host_type(rows)))
+        if self.gaussian and n > MAX_EXACT:
+            return self._by_landmarks(rows, seed)
+        if self.gaussian:
+            return _Dual(_gaussian(rows, rows, self.variance))
+        if n < d:
+            return _Dual(syrk(rows, transposed=False), rows)
+        return _Primal(rows, np.zeros(n, dtype=host_type(rows)))
+
+    def _by_landmarks(self, rows: Any, seed: int) -> _Primal:
+        """Features p = R⁻ᵀ k(landmarks, f), with RᵀR the similarities of landmarks."""
+        rng = np.random.default_rng(seed)
+        chosen = np.sort(rng.choice(rows.shape[0], LANDMARKS, replace=False))
+        landmarks = rows[chosen] if _on_demand(rows) else rows_at(rows, chosen)
+        pivots, back = _independent(_gaussian(landmarks, landmarks, self.variance))
+        self.basis = rows_at(landmarks, pivots)
+        P, back = _landmark_features(rows, self.basis, back, self.variance)
+        # What landmarks do not explain of a row's own similarity acts as noise of that row.
+        return _Primal(P, np.maximum(1 - _squares(P), 0), back)
 
     @cached_property
     def F(self) -> Any:
@@ -277,7 +307,7 @@ class RidgeOnRows:
 
     def similarities(self, rows: Index) -> Matrix:
         """Gaussian similarities of some rows to each other."""
-        if isinstance(self._way, _OnProducts):
+        if isinstance(self._way, _Dual):
             return self._way.similarities(rows)
         F = self._rows(rows)
         return _gaussian(F, F, self.variance)
@@ -321,7 +351,7 @@ class RidgeOnRows:
 
 
 class _Way(ABC, Generic[Shared]):
-    """How fits are solved; what those that start with the same rows share is held.
+    """One way to solve (math.md §10.1); what fits that start with the same rows share is held.
 
     Parameters
     ----------
@@ -368,11 +398,12 @@ class _Way(ABC, Generic[Shared]):
         """Of some rows, by a solution in the space of the kernel."""
 
 
-class _OnProducts(_Way["_HeldFactor"]):
-    """By the products or similarities K of all rows.
+class _Dual(_Way["_HeldFactor"]):
+    """n×n, by the matrix K of inner products or similarities of all rows.
 
-    With M = K + δ/w of the fitted rows, s = M⁻¹1 and b = 1ᵀM⁻¹Y / 1ᵀs, the weights of the rows are
-    a = M⁻¹(Y − 1bᵀ) = B Y, B = M⁻¹ − ssᵀ/1ᵀs.
+    With M = K + diag(δ/w) of the fitted rows, s = M⁻¹1 and b = Yᵀs / 1ᵀs,
+
+        h(f) = Σ_i a_i k(f_i, f),    a = M⁻¹(Y − 1bᵀ) = B Y,    B = M⁻¹ − ssᵀ / 1ᵀs.
 
     Parameters
     ----------
@@ -420,15 +451,15 @@ class _OnProducts(_Way["_HeldFactor"]):
         return np.asarray(Y - B_Y / (own - s**2 / s.sum())[:, None])
 
     def scores(self, solution: RidgeSolution, rows: Index) -> Matrix:
-        """K a + b."""
+        """Scores K a + b."""
         return _product(rows_at(self._all, rows), solution.coef) + solution.intercept
 
 
 class _HeldFactor:
-    """A factorisation of the rows that fits start with: K + δ/w = RᵀR.
+    """M = RᵀR of the rows that many fits start with, so that each of these factors only the others.
 
-    With V = R⁻ᵀK from these to the other rows, what these leave of the others is K − VᵀV. A fit of
-    both solves as many equations as it has other rows.
+    With V = R⁻ᵀK from the held rows to the others, the Schur complement of the held rows is
+    K − VᵀV + diag(δ/w) of the others.
     """
 
     def __init__(self, K: Matrix, given: _Labelled):
@@ -454,10 +485,12 @@ class _HeldFactor:
         return vstack([self._factor.other_half(self._own - V @ theirs), theirs])
 
 
-class _OnFeatures(_Way["_Sums"]):
-    """By features p of all rows, about their mean and with a last 1 for the intercept: h + b = pᵀz.
+class _Primal(_Way["_Sums"]):
+    """r×r, by sums over features p of rows: about their mean, and a last 1 for the intercept.
 
-    z = (Σ v p pᵀ + I)⁻¹ Σ v p yᵀ with v = 1 / (δ/w + rest); I spares the intercept.
+        h(f) + b = pᵀz,    z = (Σ v p pᵀ + I)⁻¹ Σ v p yᵀ,    v = 1 / (δ/w + rest),
+
+    where I has a 0 in its last place: the intercept is free.
 
     Parameters
     ----------
@@ -481,7 +514,7 @@ class _OnFeatures(_Way["_Sums"]):
         self._rest, self._back = rest, back
 
     def _strengths(self, given: _Labelled) -> Vector:
-        """V of rows."""
+        """The v of rows."""
         return np.asarray(1 / (given.noise + self._rest[given.rows])).astype(self.dtype)
 
     def shared(self, given: _Labelled) -> _Sums:
@@ -517,7 +550,7 @@ class _OnFeatures(_Way["_Sums"]):
         return np.asarray(given.Y - residual / np.maximum(1 - leverage, 1e-6)[:, None])
 
     def scores(self, solution: RidgeSolution, rows: Index) -> Matrix:
-        """pᵀz."""
+        """Scores pᵀz."""
         assert solution.z is not None
         return _product(rows_at(self._all, rows), solution.z)
 
@@ -538,10 +571,12 @@ class _Sums:
 
 
 class _SingularValues:
-    """A linear ridge of long rows, from A = diag(w)^½ (F − 1mᵀ) = U S Vᵀ, m their weighted mean.
+    """A linear ridge of long rows, from diag(w)^½ (F − 1mᵀ) = U S Vᵀ, m their weighted mean.
 
-    h = V (S² + δ)⁻¹ S Uᵀ diag(w)^½ (Y − 1ȳᵀ), and b = ȳ − hᵀm. Directions that are rounding, such
-    as that of the mean, are left out; they are refused where δ would not have hidden them.
+        h = V (S² + δI)⁻¹ S Uᵀ diag(w)^½ (Y − 1ȳᵀ),    b = ȳ − hᵀm.
+
+    Directions that are rounding, such as that of the mean, are left out; they are refused where δ
+    would not have hidden them.
     """
 
     def __init__(self, F: Matrix, given: _Labelled):
@@ -559,7 +594,7 @@ class _SingularValues:
         self.along = self.U.T @ (self.root * (Y - self.level))
 
     def solution(self) -> RidgeSolution:
-        """H and b."""
+        """The h and b of the minimum."""
         coef = self.Vt.T @ ((self.s / (self.s**2 + self.ridge))[:, None] * self.along)
         return RidgeSolution(coef, self.level - self.mean @ coef)
 
@@ -605,13 +640,13 @@ class _Factor:
         return cholesky_solve(self._R, B)
 
     def half(self, B: Matrix) -> Matrix:
-        """R⁻ᵀB."""
+        """R⁻ᵀB: the first half of a solve."""
         if is_numpy(self._R):
             return np.asarray(solve_triangular(self._R, B, trans=1, check_finite=False))
         return triangular_solve(self._R, B)
 
     def other_half(self, B: Matrix) -> Matrix:
-        """R⁻¹B."""
+        """R⁻¹B: the other half."""
         if is_numpy(self._R):
             return np.asarray(solve_triangular(self._R, B, check_finite=False))
         return triangular_solve(self._R, B, transposed=True)

@@ -45,10 +45,10 @@ __all__ = [
     "ModelSettings",
     "SelfTraining",
     "TrainingRows",
+    "center_and_normalize",
     "centers_for",
     "check_classifier",
     "learns_from_features",
-    "place",
     "row_lengths",
     "settings_of",
     "why_numpy",
@@ -375,7 +375,7 @@ class FittedModel:
     def features(self, X: Any, domain: Index | None = None) -> Matrix:
         """Denoised rows, centred and normalised if so set; without domains, of the target."""
         H = self.denoised(X)
-        return self.place(H, domain) if self.centers or self.normalize else H
+        return self.center_and_normalize(H, domain) if self.centers or self.normalize else H
 
     def denoised(self, X: Any) -> Matrix:
         """X W + offset, or the concatenation of layers."""
@@ -393,12 +393,12 @@ class FittedModel:
         few = sp.issparse(X) and SPARSE_COST * X.nnz < X.shape[0] * X.shape[1]
         return few and len(self.layers) == 1 and isinstance(found.base, DenseMap)
 
-    def place(self, H: Matrix, domain: Index | None = None) -> Matrix:
+    def center_and_normalize(self, H: Matrix, domain: Index | None = None) -> Matrix:
         """Denoised rows, centred and normalised in place."""
         if domain is None and self.centers:
             only = min(self.centers)
-            return place(H, None, {only: self.centers[only]}, self.normalize)
-        return place(H, domain, self.centers, self.normalize)
+            return center_and_normalize(H, None, {only: self.centers[only]}, self.normalize)
+        return center_and_normalize(H, domain, self.centers, self.normalize)
 
     def names_out(self, names: NDArray[Any]) -> NDArray[Any]:
         """Names of features: those of the inputs that they reconstruct."""
@@ -487,7 +487,7 @@ def row_lengths(H: Matrix) -> NDArray[np.float64]:
     return np.asarray(lengths)
 
 
-def place(
+def center_and_normalize(
     H: Matrix,
     domain: Index | None,
     centers: Centers,
@@ -523,7 +523,7 @@ def place(
                 f"centred at their own domain's mean (seen: {sorted(centers)})."
             )
     if not is_numpy(H):
-        return _place_elsewhere(H, side, centers, normalize)
+        return _center_and_normalize_elsewhere(H, side, centers, normalize)
     only = next(iter(centers.values())) if centers and side is None else None
     step = max(1, CACHE_BYTES // max(1, H.itemsize * H.shape[1]))
     for start in range(0, len(H), step):  # while they are in cache
@@ -553,7 +553,9 @@ def place(
     return out
 
 
-def _place_elsewhere(H: Matrix, side: Index | None, centers: Centers, normalize: bool) -> Matrix:
+def _center_and_normalize_elsewhere(
+    H: Matrix, side: Index | None, centers: Centers, normalize: bool
+) -> Matrix:
     """The same of rows of another library, as a copy where they are."""
     xp, out = namespace(H), H
     if centers:

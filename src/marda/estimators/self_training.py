@@ -31,8 +31,8 @@ from marda.estimators.model import (
     ModelSettings,
     SelfTraining,
     TrainingRows,
+    center_and_normalize,
     centers_for,
-    place,
 )
 from marda.estimators.pseudo_labels import (
     TARGET_WEIGHT,
@@ -116,7 +116,7 @@ class _Task:
         F: Matrix | RowsOnDemand | Callable[[], Matrix | RowsOnDemand],
         inner: Matrix | None = None,
     ) -> RidgeHead:
-        """The ridge on features, given them or, if they are dear, how to make them."""
+        """The ridge on features, given them or, where they are costly, how to make them."""
         settings = self.settings
         chosen = isinstance(settings.ridge_class, str)
         return RidgeHead(
@@ -283,7 +283,7 @@ def _start(task: _Task, used: Index, pool: LabelPool, known: Index) -> _Start:
         if H is None:
             H = _Denoised(task) if task.on_demand else task.denoised(used)
         return _centred(task, H, side, pool, known, source)
-    head = task.head(task.model.place(task.denoised(used), side), side)
+    head = task.head(task.model.center_and_normalize(task.denoised(used), side), side)
     training = SelfTraining([])
     if isinstance(head, RidgeHead):
         training = _judged(task.settings, head, pool, known, source)
@@ -340,9 +340,9 @@ def _centred(
             who, some = evidence.sample(TRIED_ROWS, settings.seed)
             tried_rows = H[who] if isinstance(H, _Denoised) else rows_at(H, who)
             on_some = _centring(task, tried_rows, side[who], means, shared=True)
-            tried = replace(centring, place=on_some, rows=some)
-            shares = tried.best(tried.judged(equal, tried.placed(equal))).shares
-            head = head if shares is equal else centring.placed(shares)
+            tried = replace(centring, make_head=on_some, rows=some)
+            shares = tried.best(tried.judged(equal, tried.head_for(equal))).shares
+            head = head if shares is equal else centring.head_for(shares)
         found = centring.judged(shares, head)
         if guessing and exact:
             found = centring.best(found)
@@ -369,9 +369,9 @@ def _centring(
 
         def rows() -> Matrix | RowsOnDemand:
             if isinstance(H, _Denoised):
-                return _Placed(H, side, centers)
+                return _Features(H, side, centers)
             out = namespace(H).empty_like(H)
-            return place(H, side, centers, task.model.normalize, out=out)
+            return center_and_normalize(H, side, centers, task.model.normalize, out=out)
 
         return task.ridge_head(rows, inner)
 
@@ -391,7 +391,7 @@ class _Denoised:
         return self.task.denoised(some)
 
 
-class _Placed:
+class _Features:
     """Features of sparse rows by one matrix W: centred and of unit length, made when asked for.
 
     F = diag(1/l)(XW + 1oᵀ − C), and F Bᵀ through W Bᵀ: rows with few entries take part in few
@@ -408,7 +408,9 @@ class _Placed:
         step = max(64, BLOCK_BYTES // (self.dtype.itemsize * self.shape[1]))
         for start in range(0, len(rows), step):
             some = slice(start, start + step)
-            F = place(rows[some], side[some], centers, True, lengths=self._lengths[some])
+            F = center_and_normalize(
+                rows[some], side[some], centers, True, lengths=self._lengths[some]
+            )
             self.squares[some] = np.einsum("ij,ij->i", F, F)
             total += F.sum(0, dtype=np.float64)
         mean = total / len(rows)
@@ -419,7 +421,7 @@ class _Placed:
         return self.shape[0]
 
     def __getitem__(self, some: Any) -> Matrix:
-        return place(self._rows[some], self._side[some], self._centers, True)
+        return center_and_normalize(self._rows[some], self._side[some], self._centers, True)
 
     def products(self, B: Matrix) -> Callable[[slice], Matrix]:
         """Some rows → their products with those of B."""
@@ -483,7 +485,7 @@ class _Refit:
 
 
 def _mean_solution(solutions: list[tuple[RidgeSolution, float]]) -> RidgeSolution:
-    """Of all schedules, in units of their own spread, so that none speaks louder."""
+    """Of all schedules, in units of their own spread, so that none counts for more."""
     if len(solutions) == 1:
         return solutions[0][0]
     parts = [s.standardised(spread * len(solutions)) for s, spread in solutions]
@@ -514,4 +516,4 @@ def _target_scores(task: _Task, head: Head, *, seen: bool) -> NDArray[np.float64
     rows = np.flatnonzero(target) if target.any() else np.arange(len(target))
     if seen and isinstance(head, RidgeHead):
         return np.asarray(head.on_rows.scores(head.solution, rows), dtype=np.float64)
-    return task.model.feature_scores(task.model.place(task.denoised(rows)))
+    return task.model.feature_scores(task.model.center_and_normalize(task.denoised(rows)))

@@ -57,7 +57,7 @@ method : str, default="S1D"
     means together), "C" (bring class means together; needs labelled target rows) and "D"
     (make every row look like target to a domain predictor), such as "S1D" or "J12CD".
 noise : float, array of shape (n_features,) or Noise, default=0.5
-    Dropout probability in [0, 1), one a feature if an array, or a noise object.
+    Dropout probability in [0, 1), one per feature if an array, or a noise object.
 ridge, ridge_class, ridge_domain : float, default=1e-2, 1.0, 1.0
     Penalties ω on ‖W‖², δ on ‖Z‖² and α on ‖z_D‖². Of `MDAClassifier`, with "kernel" or with
     "ridge" on centred, normalised or refined rows, ridge_class="auto" takes one minus the skill on

@@ -186,7 +186,7 @@ def parquet_on_workers(
 ) -> Moments:
     """`moments_from_parquet` with the row groups read on the workers, which must see the files.
 
-    Rows do not travel: what moves is one set of statistics a lane.
+    Rows do not travel: what moves is one set of statistics per lane.
     """
     if role not in ROLES:
         raise ValueError(f"role must be 'source' or 'target', got {role!r}.")
@@ -273,7 +273,7 @@ def _in_lanes(
 
 
 def _lanes(n_parts: int, n_lanes: int, homes: dict[int, str]) -> list[list[int]]:
-    """Partitions of every lane: as many a lane as can be, and those of one worker together."""
+    """Partitions of every lane: as many in each as can be, and those of one worker together."""
     order = sorted(range(n_parts), key=lambda i: (homes.get(i, ""), i))
     if len(set(homes.values())) <= 1:
         return [part.tolist() for part in np.array_split(order, n_lanes)]

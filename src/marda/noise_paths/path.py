@@ -202,10 +202,8 @@ class NoisePath(Sequence["NoisePathMap"]):
             return np.asarray(V, dtype=np.float64)
         if place_of(V) != place_of(self._root):
             raise ValueError(
-                "a noise path is applied to arrays of the library and device that it is of: it is "
-                "of {} on {}, and these are of {} on {}.".format(
-                    *place_of(self._root), *place_of(V)
-                )
+                "a noise path takes arrays of its own library and device: it is of {} on {}, and "
+                "these are of {} on {}.".format(*place_of(self._root), *place_of(V))
             )
         return float64(V)
 

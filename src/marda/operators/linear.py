@@ -71,7 +71,7 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
 
-_EPS, _TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
+_EPS = float(np.finfo(float).eps)
 _DEPENDENT = 10
 _SINGLE = float(np.finfo(np.float32).eps)
 #: Float32 factors must keep so many digits of what they solve, or they are made again in float64.

@@ -1,4 +1,4 @@
-"""Choosing without target labels: the noise path, label-free scorers, `MDAClassifierCV`."""
+"""Choosing without target labels: `MDAClassifierCV`, and the label-free scorers it may use."""
 
 from marda.noise_paths import NoisePath, noise_path
 from marda.selection.classifier_cv import MDAClassifierCV

@@ -100,18 +100,18 @@ def choose_rows(model: Any, X: Any, budget: int, random_state: Any = None) -> Ro
     numbers = numbers[order]
     rows = _safe_indexing(X, order)
     P = np.asarray(model.predict_proba(rows), dtype=np.float64)
-    opinions = _opinions(model, numbers)
-    apart = opinions.divergence()
+    committee = _committee(model, numbers)
+    apart = committee.divergence()
     weight = FLOOR + 1 - _margin(P)
     if apart.max(initial=0.0) > DIVERGENCE:
-        weight = weight + (EXPLANATIONS if opinions.explanations else MODELS) * apart / apart.max()
+        weight = weight + (EXPLANATIONS if committee.explanations else MODELS) * apart / apart.max()
     F = _features(model, rows, numbers)
     first, group = _different(F)
     total = np.asarray(np.bincount(group, weight), dtype=np.float64)
     chosen = first[_spread(F[first], total, min(int(budget), len(first)))]
     chosen = _with_all_classes(chosen, P.argmax(1), weight, first)
     chosen = chosen[np.argsort(-weight[chosen], kind="stable")]
-    reasons = tuple(_reason(int(i), P, opinions, apart, model.classes_) for i in chosen)
+    reasons = tuple(_reason(int(i), P, committee, apart, model.classes_) for i in chosen)
     return RowsToLabel(order[chosen], reasons)
 
 
@@ -123,12 +123,12 @@ def _margin(P: Matrix) -> Vector:
     return np.asarray(first - second)
 
 
-# Opinions -----------------------------------------------------------------------------------------
+# The committee ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Opinions:
-    """Probabilities of the rows by whoever may be right, with names and weights."""
+class _Committee:
+    """Those who may be right, and their probabilities of the rows (as in query by committee)."""
 
     names: tuple[str, ...]
     P: tuple[Matrix, ...]
@@ -145,22 +145,22 @@ class _Opinions:
         return np.asarray(np.maximum(entr(mixed).sum(1) - own, 0.0))
 
 
-def _opinions(model: Any, X: Any) -> _Opinions:
+def _committee(model: Any, X: Any) -> _Committee:
     """Explanations of the shift that may be true; else the models of the ensemble."""
     ensemble = _predicting(model)
     if ensemble is None:
-        return _Opinions((), (np.zeros((X.shape[0], 1)),), np.ones(1))
+        return _Committee((), (np.zeros((X.shape[0], 1)),), np.ones(1))
     shift = getattr(model, "shift_", None)
     first = ensemble.members[0].model
     names = () if shift is None else explanations_to_judge(shift)
     if len(names) > 1 and isinstance(first, SourceOnly):
         told = tuple(_as_told(first, shift, name, X) for name in names)
-        return _Opinions(names, told, np.full(len(names), 1 / len(names)), explanations=True)
+        return _Committee(names, told, np.full(len(names), 1 / len(names)), explanations=True)
     members = [member for member in ensemble.members if member.weight > 0]
     weights = np.array([member.weight for member in members])
     sharpness = ensemble.sharpness * weights.sum()  # as sure alone as they are together
     P = tuple(np.asarray(softmax(sharpness * m.scores(X), axis=1)) for m in members)
-    return _Opinions(tuple(m.name for m in members), P, weights / weights.sum())
+    return _Committee(tuple(m.name for m in members), P, weights / weights.sum())
 
 
 def _predicting(model: Any) -> Ensemble | None:
@@ -270,14 +270,14 @@ def _with_all_classes(chosen: Index, codes: Index, weight: Vector, candidates: I
 # Reasons ------------------------------------------------------------------------------------------
 
 
-def _reason(i: int, P: Matrix, opinions: _Opinions, apart: Vector, classes: NDArray[Any]) -> str:
+def _reason(i: int, P: Matrix, committee: _Committee, apart: Vector, classes: NDArray[Any]) -> str:
     """Why a row is worth a label."""
     second, first = np.argsort(P[i], kind="stable")[-2:] if P.shape[1] > 1 else (0, 0)
-    said = [int(Q[i].argmax()) for Q in opinions.P] if opinions.names else []
+    said = [int(Q[i].argmax()) for Q in committee.P] if committee.names else []
     if len(set(said)) > 1 and apart[i] > DIVERGENCE:
         other = next(k for k, code in enumerate(said) if code != said[0])
-        what = "explanations of the shift" if opinions.explanations else "models"
-        names = [_shown(opinions.names[k]) if opinions.explanations else opinions.names[k]
+        what = "explanations of the shift" if committee.explanations else "models"
+        names = [_shown(committee.names[k]) if committee.explanations else committee.names[k]
                  for k in (0, other)]  # fmt: skip
         return (
             f"{what} disagree: {classes[said[0]]} by '{names[0]}', "

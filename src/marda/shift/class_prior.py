@@ -124,7 +124,7 @@ def adjust_probabilities(P: Any, source_prior: Any, target_prior: Any) -> Array:
     ratio = np.divide(pi, rho, out=np.zeros_like(pi), where=rho > 0)
     adjusted = P * ratio
     total = adjusted.sum(1, keepdims=True)
-    # A row that no class with a share could have made: the shares alone speak.
+    # A row that no class with a share could have made: the shares alone decide.
     return np.where(total > 0, adjusted / np.where(total > 0, total, 1.0), pi)
 
 
