@@ -20,8 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda._arrays import log_softmax
-from marda.trees.forest import Forest, joined, single, units_of
-from marda.trees.growth import Limits, grow
+from marda.trees.forest import Forest, Limits, grow, joined, single, units_of
 
 __all__ = ["Boosted", "GrownTrees", "fit_boosted"]
 
