@@ -38,6 +38,7 @@ __all__ = ["Graph", "OnnxError", "export"]
 
 OPSET, IR_VERSION = 17, 8  # read by onnxruntime since 1.12
 MAX_BYTES = 2**31 - 2**20  # protobuf's limit
+LEAST_ROOT = 1e-30  # what the root of no float32 number but 0 is changed by
 SINGLE_RANGE = 1e15  # lengths of rows up to which, and down to its inverse, squares fit in float32
 
 
@@ -462,8 +463,10 @@ def _scaled_inputs(
     if inputs.kind == "unit":
         lengths = graph.add("ReduceL2", rows, axes=[1], keepdims=1)
     else:
+        # Divided by their own roots: quicker than by their signs, and 0 stays 0.
         roots = graph.add("Sqrt", graph.add("Abs", rows))
-        rows, lengths = graph.add("Mul", graph.add("Sign", rows), roots), graph.add("Sqrt", total)
+        roots = graph.add("Add", roots, one(np.full((1, 1), LEAST_ROOT)))
+        rows, lengths = graph.add("Div", rows, roots), graph.add("Sqrt", total)
     lengths = graph.add("Where", filled, lengths, one(np.ones((1, 1))))
     return rows, graph.add("Where", odd, one(np.full((1, 1), np.nan)), lengths)
 

@@ -41,13 +41,14 @@ from typing import Any, Protocol, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cholesky, eigh
+from scipy.linalg import LinAlgError, cholesky
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import softmax
 from sklearn.utils.extmath import randomized_svd
 
 from marda._arrays import (
     beside,
+    columns,
     float64,
     host_type,
     hstack,
@@ -56,6 +57,7 @@ from marda._arrays import (
     log_softmax,
     namespace,
     rows_at,
+    symmetric_eigen,
     to_numpy,
 )
 from marda._validation import seed_of
@@ -608,9 +610,11 @@ def _directions(
     slopes = np.expm1(T, out=T) if is_numpy(T) else namespace(T).expm1(T)
     slopes *= like(rng.standard_normal((len(some), c.shape[1])).astype(c.dtype) @ c.T, B)
     G = slopes @ B
-    squares, E = eigh(to_numpy(float64(G @ G.T)))
+    values, E = symmetric_eigen(float64(G @ G.T))
+    squares = to_numpy(values)
     r = min(n_directions, int((squares > np.finfo(np.float32).eps * squares[-1]).sum()))
-    U = G.T @ like((E[:, -r:] / np.sqrt(squares[-r:]))[:, ::-1].astype(host_type(G)), G)
+    last = np.arange(len(squares) - 1, len(squares) - 1 - r, -1)  # the largest first
+    U = G.T @ like(columns(E, last) / like(np.sqrt(squares[last]), E), G)
     return _orthonormal(U)
 
 
@@ -633,7 +637,7 @@ def _qr(U: Array) -> Array:
 
 def _diagonal(at: Array, weights: Array) -> tuple[Array, Array, Array]:
     """A turn of U and UᵀB by which Σ_j w_j (hᵀb_j)² is a sum of squares, the largest first."""
-    values, E = eigh((at * weights[:, None].astype(at.dtype)).T.astype(np.float64) @ at)
+    values, E = symmetric_eigen((at * weights[:, None].astype(at.dtype)).T.astype(np.float64) @ at)
     turned = at @ E.astype(at.dtype)
     order = np.argsort(-np.abs(values) * np.mean(turned**2, axis=0), kind="stable")
     return E[:, order].astype(at.dtype), turned[:, order], values[order]
