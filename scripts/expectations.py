@@ -193,12 +193,12 @@ def _all_classes(model: Any, X: Any, n: int) -> Any:
     return P
 
 
-def tasks(names: Sequence[str]) -> Iterator[TaskSpec]:
+def tasks(names: Sequence[str], *, all_pairs: bool = False) -> Iterator[TaskSpec]:
     """Tasks of benchmarks: a few draws where there are many, a third of the pairs of domains."""
     for name in names:
         benchmark = BENCHMARKS[name]
         preprocessing = "log-tf" if benchmark.kind == "text" else "paper"
-        pairs = benchmark.pairs()[:: len(benchmark.domains) or 1]
+        pairs = benchmark.pairs()[:: 1 if all_pairs else len(benchmark.domains) or 1]
         for source, target in pairs:
             for draw in range(min(benchmark.draws, DRAWS.get(name, 1))):
                 yield TaskSpec(
@@ -206,11 +206,11 @@ def tasks(names: Sequence[str]) -> Iterator[TaskSpec]:
                 )  # fmt: skip
 
 
-def collect(names: Sequence[str], folder: Path) -> None:
+def collect(names: Sequence[str], folder: Path, *, all_pairs: bool = False) -> None:
     """Store the evidence of tasks that are missing."""
     folder.mkdir(parents=True, exist_ok=True)
     given = os.environ.get("MARDA_DATA")
-    for spec in tasks(names):
+    for spec in tasks(names, all_pairs=all_pairs):
         path = folder / f"{spec.benchmark}~{spec.pair}~{spec.draw}~{spec.half}.npz"
         if path.exists():
             continue
@@ -337,11 +337,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("what", choices=("collect", "show"))
     parser.add_argument("data", nargs="*", help="benchmarks to collect")
+    parser.add_argument("--all-pairs", action="store_true", help="of domains; without: a third")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="%(default)s")
     parser.add_argument("--out", type=Path, default=OUT, help="%(default)s")
     args = parser.parse_args(argv)
     if args.what == "collect":
-        collect(args.data, args.folder)
+        collect(args.data, args.folder, all_pairs=args.all_pairs)
         return 0
     rows = [judge(path) for path in sorted(args.folder.glob("*.npz"))]
     with args.out.open("w", newline="", encoding="utf-8") as file:

@@ -120,7 +120,7 @@ def test_expectations_are_collected_once_and_shown(tmp_path, capsys, monkeypatch
     module = script("expectations.py")
     folder, out = tmp_path / "evidence", tmp_path / "expectations.csv"
     some = [module.TaskSpec("generated", name, "", "US") for name in ("shares .5>.1", "five rows")]
-    monkeypatch.setattr(module, "tasks", lambda names: some)
+    monkeypatch.setattr(module, "tasks", lambda names, all_pairs: some)
     linear = module.models
     monkeypatch.setattr(module, "models", lambda X: list(linear(X))[:2])
     given = ["--folder", str(folder), "--out", str(out)]

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from marda import MDAClassifierCV, pack
+from marda import MDAClassifierCV, load, pack
 from marda._order import row_order
 from marda._validation import seed_of
 from marda.criteria import expected_calibration_error
 from marda.selection import auto
+from marda.selection.labelling import choose_rows
 from marda.selection.source_only import fit_source_only
 from selection.test_adapted_ensemble import gaussian, sensors
 from shift.drawn import classes, pair
@@ -299,19 +300,48 @@ def test_forests_that_predict_worse_leave_it_to_adapted_models(monkeypatch):
     assert fitted(Xs, ys, Xt).members_[0].inputs.kind == "leaves"
 
 
-def test_selected_rows_are_not_told_for_moved_columns():
-    """More of the larger values of a normal column: as if it had moved, and nobody can tell."""
+def chequered(truth):
+    """Two normal columns; more of the larger values of the first in the target, or it has moved."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1200, 2))
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
     there = rng.random(1200) < 1 / (1 + np.exp(-2 * X[:, 0]))
-    Xs, ys, Xt, yt = X[~there][:300], y[~there][:300], X[there][:300], y[there][:300]
+    if truth == "moved":
+        there = np.arange(1200) < 600
+        X[there, 0] += 0.9
+    return X[~there][:300], y[~there][:300], X[there][:300], y[there][:300]
+
+
+def test_selected_rows_are_not_told_for_moved_columns():
+    """Nothing in the rows tells the two apart."""
+    Xs, ys, Xt, yt = chequered("selected")
     model = fitted(Xs, ys, Xt)
     assert model.shift_.kind == "moved columns"
+    assert model.shift_.selected
     low, high = model.calibration_["expected_interval"]
     assert low <= model.score(Xt, yt) <= high
     assert not model.calibration_["can_tell"]
     assert "a selection of rows" in model.calibration_["reason"]
+
+
+@pytest.mark.parametrize("truth", ["selected", "moved"])
+def test_a_few_labels_tell_selected_rows_from_moved_columns(truth, tmp_path):
+    Xs, ys, Xt, yt = chequered(truth)
+    plain = fitted(Xs, ys, Xt)
+    asked = choose_rows(plain, Xt, 10)
+    plain.save(tmp_path / "plain.marda")
+    assert choose_rows(load(tmp_path / "plain.marda"), Xt, 10).reasons == asked.reasons
+    told = "explanations of the shift disagree"
+    assert sum(reason.startswith(told) for reason in asked.reasons) >= 5
+    assert any("'a selection of rows'" in reason for reason in asked.reasons)
+    few = asked.rows[:5]
+    X, y, domain = pack(Xs, ys, Xt)
+    y[len(ys) + few] = yt[few]
+    model = MDAClassifierCV(random_state=0).fit(X, y, sample_domain=domain)
+    assert model.score(Xt, yt) > 0.85
+    weights = {member.name: member.weight for member in model.members_}
+    drawn = sum(weight for name, weight in weights.items() if name.endswith("a selection of rows"))
+    assert (drawn > sum(weights.values()) / 2) == (truth == "selected")
 
 
 @pytest.mark.parametrize("upside_down", [True, False])

@@ -161,6 +161,7 @@ def _encode_shift(shift: Shift | None, out: Writer) -> dict[str, Any] | None:
         ],
         **{name: out.value(name, getattr(shift, name)) for name in ("left", "carried", "level")},
         "reason": shift.reason,
+        "selected": shift.selected,
     }
     if shift.prior is not None:
         state["prior"] = _arrays(shift.prior, PRIOR_ARRAYS, out.within("prior"))
@@ -197,6 +198,7 @@ def _decode_shift(
         number(state["carried"]),
         _text(state["reason"]),
         number(state["level"], 0, 1),
+        _flag(state.get("selected", False)),
     )
 
 

@@ -42,7 +42,9 @@ from marda.moments.features import RestOfRows
 from marda.selection.adapted_ensemble import AdaptedFit, MemberFits, fit_adapted, fit_leaves
 from marda.selection.ensemble import Ensemble, Member, calibrate
 from marda.selection.expectation import (
+    DRAWN,
     LEAST,
+    LOST,
     Expectation,
     TargetEvidence,
     explanations_to_judge,
@@ -303,6 +305,8 @@ class _Action:
     source: _Sample
     target: _Target
     costs: Costs
+    #: Which of these target rows lie where no source row does; None unless columns moved.
+    outside: NDArray[np.bool_] | None
     all_rows: AllRows | None = None
 
     @classmethod
@@ -342,7 +346,11 @@ class _Action:
         target = _Target(fits.X[theirs[among]], among)
         places = _some(np.arange(len(ours)), EXPECTED_ROWS, seed)
         source = _Sample(fits.X[ours[places]], labels.codes[ours[places]], places)
-        return cls(fits, shift, models, models, source, target, costs)
+        outside = None
+        if "moved columns" in shift.fitting and len(places) >= LEAST:
+            outside = outside_support(source.X, target.X, random_state=seed)
+            shift = replace(shift, selected=bool(outside.mean() <= LOST))
+        return cls(fits, shift, models, models, source, target, costs, outside)
 
     def learned(self, rest: RestOfRows) -> _Action:
         """The same, with source-only models of the rows outside of this sample, too."""
@@ -466,6 +474,7 @@ class _Action:
         fits_any = bool(explained)
         explained = explained or [ExplainedModel.of(self.models.chosen.model)]
         plain = self._plain(explained)
+        explained = self._or_selected(explained)
         skills, found = (plain.source_skill, plain.target_skill), plain.calibration
         explanations = []
         adapt = None if fits_any else self.adaptation()
@@ -512,6 +521,18 @@ class _Action:
         return AutoFit(members, [], *skills, shift, evidence, found)
 
     # Parts of it ----------------------------------------------------------------------------------
+
+    def _or_selected(self, explained: list[ExplainedModel]) -> list[ExplainedModel]:
+        """The same, and that rows were selected where they look as if columns had moved.
+
+        Nothing in the rows tells the two apart. If rows were drawn by their values, the model of
+        the source is right as it is.
+        """
+        if not self.shift.selected:
+            return explained
+        plain = ExplainedModel.of(self.models.chosen.model)
+        drawn = replace(plain, name=f"{plain.name}, {DRAWN}", weight=UNASKED)
+        return [replace(one, weight=(1 - UNASKED) * one.weight) for one in explained] + [drawn]
 
     @property
     def _single(self) -> tuple[SourceFit, ...]:
@@ -595,13 +616,13 @@ class _Action:
             told[name] = np.exp(one.scores(rows))
         target, places = self.target
         alone = np.exp(model.scores(target))
-        outside = None
-        if self.source.X.shape[0] >= LEAST and (
-            not self.shift.fitting or "moved columns" in self.shift.fitting
-        ):
-            outside = outside_support(self.source.X, target, random_state=self.fits.seed)
         if self.shift.fitting:  # nothing else is read
-            return TargetEvidence(places, target, known, alone, self.shift, told, outside=outside)
+            return TargetEvidence(
+                places, target, known, alone, self.shift, told, outside=self.outside
+            )
+        outside = None
+        if self.source.X.shape[0] >= LEAST:
+            outside = outside_support(self.source.X, target, random_state=self.fits.seed)
         others = tuple(
             np.exp(one.model.with_prior(shares).scores(target))
             for one in self.models.others

@@ -33,6 +33,7 @@ from marda.shift import Shift, adjust_probabilities
 from marda.shift.explain import MIN_ROWS
 
 __all__ = [
+    "DRAWN",
     "UNKNOWN",
     "Expectation",
     "TargetEvidence",

@@ -28,7 +28,7 @@ from sklearn.utils import _safe_indexing, check_array
 from marda._order import row_order
 from marda._validation import seed_of
 from marda.selection.ensemble import Compact, Ensemble
-from marda.selection.expectation import explanations_to_judge
+from marda.selection.expectation import DRAWN, explanations_to_judge
 from marda.selection.inputs import RARE, share_of_zeros
 from marda.selection.source_only import SourceOnly
 
@@ -153,6 +153,8 @@ def _committee(model: Any, X: Any) -> _Committee:
     shift = getattr(model, "shift_", None)
     first = ensemble.members[0].model
     names = () if shift is None else explanations_to_judge(shift)
+    if shift is not None and shift.selected and "none" not in names:
+        names = (*names, DRAWN)
     if len(names) > 1 and isinstance(first, SourceOnly):
         told = tuple(_as_told(first, shift, name, X) for name in names)
         return _Committee(names, told, np.full(len(names), 1 / len(names)), explanations=True)
@@ -170,7 +172,7 @@ def _predicting(model: Any) -> Ensemble | None:
 
 def _as_told(model: SourceOnly, shift: Any, name: str, X: Any) -> Matrix:
     """Probabilities of target rows by a source-only model, if an explanation is true."""
-    explanation = shift.explanation(name)
+    explanation = shift.explanation("none" if name == DRAWN else name)
     shares = explanation.shares
     if shift.prior is not None:
         if shares is None:

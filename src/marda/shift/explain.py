@@ -172,6 +172,9 @@ class Shift:
         Why nothing can be told, where `kind` is "too few rows".
     level : float
         Level of the tests.
+    selected : bool
+        Whether, where columns moved, target rows lie among those of the source: rows that were
+        selected by these columns look the same. Told by `MDAClassifierCV` alone.
     """
 
     kind: str
@@ -184,6 +187,7 @@ class Shift:
     carried: float
     reason: str
     level: float
+    selected: bool = False
 
     def explanation(self, name: str) -> Explanation | None:
         """The explanation of that name, if it was tested."""
