@@ -420,3 +420,18 @@ def test_a_last_row_of_sums_has_no_prediction(library):
     assert len(found.to_label(3)) == 3
     checked = marda.check(*given, label="y", drop="key")
     assert any("holds the sums of the others" in note for note in checked.notes)
+
+
+def test_columns_that_became_silent_are_named_and_not_used(tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    rows = pd.DataFrame(
+        rng.normal(size=(300, 4)) + 1.5 * y[:, None], columns=["age", "bmi", "dose", "pressure"]
+    )
+    rows["y"] = np.where(y, "ill", "well")
+    target = rows[200:].drop(columns="y").assign(dose=0.0)
+    result = marda.adapt(rows[:200], target, label="y")
+    assert [note for note in result.notes if note.endswith("hardly any source row has: dose.")]
+    assert "Not used, since it has one value in the target: dose." in repr(result)
+    result.model.save(tmp_path / "m.marda")
+    assert marda.load(tmp_path / "m.marda").silent_columns_ == [2]

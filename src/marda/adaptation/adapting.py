@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
@@ -75,6 +76,7 @@ from marda.io import InputError, PredictionWriter, Preprocessing
 from marda.io.writing import replacing
 from marda.moments.features import RestOfRows
 from marda.persist import save
+from marda.selection.inputs import SILENT, silent_columns_note
 from marda.selection.labelling import choose_rows
 
 __all__ = ["Adapted", "RowToLabel", "adapt", "adapt_rows", "why_in_batches"]
@@ -471,12 +473,16 @@ def adapt_rows(
         work.after = checks + shown
         watch(work.done / (work.done + costs.fit + work.after), "adapting")
         began = work.done
+        warnings.filterwarnings("ignore", SILENT)  # told below, with the columns of the files
         with nullcontext() if name == AUTO else step(costs.fit, 0.0, "adapting"):
             if rest is None:
                 fitted = fit_on_device(fitted, X, y, domain, device)
             else:
                 fitted.fit_sample(X, y, sample_domain=domain, rest=rest)
         work.left, fit_weight = 0.0, work.done - began
+        if columns := getattr(fitted, "silent_columns_", []):
+            named = [str(data.preprocessing.features[j]) for j in columns]
+            notes.append(silent_columns_note(named))
         if getattr(fitted, "shift_", None) is not None:
             fitted.shift_ = fitted.shift_.with_names(data.preprocessing.features)
         watch(work.share, "predicting")

@@ -327,7 +327,7 @@ def _details(data: Data, model: Any, predicted: NDArray[Any]) -> Details:
     findings = data_findings(data.Xs, data.Xt, names)
     findings += prediction_findings(classes, data.ys, predicted, n_known)
     # No method saw a target label, so that none of them counts here.
-    facts = facts_of(model, data.ys, n_target=len(data.yt))
+    facts = facts_of(model, data.ys, names=names, n_target=len(data.yt))
     after = _a_distance(*_denoised(data, model))
     checks = checks_of(data.Xs, data.Xt)
     return Details(after, counts, evidence, tuple(findings), checks, facts)

@@ -320,6 +320,7 @@ def diagnose(
     facts = facts_of(
         estimator,
         labels,
+        names=names,
         n_target=Xt.shape[0],
         n_labelled=n_labelled,
         single_class=any(f.code == "single-class" for f in findings),
@@ -366,6 +367,7 @@ def facts_of(
     estimator: Any,
     labels: NDArray[Any],
     *,
+    names: Sequence[str],
     n_target: int,
     n_labelled: int = 0,
     single_class: bool = False,
@@ -384,19 +386,19 @@ def facts_of(
         single_class=single_class,
         expected=expected,
         calibrated="sharpness" in calibration,
-        **_explained(estimator, calibration, expected),
+        **_explained(estimator, calibration, expected, names),
     )
 
 
 def _explained(
-    estimator: Any, calibration: dict[str, Any], expected: float | None
+    estimator: Any, calibration: dict[str, Any], expected: float | None, names: Sequence[str]
 ) -> dict[str, Any]:
     """What differs and what was done about it, of a classifier that asked."""
     shift = getattr(estimator, "shift_", None)
     if shift is None:
         return {}
     found = {
-        "shift": shift.sentence(),
+        "shift": shift.sentence() + _not_used(estimator, names),
         "action": _action(estimator),
         "differs": shift.kind != "too few rows" and "none" not in shift.fitting,
     }
@@ -405,6 +407,16 @@ def _explained(
     low, high = calibration["expected_interval"]
     known = {"can_tell": calibration["can_tell"], "reason": calibration["reason"]}
     return {**found, **known, "interval": (low, high)}
+
+
+def _not_used(estimator: Any, names: Sequence[str]) -> str:
+    """Columns that tell the domains apart and that no model sees."""
+    columns = getattr(estimator, "silent_columns_", [])
+    if not columns:
+        return ""
+    listed = some_names([names[j] for j in columns], 3, str)
+    have = "it has" if len(columns) == 1 else "each has"
+    return f" Not used, since {have} one value in the target: {listed}."
 
 
 def _action(estimator: Any) -> str:

@@ -46,6 +46,7 @@ __all__ = ["decode_search", "encode_search"]
 RECORD = (
     *("best_params_", "best_index_", "candidates_", "calibration_", "fit_seconds_"),
     *("source_skill_", "target_skill_", "residual_", "compression_", "n_rows_used_"),
+    "silent_columns_",
 )
 INPUT_ARRAYS = ("columns", "middle", "spread", "factor", "offset")
 #: Arrays of a forest, and their kinds.

@@ -57,6 +57,7 @@ from marda.selection.inputs import (
     draw_rows,
     drop_copies,
     host_rows,
+    silent_columns_note,
     with_constants,
 )
 from marda.selection.scorers import get_criterion
@@ -75,7 +76,7 @@ BLOCK = 2**18
 
 
 #: Fitted attributes that only the default sets.
-FOUND_BY_AUTO = ("source_skill_", "target_skill_", "shift_", "compression_")
+FOUND_BY_AUTO = ("source_skill_", "target_skill_", "shift_", "compression_", "silent_columns_")
 
 
 class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
@@ -144,6 +145,9 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         calibration on source rows. With "auto" also what to expect of the target rows:
         "expected_accuracy", "expected_interval" (low, high; 90 %), "can_tell" (False where only
         labels can tell) and the "reason"; target labels correct it. Empty without.
+    silent_columns_ : list of int
+        With "auto": columns of a table in which all target rows have one value that hardly any
+        source row has. Nothing is learned of them.
     n_rows_used_ : dict
         "choices": rows that everything was chosen on; and per kind of source-only model ("linear",
         "kernel") that predicts and was learned from more labelled rows, how many these are.
@@ -326,8 +330,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         began = time.perf_counter()
         if candidates is None:
             names = getattr(self, "feature_names_in_", None)
-            if X.shape[1] <= WIDE:
-                X, there = _without_unknown(X, there, domain < 0, names)
+            X, there = self._without_silent_columns(X, there, domain < 0, names)
             found = fit_auto(
                 X, labels, domain, self.class_weight, seed, self._say, names, rest, there
             )
@@ -356,6 +359,22 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.residual_ = max((one.residual_ for one in adapted), default=0.0)
         self.fit_seconds_ = time.perf_counter() - began
         return self
+
+    def _without_silent_columns(
+        self, X: Any, there: Any, target: NDArray[np.bool_], names: Sequence[str] | None
+    ) -> tuple[Any, Any]:
+        """The rows; columns of a table with one value in the target have it in the source, too."""
+        table = X.shape[1] <= WIDE
+        columns = constant_in_target(X, target) if table else np.array([], dtype=np.int64)
+        self.silent_columns_ = columns.tolist()
+        if not len(columns):
+            return X, there
+        row = X[[int(np.flatnonzero(target)[0])]]
+        value = (row.toarray() if sp.issparse(row) else row)[0, columns]
+        said = [f"column {j}" if names is None else str(names[j]) for j in columns]
+        warnings.warn(silent_columns_note(said), UserWarning, stacklevel=5)
+        X = with_constants(X, columns, value)
+        return X, there if there is None else with_constants(there, columns, value)
 
     def _keep(
         self, found: AutoFit, X: Any, there: Any, domain: NDArray[np.int64], seed: int
@@ -583,27 +602,6 @@ def _rows_differ(X: Any) -> bool:
     if sp.issparse(X):
         return bool((X.max(axis=0) != X.min(axis=0)).nnz)
     return bool((X[:1] != X[1:2]).any() or (X[:1] != X).any())
-
-
-def _without_unknown(
-    X: Any, there: Any, target: NDArray[np.bool_], names: Sequence[str] | None
-) -> tuple[Any, Any]:
-    """The rows, with columns of `constant_in_target` constant in the source, too: not learned."""
-    columns = constant_in_target(X, target)
-    if not len(columns):
-        return X, there
-    row = X[[int(np.flatnonzero(target)[0])]]
-    value = (row.toarray() if sp.issparse(row) else row)[0, columns]
-    listed = ", ".join(f"column {j}" if names is None else str(names[j]) for j in columns[:5])
-    more = f" and {len(columns) - 5} more" if len(columns) > 5 else ""
-    warnings.warn(
-        "not used, since all target rows have one and the same value there, which hardly any "
-        f"source row has: {listed}{more}.",
-        UserWarning,
-        stacklevel=5,
-    )
-    X = with_constants(X, columns, value)
-    return X, there if there is None else with_constants(there, columns, value)
 
 
 def _rest(X: Any, labels: Labels, domain: NDArray[np.int64], drawn: NDArray[np.int64]) -> HeldRows:

@@ -29,6 +29,7 @@ __all__ = [
     "KINDS",
     "MARGIN",
     "ROOTS",
+    "SILENT",
     "STANDARD",
     "TAIL",
     "UNIT",
@@ -49,6 +50,7 @@ __all__ = [
     "robust_inputs",
     "sample",
     "share_of_zeros",
+    "silent_columns_note",
     "stratified_folds",
     "telling_columns",
     "usual_inputs",
@@ -89,6 +91,9 @@ EQUAL_PAIRS = 10.0
 #: A value that so few source rows have in a column says nothing of classes; and so many target rows
 #: are needed to say that all of them have it.
 UNKNOWN_VALUE, LEAST_CONSTANT = 0.05, 5
+
+#: How the note of such columns begins.
+SILENT = "not used, since all target rows have one and the same value there"
 
 #: A class keeps at least this many rows in a sample.
 KEPT_PER_CLASS = 20
@@ -279,6 +284,12 @@ def constant_in_target(X: Any, target: NDArray[np.bool_]) -> Index:
     columns = np.flatnonzero(_share_equal(theirs, value) == 1)
     columns = columns[_share_equal(ours[:, columns], value[:, columns]) < UNKNOWN_VALUE]
     return columns if len(columns) < X.shape[1] else columns[:0]
+
+
+def silent_columns_note(names: Sequence[str]) -> str:
+    """What is said of columns that `constant_in_target` has found."""
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"{SILENT}, which hardly any source row has: {', '.join(names[:5])}{more}."
 
 
 def _share_equal(X: Any, value: Vector) -> Vector:
