@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from marda._machine import available_memory, parse_bytes
 from marda._order import row_hashes
+from marda._progress import Share
 from marda.io import (
     InputError,
     PredictionWriter,
@@ -109,11 +110,22 @@ def silent(done: float, what: str) -> None:
 
 
 class Watch:
-    """Passes progress on, and remembers how long every step took."""
+    """Passes progress on, and remembers how long every step took.
+
+    Attributes
+    ----------
+    progress : callable
+        Takes the share of the work that is done, and what comes next.
+    times : list of tuples
+        Steps that are over, and their seconds.
+    done : float
+        The share that was told last.
+    """
 
     def __init__(self, progress: Progress) -> None:
         self.progress, self.began = progress, time.perf_counter()
         self.times: list[tuple[str, float]] = []
+        self.done = 0.0
         self._step: tuple[str, float] | None = None
 
     def __call__(self, done: float, what: str) -> None:
@@ -121,12 +133,17 @@ class Watch:
         now = time.perf_counter()
         if self._step is not None:
             self.times.append((self._step[0], now - self._step[1]))
-        self._step = what, now
+        self._step, self.done = (what, now), done
         self.progress(done, what)
 
     def between(self, start: float, end: float) -> Progress:
         """For a step that tells shares of itself: the same display, between two shares."""
-        return lambda done, what: self.progress(start + (end - start) * done, what)
+
+        def tell(done: float, what: str) -> None:
+            share = done if isinstance(done, Share) else Share(done, 1.0)
+            self.progress(share.within(start, end), what)
+
+        return tell
 
     @property
     def seconds(self) -> float:
