@@ -288,14 +288,14 @@ class Weights:
             AUTO: Costs.of(X, *sampled, ns - sampled[0]).total,
             "BL": 0.02 + 1.3e-11 * work,
             "logistic": 0.02 + 1e-8 * ns * z * C,
-            "forest": 5e-6 * ns * np.log2(ns + 2) * d**0.5,
+            "forest": (1.7e-6 if sparse else 5e-6) * ns * np.log2(ns + 2) * d**0.5,
             "CORAL": cut + 1e-9 * min(d, MAX_WIDTH) ** 3,
             "SA": cut + 2.5e-10 * min(d, MAX_WIDTH) ** 3,
         }
         return cls(
             read=float(sum(READ[step.kind] * n for step in data.preprocessing.steps))
             + 5e-8 * n * z,
-            fit=float(fits.get(method, 0.05 + 2.5e-10 * work)),
+            fit=float(fits.get(method, 0.05 + 2.1e-10 * n * d * min(n, d))),
             predict=(2e-5 if d > WIDE else 1.3e-5) * nt + 1e-8 * nt * z,
             check=0.09 + (2.2e-7 if sparse else 4e-7) * (min(ns, 1000) + min(nt, 1000)) * z,
             draw=0.02 + (9e-8 * n * z if sparse else 1.3e-8 * n * z + 6e-11 * work),

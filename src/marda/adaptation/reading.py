@@ -445,7 +445,10 @@ def without_totals(
     numbers = {n: v for n, v in table.columns.items() if v.dtype.kind == "f"}
     filled = [(v[-1], v[:-1], before.get(n, 0)) for n, v in numbers.items() if not np.isnan(v[-1])]
     with np.errstate(invalid="ignore"):  # infinities are refused later
-        off = [abs(last - np.nansum(v) - more) - ROUNDING * abs(last) for last, v, more in filled]
+        off = [
+            abs(last - np.nansum(v, dtype=np.float64) - more) - ROUNDING * abs(last)
+            for last, v, more in filled
+        ]
     if not filled or not max(off) <= 0 or not any(last for last, *_ in filled):
         return table
     notes.append(f"{table.path}: the last row holds the sums of the others and is left out.")
