@@ -25,10 +25,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from marda import _progress
-from marda.adaptation import ReadOptions, adapt, compare
+from marda.adaptation import ReadOptions, adapt, compare, evaluate, predict
 from marda.benchmarks.speed_claims import PLAN, QUICK
 from marda.benchmarks.speed_claims import run as run_claims
 from marda.datasets import load, make_case, make_task
+from marda.report.adapted import adapted_page
 
 #: Share of a job's time after which the time left has to be true, and how true.
 AFTER, FACTOR = 0.2, 2.0
@@ -56,8 +57,31 @@ def _turned(n: int, d: int, angle: float) -> tuple[Any, Any, Any]:
     return X[:n], y[:n], X[n:]
 
 
+def _customers(n: int, known: float, seed: int = 0) -> Any:
+    """Two tables of numbers and words, the second with labels for some rows."""
+    import pandas as pd
+
+    rng = np.random.default_rng(seed)
+    tables = []
+    for shift in (0.0, 1.0):
+        y = rng.integers(0, 2, n)
+        held = {f"x{j}": (rng.normal(size=n) + 0.5 * y + shift).round(3) for j in range(8)}
+        for j in range(8):
+            held[f"c{j}"] = np.array([*"abcdefgh"])[(rng.integers(0, 7, n) + y) % 8]
+        label = y.astype(object)
+        if shift:
+            label[rng.random(n) >= known] = None
+        tables.append(pd.DataFrame({**held, "y": label}))
+    return tables
+
+
 def _write(folder: Path, Xs: Any, ys: Any, Xt: Any) -> tuple[Path, Path, str]:
     """Two files, and the name of the label."""
+    if ys is None:
+        files = folder / "source.csv", folder / "target.csv"
+        for table, path in zip((Xs, Xt), files, strict=True):
+            table.to_csv(path, index=False)
+        return *files, "y"
     if sp.issparse(Xs):
         from sklearn.datasets import dump_svmlight_file
 
@@ -87,10 +111,18 @@ DATA: dict[str, Callable[[], tuple[Any, Any, Any]]] = {
     "shares": lambda: _rows_of_case("shares .5>.1"),
     "moved": lambda: _rows_of_case("moved"),
     "new words": lambda: _rows_of_case("new words"),
+    "customers": lambda: _in_files(_customers(20_000, 0.0)),
+    "known customers": lambda: _in_files(_customers(3000, 0.1)),
     "turned": lambda: _turned(1000, 20, 0.8),
     "turned wide": lambda: _turned(500, 200, 0.8),
     "turned long": lambda: _turned(6000, 10, 0.8),
+    "turned far": lambda: _turned(15_000, 60, 0.8),
+    "turned square": lambda: _turned(2000, 400, 0.8),
 }
+
+
+def _in_files(tables: Any) -> tuple[Any, Any, Any]:
+    return tables[0], None, tables[1]
 
 
 def _rows_of_case(name: str) -> tuple[Any, Any, Any]:
@@ -147,12 +179,37 @@ def run_bench(cases: str) -> tuple[Told, float]:
     return told, spent() - began
 
 
+def run_saved(command: str) -> tuple[Told, float]:
+    """The same of a command that reads a model."""
+    told: Told = []
+    with tempfile.TemporaryDirectory() as folder:
+        few, many = _customers(2000, 0.0), _customers(200_000, 1.0, seed=1)
+        source, target, label = _write(Path(folder), few[0], None, few[1])
+        model, rows = Path(folder) / "model", Path(folder) / "rows.csv"
+        adapt(source, target, ReadOptions(label), model=model)
+        many[1].to_csv(rows, index=False)
+        began = time.process_time()
+
+        def hear(done: float, what: str) -> None:
+            told.append((time.process_time() - began, done, what))
+
+        if command == "predict":
+            predict(model, rows, Path(folder) / "p.csv", progress=hear)
+        elif command == "explain":
+            predict(model, rows, Path(folder) / "p.csv", explain=3, progress=hear)
+        else:
+            evaluate(model, rows, progress=hear)
+        return told, time.process_time() - began
+
+
 def run(kind: str, data: str) -> tuple[Told, float]:
     """What a job told, with times since its start, and how long it took."""
     if kind == "moments":
         return run_moments(data)
     if kind == "bench":
         return run_bench(data)
+    if kind == "saved":
+        return run_saved(data)
     told: Told = []
     with tempfile.TemporaryDirectory() as folder:
         source, target, label = _write(Path(folder), *DATA[data]())
@@ -163,7 +220,7 @@ def run(kind: str, data: str) -> tuple[Told, float]:
 
         options: dict[str, Any] = {"progress": hear}
         if kind == "adapt":
-            page = (Path(folder) / "page.html", lambda result: "")
+            page = (Path(folder) / "page.html", lambda result: adapted_page(result, "marda adapt"))
             adapt(source, target, ReadOptions(label), report=page, **options)
         else:
             compare(source, target, ReadOptions(label), **options)
@@ -200,6 +257,7 @@ def main() -> None:
     """Run the jobs, and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     every = [f"{kind}:{name}" for kind in ("adapt", "compare") for name in DATA]
+    every += [f"saved:{command}" for command in ("predict", "explain", "evaluate")]
     every += [f"moments:{name}" for name in PARQUET] + ["bench:quick"]
     told = f"{', '.join(every)}, bench:whole (an hour)"
     parser.add_argument("--jobs", nargs="+", default=every, metavar="NAME", help=told)

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from marda._progress import Progress, listening, step, tell, weigh
+from marda._progress import Progress, Share, listening, step, tell, weigh
 
 
 class Terminal(io.StringIO):
@@ -96,6 +96,38 @@ def test_the_time_left_counts_down(monkeypatch):
     assert progress.left() == pytest.approx(20)
     now[0] = 100.0  # long overdue: nothing is known
     assert progress.left() is None
+
+
+def test_a_step_may_take_longer_than_its_weight(monkeypatch):
+    """Then the rest is told, at the speed that there would be if the step ended now."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    progress = Progress(stream=io.StringIO())
+    progress(Share(0.0, 0.1), "reading")
+    now[0] = 1.0
+    progress(Share(0.1, 0.5), "fitting")
+    now[0] = 4.0  # a second before the step is due
+    assert progress.left() == pytest.approx(6)
+    now[0] = 5.0
+    assert progress.left() == pytest.approx(5)
+    now[0] = 20.0  # half of the work took 20 seconds at least
+    assert progress.left() == pytest.approx(20)
+    progress(Share(0.5, 1.0), "writing")
+    now[0] = 39.0
+    assert progress.left() == pytest.approx(1)
+    now[0] = 41.0  # the last step is overdue: nothing is known
+    assert progress.left() is None
+
+
+def test_a_part_of_the_work_knows_when_its_steps_end():
+    share = Share(0.5, 0.75).within(0.2, 0.6)
+    assert (share, share.until) == (pytest.approx(0.4), pytest.approx(0.5))
+    seen = []
+    with listening(lambda done, what: seen.append((done, done.until)), 1.0, 2.0) as work:
+        with step(1.0, 0.0, "a"):
+            tell(0.5)
+        assert (work.before(1.0), work.before(1.0).until) == (0.5, 0.75)
+    assert seen == [(0.25, 0.5), (0.375, 0.5)]
 
 
 def test_steps_are_weighed_against_all_the_work():

@@ -11,10 +11,35 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self, TextIO
 
-__all__ = ["Progress", "Work", "listening", "step", "tell", "weigh"]
+__all__ = ["Progress", "Share", "Work", "listening", "step", "tell", "weigh"]
 
 #: Quick work shows nothing.
 DELAY = 2.0
+
+
+class Share(float):
+    """A share of the work that is done, which knows what share is when its next step is.
+
+    So a display can tell that a step takes longer than its weight says, and that what comes then
+    will, too.
+
+    Attributes
+    ----------
+    until : float
+        That share.
+    """
+
+    until: float
+
+    def __new__(cls, done: float, until: float) -> Self:
+        """A number as others are."""
+        share = super().__new__(cls, done)
+        share.until = until
+        return share
+
+    def within(self, start: float, end: float) -> Share:
+        """The same of work of which that is a part."""
+        return Share(start + (end - start) * self, start + (end - start) * self.until)
 
 
 class Work:
@@ -42,13 +67,18 @@ class Work:
         """Of all the work, what is done."""
         return self._share(0.0)
 
+    def before(self, weight: float) -> Share:
+        """Of all the work, what is done, before a part of what comes after."""
+        total = self.done + self.weight + self.left + self.after
+        return Share(self.share, (self.done + weight) / total if total else 0.0)
+
     def pass_by(self, weight: float) -> None:
         """So much of what came after is done."""
         self.done, self.after = self.done + weight, max(0.0, self.after - weight)
 
     def tell(self, share: float) -> None:
         """So much of the step is done."""
-        self.progress(self._share(share), self.what)
+        self.progress(Share(self._share(share), self._share(1.0)), self.what)
 
     def _share(self, share: float) -> float:
         total = self.done + self.weight + self.left + self.after
@@ -139,6 +169,7 @@ class Progress:
         self.stream = sys.stderr if stream is None else stream
         self.done, self.what = 0.0, ""
         self.ahead: float | None = None
+        self.until: float | None = None
         self.bar: Any = None
         self.task: Any = None
         self._lock = threading.Lock()
@@ -166,7 +197,7 @@ class Progress:
             self._first, self._began = done, time.monotonic()
         with self._lock:  # a bar may be starting
             self.done, self.what, self._told = done, what, time.monotonic()
-            self.ahead = ahead
+            self.ahead, self.until = ahead, getattr(done, "until", None)
             if self.bar is not None:
                 self.bar.update(self.task, completed=done, description=what)
             elif self._plain is not None and time.monotonic() - self._plain >= self.every:
@@ -217,13 +248,19 @@ class Progress:
     def left(self) -> float | None:
         """Seconds left: the rest takes as long per share as what is done.
 
-        None where nothing is done yet, where what was told is overdue, and where nobody can tell.
+        A step that takes longer than that may end at any moment; what comes then is told. None
+        where nothing is done yet, where the last step is overdue, and where nobody can tell.
         """
         fresh = 0.0 if self._first is None else self.done - self._first
         if fresh <= 0:
             return None
-        ahead = ((self.total or 1.0) - self.done) / fresh if self.ahead is None else self.ahead
-        left = (self._told - self._began) * ahead - (time.monotonic() - self._told)
+        assert self._first is not None
+        whole, since = self.total or 1.0, time.monotonic() - self._told
+        spent = self._told - self._began
+        ahead = (whole - self.done) / fresh if self.ahead is None else self.ahead
+        left = spent * ahead - since
+        if self.until is not None and since * fresh > spent * (self.until - self.done):
+            left = (spent + since) * (whole - self.until) / (self.until - self._first) or -1.0
         return left if left >= 0 else None  # NaN is not, either
 
     def _print(self) -> None:

@@ -56,6 +56,19 @@ def test_figures_are_those_of_the_predictions(files):
     assert "nothing had been expected" in evaluated_lines(found)[0]
 
 
+def test_labels_are_read_as_the_model_writes_them(files):
+    """As adapt reads them: in other cases they are no other classes."""
+    expected = evaluate("m", "known.csv", "y")
+    given = WORDS[YT].copy()
+    given[::3] = [word.upper() for word in given[::3]]
+    write(files / "cases.csv", XT, given)
+    found = evaluate("m", "cases.csv", "y")
+    assert found.accuracy == expected.accuracy
+    assert found.unknown == {}
+    (note,) = found.notes
+    assert "'LOW' is read as 'low'" in note
+
+
 def test_rows_without_a_label_are_left_out(files):
     y = WORDS[YT].copy()
     y[10:] = None

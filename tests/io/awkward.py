@@ -18,6 +18,7 @@ import lzma
 import sys
 import tempfile
 import time
+import unicodedata
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -651,6 +652,45 @@ case("bool-mixed", "true and false in one file, 1 and 0 in the other", like="boo
 )
 case("bool-ja", "ja and nein beside yes and no", like="bool-10")(
     lambda folder: ripe(folder, ("ja", "nein"), ("yes", "no"))
+)
+
+
+for name, form, what in (
+    ("case", str.upper, "in capitals in the other file"),
+    ("space", "\u00a0{}\u200b".format, "between marks that nobody sees in the other file"),
+):
+    case(f"category-{name}", f"categories {what}")(
+        lambda folder, form=form: both(
+            folder, None, {"colour": [form(c) for c in TARGET["colour"]]}
+        )
+    )
+
+
+@case("accents", "letters and accents apart in one file, in names and in categories")
+def _(folder):
+    s, t = pair(*coloured({"green": "gr\u00fcn", "red": "r\u00f6t"}))
+    renamed = {"\u00e9tat" if name == "colour" else name: v for name, v in t.items()}
+    apart = {
+        unicodedata.normalize("NFD", name): [
+            unicodedata.normalize("NFD", cell) if isinstance(cell, str) else cell for cell in cells
+        ]
+        for name, cells in renamed.items()
+    }
+    return texts(folder, {"\u00e9tat" if n == "colour" else n: v for n, v in s.items()}, apart)
+
+
+@case("ends", "a separator at the end of every line, also of the header")
+def _(folder):
+    s, t = (f"{as_csv(columns)}".replace("\n", ",\n") for columns in pair())
+    for name, text in (("old.csv", s), ("new.csv", t)):
+        (folder / name).write_text(text)
+    return folder / "old.csv", folder / "new.csv"
+
+
+case("apostrophe", "numbers behind the apostrophe that spreadsheets put before text")(
+    lambda folder: both(
+        folder, *({"weight": [f"'{v}" for v in table["weight"]]} for table in (SOURCE, TARGET))
+    )
 )
 
 

@@ -279,9 +279,12 @@ def test_other_numbers_stay_numbers(name, values):
         (["no", "yes"], ["0", "1"], {"0": "no", "1": "yes"}),
         (["no", "yes"], ["NO"], {"NO": "no"}),
         (["0", "1"], ["true", "False"], {"true": "1", "False": "0"}),
-        (["no", "yes"], ["1", "perhaps"], None),
-        (["A", "a", "b"], ["B"], None),  # two that differ in their case alone
-        (["apple", "pear"], ["0", "1"], None),
+        (["no", "yes"], ["1", "perhaps"], {}),
+        (["no", "yes"], ["Yes", "perhaps"], {"Yes": "yes"}),
+        (["no", "soft\u00a0yes"], ["soft yes"], {"soft yes": "soft\u00a0yes"}),
+        (["A", "a", "b"], ["B"], {}),  # two that differ in their case alone
+        (["a", "b"], ["A", "c"], {}),  # one letter may be another class
+        (["apple", "pear"], ["0", "1"], {}),
     ],
 )
 def test_labels_in_another_spelling(known, given, found):

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from marda.io import InputError, Preprocessing, Table, fit_preprocessing, read_labels
 from marda.io.columns import Category, Number, Words
+from marda.io.preprocessing import Unseen
 
 
 def table(path="t.csv", **columns):
@@ -314,3 +315,13 @@ def test_parts_are_columns_and_words():
     parts = Preprocessing(steps, "y").parts
     places = [(name, list(range(5))[where]) for name, where in parts]
     assert places == [("a", [0]), ("colour", [1, 2]), ("text:bad", [3]), ("text:good", [4])]
+
+
+def test_categories_in_another_spelling_are_told():
+    chosen = fit_preprocessing(*(table(c=["grün", "red", "A"]) for _ in range(2)), label="y")
+    unseen = Unseen()
+    X = chosen.transform(table(c=["GRU\u0308N", "Red", "a"]), unseen)
+    assert X.sum(axis=1).tolist() == [1, 1, 0]  # one letter may mean something else
+    spelled, strange = unseen.notes(chosen)
+    assert "'Red' is read as 'red'" in spelled
+    assert "1 of 3 rows hold categories that adapt did not see ('a')" in strange

@@ -38,6 +38,7 @@ def found(source, target, name="x", keep=(), **tables):
         ("id", [k * k % 7919 for k in range(N)], [k * 37 % 7919 for k in range(M)], "id"),
         ("customerId", [k * 37 % 7919 for k in range(N)], [k * 53 % 7919 for k in range(M)], "id"),
         ("x", [f"u{k}" for k in range(N)], [f"v{k}" for k in range(M)], "id"),
+        ("x", [f"{k}A" for k in range(N)], [f"{k}B" for k in range(M)], "id"),
         ("x", [3.0] * N, [3.0] * M, "the same in all rows"),
         ("x", [np.nan] * N, [np.nan] * M, "has no values"),
         ("x", [1.0, 2.0] * (N // 2), [np.nan] * M, "has no values in t"),
@@ -66,6 +67,7 @@ def test_left_out(name, source, target, why):
             [f"other {k} words are here" for k in range(M)],
         ),
         ((3 * Y + RNG.normal(0, 1, N)).tolist(), RNG.normal(0, 1, M).tolist()),  # predicts well
+        ([f"{k}.5 kg" for k in range(N)], [f"{k} g" for k in range(M)]),  # refused by what it is
     ],
 )
 def test_features_stay(source, target):

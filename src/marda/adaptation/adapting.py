@@ -332,7 +332,7 @@ def _adapt_in_memory(
         called = names_of(source), Path(target).name
         result = adapt_rows(data, called, method, judged=shown.any, watch=watch, **parameters)
         fitted = result.model
-        watch(0.95, "writing")
+        watch(watch.done, "writing")
         if out is not None:
             writer = PredictionWriter(Path(out), fitted.classes_, options.id)
             stack.enter_context(writer)
@@ -464,14 +464,12 @@ def adapt_rows(
         fitted = make_classifier(method, mark, **parameters)
         name = method_of(fitted)
         costs = Weights.of(data, name)
-        work.done, checks = costs.read, costs.predict + costs.check
-        shown = (
-            costs.draw + costs.choose + _n_folds(data) * (costs.fit + costs.fixed)
-            if judged
-            else 0.0
-        )
-        work.after = checks + shown
-        watch(work.done / (work.done + costs.fit + work.after), "adapting")
+        later = costs.draw + costs.choose + costs.write if judged else 0.0
+        folds = _n_folds(data) if judged else 0
+        work.done = costs.read
+        work.left = costs.fit
+        work.after = costs.predict + costs.check + folds * (costs.fit + costs.fixed) + later
+        watch(work.share, "adapting")
         began = work.done
         warnings.filterwarnings("ignore", SILENT)  # told below, with the columns of the files
         with nullcontext() if name == AUTO else step(costs.fit, 0.0, "adapting"):
@@ -485,11 +483,11 @@ def adapt_rows(
             notes.append(silent_columns_note(named))
         if getattr(fitted, "shift_", None) is not None:
             fitted.shift_ = fitted.shift_.with_names(data.preprocessing.features)
-        watch(work.share, "predicting")
+        watch(work.before(costs.predict), "predicting")
         codes, P = classes_and_probabilities(fitted, data.Xt)
         predictions = fitted.classes_[codes]
         work.pass_by(costs.predict)
-        watch(work.share, "checking")
+        watch(work.before(costs.check), "checking")
         facts: dict[str, Any] = {
             "names": data.preprocessing.features,
             "labels": data.ys,
@@ -501,22 +499,22 @@ def adapt_rows(
         diagnosis = diagnose(data.Xs, data.Xt, fitted, n_labelled=known, **facts)
         work.pass_by(costs.check)
         if judged:
-            work.after = costs.draw + costs.choose + _n_folds(data) * (fit_weight + costs.fixed)
+            work.after = folds * (fit_weight + costs.fixed) + later
             watch(work.share, "judging")
             fit = partial(fit_on_device, device=device)
-            reported["judgement"] = _judge(
-                data, fitted, fit, work, fit_weight + costs.fixed, costs.draw + costs.choose
-            )
-            work.left, work.after = 0.0, costs.draw + costs.choose
-            watch(work.share, "drawing")
+            reported["judgement"] = _judge(data, fitted, fit, work, fit_weight + costs.fixed, later)
+            work.left, work.after = 0.0, later
+            watch(work.before(costs.draw), "drawing")
             reported["evidence"] = gather(data.Xs, data.Xt, fitted, probabilities=P, **facts)
             work.pass_by(costs.draw)
-            watch(work.share, "choosing rows to label")
+            watch(work.before(costs.choose), "choosing rows to label")
             reported["label_first"] = _to_label(data, fitted, predictions, P)
             if is_exact(fitted) or chosen.n_features <= WIDE:
                 parts = parts_of(chosen.parts, chosen.n_features)
                 mean = np.array(chosen.means) if chosen.means else None
                 reported["influence"] = tuple(overall_influence(fitted, data.Xt, parts, mean))
+            work.pass_by(costs.choose)
+            watch.done = work.before(costs.write)
     fitted.preprocessing_ = chosen.to_json()
     return Adapted(
         model=fitted,
@@ -581,7 +579,7 @@ def _judge(
     for k, (_, held) in enumerate(islice(folds, n_folds)):
         work.done, work.left = began + k * fit_weight, 0.0
         work.after = (n_folds - k) * fit_weight + after
-        work.progress(work.share, f"judging, {k + 1} of {n_folds}")
+        work.progress(work.before(fit_weight), f"judging, {k + 1} of {n_folds}")
         work.after -= fit_weight
         hidden = len(data.ys) + places[held]
         shown = y.copy()

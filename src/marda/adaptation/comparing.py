@@ -240,6 +240,8 @@ def compare(
             model = compared_classifier(method, mark, **parameters)
             with nullcontext() if method == AUTO else step(costs[k].fit, 0.0, method):
                 model.fit(X, y, sample_domain=domain)
+            work.left = 0.0
+            progress(work.before(each), f"judging {method}")
             predictions.append(model.predict(data.Xt))
             spent = watch.seconds - at
             results.append(_result(method, data, model, predictions, spent))

@@ -29,6 +29,7 @@ from marda.adaptation.reading import (
     input_errors,
     one_per_file,
     silent,
+    spelled_as,
     without_totals,
 )
 from marda.diagnostics.evaluation import Evaluated, evaluation, label_codes
@@ -717,9 +718,9 @@ def evaluate(
     if name in chosen.columns:
         raise InputError(f"--label {name} is a column that the model predicts from.")
     table, X = _read_whole(chosen, input, options, name)
-    codes, known, unknown = label_codes(
-        table[name], classifier.classes_, f"{input}: column {name!r}"
-    )
+    values, told = spelled_as(classifier.classes_, table[name])
+    respelled = [f"labels are not written as the model's: {told}."] if told else []
+    codes, known, unknown = label_codes(values, classifier.classes_, f"{input}: column {name!r}")
     with input_errors() as notes:
         guessed, P = _predicted(classifier, X[known], began, progress)
     found = evaluation(
@@ -734,7 +735,7 @@ def evaluate(
     found = replace(
         found,
         seconds=time.perf_counter() - began,
-        notes=(*table.notes, *notes),
+        notes=(*table.notes, *respelled, *notes),
         file=None if out is None else str(out),
     )
     if out is not None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from marda._machine import available_memory, parse_bytes
 from marda._order import row_hashes
+from marda._progress import Share
 from marda.io import (
     InputError,
     PredictionWriter,
@@ -31,9 +32,19 @@ from marda.io import (
 from marda.io.binary import parquet_files, parquet_footer
 from marda.io.conventions import Notation, one_spelling, respelled, settle
 from marda.io.formats import is_sample, refuse_address
-from marda.io.preprocessing import missing_values
+from marda.io.preprocessing import MAX_CATEGORIES, missing_values
 from marda.io.screening import free_texts, notes_of, screen, unique_dates, used_notes
-from marda.io.table import InputProblem, Table, as_numbers, as_texts, is_missing, named, refuse
+from marda.io.table import (
+    InputProblem,
+    Table,
+    as_numbers,
+    as_texts,
+    is_missing,
+    named,
+    near_words,
+    read_as,
+    refuse,
+)
 from marda.io.text import unpacked_size
 from marda.selection.inputs import COPIES
 
@@ -99,11 +110,22 @@ def silent(done: float, what: str) -> None:
 
 
 class Watch:
-    """Passes progress on, and remembers how long every step took."""
+    """Passes progress on, and remembers how long every step took.
+
+    Attributes
+    ----------
+    progress : callable
+        Takes the share of the work that is done, and what comes next.
+    times : list of tuples
+        Steps that are over, and their seconds.
+    done : float
+        The share that was told last.
+    """
 
     def __init__(self, progress: Progress) -> None:
         self.progress, self.began = progress, time.perf_counter()
         self.times: list[tuple[str, float]] = []
+        self.done = 0.0
         self._step: tuple[str, float] | None = None
 
     def __call__(self, done: float, what: str) -> None:
@@ -111,12 +133,17 @@ class Watch:
         now = time.perf_counter()
         if self._step is not None:
             self.times.append((self._step[0], now - self._step[1]))
-        self._step = what, now
+        self._step, self.done = (what, now), done
         self.progress(done, what)
 
     def between(self, start: float, end: float) -> Progress:
         """For a step that tells shares of itself: the same display, between two shares."""
-        return lambda done, what: self.progress(start + (end - start) * done, what)
+
+        def tell(done: float, what: str) -> None:
+            share = done if isinstance(done, Share) else Share(done, 1.0)
+            self.progress(share.within(start, end), what)
+
+        return tell
 
     @property
     def seconds(self) -> float:
@@ -183,7 +210,7 @@ class ReadOptions:
     def read(self, paths: Sequence[PathLike | Table]) -> list[Table]:
         """The tables of all files; what is wrong with several is said at once.
 
-        A table that is there already stays as it is.
+        A table that is there already is not read again.
         """
         encodings = one_per_file("--encoding", self.encoding, len(paths))
         sheets = one_per_file("--sheet", self.sheet, len(paths))
@@ -199,7 +226,7 @@ class ReadOptions:
             except InputError as error:
                 problems.append(InputProblem(str(error).removesuffix(".")))
         refuse(problems)
-        return tables
+        return [_without_blank(table) for table in tables]
 
 
 def one_per_file(
@@ -326,6 +353,7 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
     notes += guessed
     asked = {p.column for p in found if p.column is not None}  # no more is said of these
     tables = [without_totals(table, notes) for table in tables]
+    tables = _one_wording(tables, [n for n in features if n not in asked], notes)
     sources, last = tables[:-1], tables[-1]
     whole = stack_sources(sources, options.not_features)
     whole = _labels_of_one_spelling(whole, options.label, notes)
@@ -382,6 +410,13 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
     return Data(Xs, Xt, ys, yt, ids, chosen, tuple(notes), domain, held)
 
 
+def _without_blank(table: Table) -> Table:
+    """Without columns that have neither a name nor a value, as separators at ends of lines make."""
+    blank = [n for n in table.nameless if n in table.columns and is_missing(table[n]).all()]
+    kept = {name: values for name, values in table.columns.items() if name not in blank}
+    return replace(table, columns=kept) if blank else table
+
+
 def one_naming(tables: Sequence[Table], notes: list[str]) -> list[Table]:
     """Columns called as in the first file where only case, spaces and the like differ."""
     same = [tables[0]]
@@ -409,7 +444,10 @@ def without_totals(
     numbers = {n: v for n, v in table.columns.items() if v.dtype.kind == "f"}
     filled = [(v[-1], v[:-1], before.get(n, 0)) for n, v in numbers.items() if not np.isnan(v[-1])]
     with np.errstate(invalid="ignore"):  # infinities are refused later
-        off = [abs(last - np.nansum(v) - more) - ROUNDING * abs(last) for last, v, more in filled]
+        off = [
+            abs(last - np.nansum(v, dtype=np.float64) - more) - ROUNDING * abs(last)
+            for last, v, more in filled
+        ]
     if not filled or not max(off) <= 0 or not any(last for last, *_ in filled):
         return table
     notes.append(f"{table.path}: the last row holds the sums of the others and is left out.")
@@ -418,15 +456,14 @@ def without_totals(
 
 
 def _labels_of_one_spelling(source: Table, label: str, notes: list[str]) -> Table:
-    """The source with one spelling for labels that differ in their cases alone."""
+    """The source with one spelling for labels that differ in cases, spaces and the like alone."""
     values = source.columns.get(label)
     if values is None or values.dtype.kind != "O":
         return source
     found = one_spelling([text for text in values.tolist() if text is not None])
     if not found:
         return source
-    told = ", ".join(f"{text!r} is read as {usual!r}" for text, usual in [*found.items()][:3])
-    notes.append(f"labels of {source.path} differ in their cases alone: {told}.")
+    notes.append(f"labels of {source.path} differ in their cases alone: {read_as(found)}.")
     written = np.array([found.get(v, v) for v in values.tolist()], dtype=object)
     return replace(source, columns={**source.columns, label: written})
 
@@ -435,20 +472,45 @@ def _labels_respelled(source: Table, target: Table, label: str, notes: list[str]
     """The target with labels as the source writes them, where only cases or yes and 1 differ."""
     if label not in source.columns or label not in target.columns:
         return target
-    columns = [table.columns[label] for table in (source, target)]
-    if all(as_numbers(values) is not None for values in columns):
-        return target
-    ours, theirs = map(as_texts, columns)
-    gone = is_missing(theirs)
-    known = sorted({*ours[~is_missing(ours)].tolist()})
-    given = sorted({*theirs[~gone].tolist()} - {*known})
-    found = respelled(known, given) if given else None
-    if found is None:
-        return target
-    told = ", ".join(f"{new!r} is read as {old!r}" for new, old in [*found.items()][:3])
-    notes.append(f"labels of {target.path} are not written as the source's: {told}.")
-    values = np.array([found.get(v, v) for v in theirs.tolist()], dtype=object)
+    values, told = spelled_as(source.columns[label], target.columns[label])
+    if told:
+        notes.append(f"labels of {target.path} are not written as the source's: {told}.")
     return replace(target, columns={**target.columns, label: values})
+
+
+def spelled_as(known: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[Any], str]:
+    """Labels as known ones are written, where only cases or yes and 1 differ; and what was done."""
+    if all(as_numbers(held) is not None for held in (known, values)):
+        return values, ""
+    ours, theirs = as_texts(known), as_texts(values)
+    usual = sorted({*ours[~is_missing(ours)].tolist()})
+    given = sorted({*theirs[~is_missing(theirs)].tolist()} - {*usual})
+    found = respelled(usual, given) if given else {}
+    if not found:
+        return values, ""
+    return np.array([found.get(v, v) for v in theirs.tolist()], dtype=object), read_as(found)
+
+
+def _one_wording(tables: Sequence[Table], names: Sequence[str], notes: list[str]) -> list[Table]:
+    """Categories as the first file writes them, where only case, spaces and the like differ."""
+    first, *others = tables
+    same = [first]
+    for table in others:
+        new = {}
+        for name in names:
+            if name not in first.columns or name not in table.columns:
+                continue
+            ours, theirs = first.columns[name], table.columns[name]
+            if ours.dtype.kind != "O" or theirs.dtype.kind != "O":
+                continue
+            words = [{*held[~is_missing(held)].tolist()} for held in (ours, theirs)]
+            found = near_words(words[1], words[0])
+            if found and max(map(len, words)) <= MAX_CATEGORIES:
+                new[name] = np.array([found.get(v, v) for v in theirs.tolist()], dtype=object)
+                told = read_as(found)
+                notes.append(f"{name!r} of {table.path} is not written as in {first.path}: {told}.")
+        same.append(replace(table, columns={**table.columns, **new}) if new else table)
+    return same
 
 
 def _lost_names(tables: Sequence[Table], options: ReadOptions) -> list[InputProblem]:

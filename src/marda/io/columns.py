@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from marda._machine import counted
 from marda.io.conventions import days_of, quantities
-from marda.io.table import InputError, Table, as_numbers, as_texts, is_missing
+from marda.io.table import InputError, Table, as_numbers, as_texts, is_missing, near_words
 
 __all__ = [
     "Category",
@@ -189,6 +189,7 @@ class Category(_OneColumn):
         # Fields of text files come without their outer spaces; those of older models had them.
         place = {c.strip(): k for k, c in enumerate(self.categories)}
         place |= {c: k for k, c in enumerate(self.categories)}
+        place |= {v: place[c] for v, c in near_words({*values.tolist()}, place).items()}
         codes = np.array([place.get(v, -1) for v in values.tolist()], dtype=np.int64)
         out = np.zeros((len(codes), len(self.categories)))
         known = np.flatnonzero(codes >= 0)

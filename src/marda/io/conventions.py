@@ -29,9 +29,11 @@ from marda.io.table import (
     as_texts,
     is_missing,
     joined_names,
+    near_words,
     option,
     some_names,
     unusable,
+    word_key,
 )
 
 __all__ = [
@@ -68,7 +70,7 @@ def _pattern(point: str, group: str) -> re.Pattern[str]:
         rf"|[1-9]\d?(?:{re.escape(group)}\d{{2}})+{re.escape(group)}\d{{3}}|\d+)"
     )
     return re.compile(
-        rf"(?P<open>\()?(?P<sign>[-+−–]?)\s*(?P<before>{_SIGNS})?\s*(?P<inner>[-−–]?)\s*"
+        rf"'?(?P<open>\()?(?P<sign>[-+−–]?)\s*(?P<before>{_SIGNS})?\s*(?P<inner>[-−–]?)\s*"
         rf"(?P<number>{whole}(?:{re.escape(point)}\d*)?|{re.escape(point)}\d+)"
         rf"(?P<power>[eE][-+−]?\d{{1,3}})?\s*(?P<after>%|{_SIGNS})?(?P<trailing>-)?(?P<close>\))?"
     )
@@ -191,19 +193,20 @@ _WITH_UNIT = re.compile(r"[-+−]?\d[\d.,]*\s*([A-Za-zµ°%/²³'\"]{1,8})")
 def what_hinders(texts: Sequence[str]) -> str:
     """Why texts that look like quantities cannot be read as such; "" if they do not."""
     units = [found[1] for text in texts if (found := _WITH_UNIT.fullmatch(text))]
-    if len(units) > 0.9 * len(texts):
+    plain = [text for text in texts if _NUMBERS["."].fullmatch(text)]
+    if units and len(units) + len(plain) > 0.9 * len(texts):
         several = ", ".join(repr(unit) for unit in sorted({*units})[:3])
         return f"they are numbers with a unit ({several}): write numbers alone, all in one unit"
-    plain = re.compile(r"[-+−]?\d+(?:[.,]\d+)?")
-    if all(plain.fullmatch(text) for text in texts):
+    number = re.compile(r"[-+−]?\d+(?:[.,]\d+)?")
+    if all(number.fullmatch(text) for text in texts):
         return "some have a decimal comma and some a decimal point: write them alike"
     dates = [_day(text, True) is None and _day(text, False) is None for text in texts]
-    if all(not other or plain.fullmatch(text) for text, other in zip(texts, dates, strict=True)):
+    if all(not other or number.fullmatch(text) for text, other in zip(texts, dates, strict=True)):
         return "some are dates and some are numbers: write them alike"
     return ""
 
 
-def respelled(known: Sequence[str], given: Sequence[str]) -> dict[str, str] | None:
+def respelled(known: Sequence[str], given: Sequence[str]) -> dict[str, str]:
     """Labels of one file as another writes them: in other cases, or 1 and 0 for yes and no.
 
     Parameters
@@ -213,14 +216,14 @@ def respelled(known: Sequence[str], given: Sequence[str]) -> dict[str, str] | No
 
     Returns
     -------
-    dict or None
-        From given to known; None where one of them has no counterpart, or several.
+    dict
+        From given to known; without those that have no counterpart, or several.
     """
-    folded = {text.casefold(): text for text in known}
+    folded = {word_key(text): text for text in known}
     if len(folded) < len(known):
-        return None
-    if all(text.casefold() in folded for text in given):
-        return {text: folded[text.casefold()] for text in given}
+        return {}
+    if all(word_key(text) in folded for text in given):
+        return {text: folded[word_key(text)] for text in given}
     every: list[dict[str, float]] = [*_TRUTH, _DIGITS]
     for ours in every:
         if len(folded) == 2 and all(text in ours for text in folded):
@@ -228,18 +231,18 @@ def respelled(known: Sequence[str], given: Sequence[str]) -> dict[str, str] | No
             for theirs in every:
                 if all(text.casefold() in theirs for text in given):
                     return {text: meant[theirs[text.casefold()]] for text in given}
-    return None
+    return near_words(given, known)
 
 
 def one_spelling(labels: Sequence[str]) -> dict[str, str]:
-    """Labels that differ from a commoner one in their cases alone, and that one.
+    """Labels that differ from a commoner one in case, spaces and the like alone, and that one.
 
     Single letters are left alone: a and A may be two classes.
     """
     counts = Counter(labels)
     same: dict[str, list[str]] = {}
     for text in sorted(counts, key=lambda text: (-counts[text], text)):
-        same.setdefault(text.casefold(), []).append(text)
+        same.setdefault(word_key(text), []).append(text)
     return {text: usual for usual, *others in same.values() if len(usual) > 1 for text in others}
 
 

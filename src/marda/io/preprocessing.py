@@ -37,13 +37,15 @@ from marda.io.table import (
     is_missing,
     lacking,
     named,
+    near_words,
     option,
+    read_as,
     refuse,
     some_names,
     unusable,
 )
 
-__all__ = ["Preprocessing", "Unseen", "fit_preprocessing", "missing_values"]
+__all__ = ["MAX_CATEGORIES", "Preprocessing", "Unseen", "fit_preprocessing", "missing_values"]
 
 MAX_CATEGORIES = 1000
 MAX_WORDS = 10_000
@@ -65,6 +67,8 @@ class Unseen:
         By column, rows whose category, or all of whose words, `adapt` did not see.
     examples : dict of str to list of str
         Some of these categories.
+    spelled : dict of str to dict
+        By column, categories that adapt saw in another spelling, and that one.
     missing : dict of str to int
         By column, rows in which something else stands for a missing value.
     """
@@ -72,6 +76,7 @@ class Unseen:
     n_rows: int = 0
     rows: dict[str, int] = field(default_factory=dict)
     examples: dict[str, list[str]] = field(default_factory=dict)
+    spelled: dict[str, dict[str, str]] = field(default_factory=dict)
     missing: dict[str, int] = field(default_factory=dict)
 
     def look(self, step: Step, table: Table, block: Any) -> None:
@@ -91,6 +96,12 @@ class Unseen:
             self.rows[name] = self.rows.get(name, 0) + len(strange)
             if isinstance(step, Category):
                 self._show(name, strange)
+                words = {*as_texts(values[~is_missing(values)]).tolist()}
+                self._spell(name, near_words(words, step.categories))
+
+    def _spell(self, name: str, found: Mapping[str, str]) -> None:
+        if found:
+            self.spelled[name] = {**found, **self.spelled.get(name, {})}
 
     def _show(self, name: str, values: Iterable[str]) -> None:
         shown = self.examples.setdefault(name, [])
@@ -106,10 +117,14 @@ class Unseen:
                 ours[name] = ours.get(name, 0) + n
         for name, values in other.examples.items():
             self._show(name, values)
+        for name, found in other.spelled.items():
+            self._spell(name, found)
 
     def notes(self, chosen: Preprocessing) -> list[str]:
         """A sentence per column."""
         told, of = [], counted(self.n_rows, "row")
+        for name, found in self.spelled.items():
+            told.append(f"column {name!r} is not written as at adapt: {read_as(found)}.")
         for name, n in self.rows.items():
             if n:
                 what = "no word that adapt saw"

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda.io.columns import tfidf
-from marda.io.conventions import days_of
+from marda.io.conventions import days_of, what_hinders
 from marda.io.table import Table, as_numbers, as_texts, is_missing, joined_names, some_names
 
 __all__ = [
@@ -48,6 +48,8 @@ MOST_WORDS, TELLING = 5000, 50
 ID_NAME = re.compile(
     r"(^|[\W_])(id|ids|key|uuid|guid|nr|no|num|number|index|idx|row|rowid|rownum|serial)$|[a-z]I[dD]$",
 )
+#: A number with a unit, and no code: it has a fraction, or stands apart from the unit.
+MEASURED = re.compile(r"[-+−]?\d+(?:[.,]\d+\s*|\s+)[A-Za-zµ°/²³]{1,8}")
 #: Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Chinese, Japanese.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 UNSPACED = re.compile(f"[{_UNSPACED}]")
@@ -203,6 +205,8 @@ def _is_id(name: str, values: Sequence[NDArray[Any]]) -> bool:
     if numbers:
         return _is_id_name(name) or _is_numbering(values)
     texts = [str(value) for held in values for value in held[:1000].tolist()]
+    if any(map(MEASURED.fullmatch, texts)) and what_hinders(texts):
+        return False  # quantities in a notation that is refused by name
     return not is_prose(texts) and not any(held.dtype.kind == "f" for held in values)
 
 

@@ -7,6 +7,7 @@ import difflib
 import io
 import re
 import shlex
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,12 +39,15 @@ __all__ = [
     "lacking",
     "name_key",
     "named",
+    "near_words",
     "option",
+    "read_as",
     "refuse",
     "some_names",
     "split_names",
     "stack_sources",
     "unusable",
+    "word_key",
 ]
 
 Column = NDArray[Any]
@@ -465,7 +469,31 @@ def option(flag: str, name: str) -> str:
 
 def name_key(name: str) -> str:
     """The same for names that differ in case, spaces, hyphens and underscores only."""
-    return re.sub(r"[\s_\-.]+", "", name).casefold()
+    return re.sub(r"[\s_\-.]+", "", word_key(name))
+
+
+def word_key(text: str) -> str:
+    """The same for words that differ in case, kinds of spaces and marks that nobody sees only."""
+    if not text.isascii():
+        plain = unicodedata.normalize("NFC", text)
+        text = "".join(c for c in plain if unicodedata.category(c) != "Cf")
+    return " ".join(text.split()).casefold()
+
+
+def near_words(words: Iterable[str], known: Iterable[str]) -> dict[str, str]:
+    """Words that are not known, and the one known word that each is like but for `word_key`.
+
+    Single letters are left alone: a and A may mean two things.
+    """
+    known = {*known}
+    keys = Counter(map(word_key, known))
+    place = {key: text for text in known if keys[key := word_key(text)] == 1 and len(key) > 1}
+    return {w: place[key] for w in words if w not in known and (key := word_key(w)) in place}
+
+
+def read_as(found: Mapping[str, str]) -> str:
+    """What some words are read as."""
+    return ", ".join(f"{new!r} is read as {old!r}" for new, old in sorted(found.items())[:3])
 
 
 def some_names(names: Iterable[object], most: int = 5, shown: Callable[[Any], str] = repr) -> str:

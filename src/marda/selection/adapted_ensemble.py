@@ -98,6 +98,10 @@ def member_parameters(noise: float, *, normalize: bool = True) -> dict[str, Any]
     }
 
 
+#: What the choice of inputs takes, and the source-only model, where a member takes 1.
+CHOOSING, REST = 0.4, 0.1
+
+
 @dataclass(frozen=True)
 class AdaptedFit:
     """The members, and how well they know the domains: κ, from 0 (chance) to 1."""
@@ -122,10 +126,11 @@ def fit_adapted(fits: MemberFits, say: Any, *, shares: bool = True) -> AdaptedFi
         Whether the domains may differ in class shares alone, so that centring may be wrong.
     """
     options, best = fits.choose(say)
+    before = CHOOSING if alternative_inputs(share_of_zeros(fits.X)) else 0.0
     near = fits.neighbours(fits.inputs(UNIT)) if shares else None
     members, kappas = [], []
     for k, option in enumerate(options):
-        tell((k + 1) / (len(options) + 2))
+        tell((before + k) / (before + len(options) + REST))
         say(f"adapting on {option}")
         last = option.kind not in (later.kind for later in options[k + 1 :])
         fits.shared_by(option).last = last and near is None

@@ -122,24 +122,30 @@ class Costs(NamedTuple):
     leaves: float
     judge: float
     weigh: float
+    all_rows: float
     total: float
 
     @classmethod
-    def of(cls, X: Any, n_source: int, n_target: int, n_classes: int) -> Costs:
-        """By the sizes of the rows; constants fit what `scripts/time_left.py --steps` prints."""
+    def of(cls, X: Any, n_source: int, n_target: int, n_rest: int = 0) -> Costs:
+        """By the sizes of the rows; constants fit what `scripts/time_left.py --steps` prints.
+
+        `n_rest` are source rows that those are a sample of.
+        """
         n, d = n_source + n_target, X.shape[1]
         wide = d > WIDE
-        explain = (0.05 + 1.2e-4 * min(n, 2500)) if wide else (0.1 + 4e-4 * min(n, 2500))
-        refuted = explain if wide else 0.15  # by a few draws each
-        source = 2.6e-7 * n_source**2 if wide else 0.3 + 8e-4 * n_source * (d / 20) ** 0.2
-        adapt, leaves = 0.03 + 6e-7 * n**2, 0.15 * source  # tables mostly have no leaves
+        explain = 0.05 + 8e-5 * min(n, 2500) if wide else 0.1 + 4e-4 * min(n, 2500)
+        refuted = explain if wide else 0.07 + 0.004 * min(d, 80)  # by a few draws each
+        source = 0.05 + 9e-5 * n_source if wide else 3.9e-3 * n_source**0.75 * (d / 20) ** 0.25
+        leaves = 0.15 * source  # tables mostly have none
+        adapt = 0.03 + 5.2e-7 * n * min(n, d)
+        all_rows = 0.15 * source + 3e-5 * n_rest if n_rest else 0.0
         judging = min(n_source, EXPECTED_ROWS) + min(n_target, EXPECTED_ROWS)
-        judge = 0.05 + 2e-7 * judging * entries_per_row(X) + 1.2e-7 * judging**2
+        judge = 0.03 + 1.3e-7 * judging * entries_per_row(X)
         if not wide:
             judge /= 3  # nor is there mostly much to judge
         weigh = 5 * min(adapt if wide else leaves, 4.5)
-        total = explain + source + (adapt if wide else leaves) + judge
-        return cls(explain, refuted, source, adapt, leaves, judge, weigh, total)
+        total = explain + source + all_rows + (adapt if wide else leaves) + judge
+        return cls(explain, refuted, source, adapt, leaves, judge, weigh, all_rows, total)
 
 
 @dataclass(frozen=True)
@@ -195,11 +201,11 @@ def fit_auto(
     fits = MemberFits.of(X, labels, domain, class_weight, seed, elsewhere)
     # Nothing can be told of a class that only target labels know.
     if not target.any() or len(np.unique(labels.codes[known & ~target])) < len(labels.classes):
-        costs = Costs.of(X, int((~target).sum()), int(target.sum()), len(labels.classes))
+        costs = Costs.of(X, int((~target).sum()), int(target.sum()))
         with step(costs.adapt, 0.0, "adapting"):
             return _adapted(fit_adapted(fits, say))
     say("asking what differs")
-    action = _Action.of(fits, columns)
+    action = _Action.of(fits, columns, 0 if rest is None else int(rest.counts.sum()))
     say(action.shift.sentence())
     labelled = bool((known & target).any())
     if rest is not None and (labelled or action.explained_models() or action.leaves_help()):
@@ -310,12 +316,12 @@ class _Action:
     all_rows: AllRows | None = None
 
     @classmethod
-    def of(cls, fits: MemberFits, columns: Any) -> _Action:
+    def of(cls, fits: MemberFits, columns: Any, n_rest: int = 0) -> _Action:
         """Explain the shift, and fit the source-only models."""
         labels, domain, seed = fits.labels, fits.domain, fits.seed
         ours = np.flatnonzero((labels.codes != UNLABELED) & (domain >= 0))
         theirs = np.flatnonzero(domain < 0)
-        costs = Costs.of(fits.X, len(ours), len(theirs), len(labels.classes))
+        costs = Costs.of(fits.X, len(ours), len(theirs), n_rest)
         one_domain = np.zeros(len(ours), dtype=np.int64)
         some = ours[draw_rows(labels.codes[ours], one_domain, EXPLAINED_ROWS, seed)]
         others = _some(theirs, EXPLAINED_ROWS, seed)
@@ -331,7 +337,8 @@ class _Action:
             )
             simple = shift.kind in ("none", "too few rows") or set(shift.fitting) - FLEXIBLE
             weigh_step(costs.explain if simple else costs.refuted)
-        rest = weigh if simple else costs.total - costs.explain - costs.source + weigh
+        rest = costs.all_rows + weigh
+        rest = rest if simple else costs.total - costs.explain - costs.source + weigh
         with step(costs.source, rest, "learning the source"):
             models = fit_source_only(
                 fits.X[ours],
@@ -356,7 +363,7 @@ class _Action:
         """The same, with source-only models of the rows outside of this sample, too."""
         fits, costs = self.fits, self.costs
         ours = (fits.labels.codes != UNLABELED) & (fits.domain >= 0)
-        with step(costs.source, costs.leaves + costs.judge, "learning from all rows"):
+        with step(costs.all_rows, costs.leaves + costs.judge, "learning from all rows"):
             found = fit_all_rows(
                 self.sampled,
                 fits.X[np.flatnonzero(ours)],
