@@ -21,6 +21,7 @@ from marda.benchmarks.plan import (
     belongs,
     everything,
     group_units,
+    on_leaderboards,
     role_of,
     seen_rows,
     table_names,
@@ -180,6 +181,14 @@ def test_fixed_rows_are_those_of_the_paper_settings():
     # A store that has them from `--settings paper` need not compute them again.
     task = TaskSpec("oc10", "dslr", "webcam", "US")
     assert Spec(task, "S1D", "ridge", "paper") in plan_leaderboard(datasets=["oc10"])
+
+
+def test_stored_rows_of_a_leaderboard_are_those_that_were_planned():
+    planned = plan_leaderboard(datasets=["amt", "off31"])
+    other = plan_table("us", datasets=["off31", "oc10"], models=["S1", "J12"])
+    kept = on_leaderboards(dict.fromkeys((*other, *planned)))
+    assert set(kept) == set(planned)
+    assert on_leaderboards(other) == ()
 
 
 def test_keys_of_the_leaderboard_are_stable():

@@ -543,6 +543,14 @@ def _task_specs(task: TaskSpec, evaluation: Evaluation, overrides: Overrides) ->
     return specs
 
 
+def on_leaderboards(specs: Iterable[Spec]) -> tuple[Spec, ...]:
+    """Those that stand on a leaderboard: methods, and on their tasks the paper's fixed models."""
+    found = tuple(specs)
+    tasks = {spec.task for spec in found if spec.settings == "auto"}
+    planned = {s for task in tasks for s in _task_specs(task, EVALUATIONS[task.benchmark], ())}
+    return tuple(spec for spec in found if spec.settings == "auto" or spec in planned)
+
+
 def everything(draws: int) -> tuple[Request, ...]:
     """What ``--all`` asks for: every table, reading, data set and system that there is.
 

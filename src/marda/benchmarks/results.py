@@ -32,6 +32,7 @@ from marda.benchmarks.plan import (
     TableName,
     belongs,
     everything,
+    on_leaderboards,
     seen_rows,
 )
 from marda.benchmarks.runner import Executor, RunProgress, RunReport, run
@@ -168,7 +169,7 @@ def read_results(folder: Path) -> Results:
 def results_of(rows: tuple[ResultRow, ...], failures: tuple[ResultRow, ...] = ()) -> Results:
     """Every table and leaderboard that rows give; findings of the stated settings, if there."""
     specs = [row.spec for row in (*rows, *failures)]
-    auto = [spec for spec in specs if spec.settings == "auto"]
+    auto = on_leaderboards(specs)
     plain = [spec for spec in specs if spec.settings != "auto" and spec.model in MODELS]
     findings: tuple[CheckedClaim, ...] = ()
     stated = [s for s in plain if (s.variant, s.task.preprocessing) == ("paper", "paper")]
