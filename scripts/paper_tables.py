@@ -4,10 +4,10 @@
 
 The rows lie in docs/rows.jsonl.xz, one JSON object per run with its commit, versions and machine.
 Written from them: the claims in docs/findings.md, the paper's tables and the SURF experiment in
-docs/tables, the ranking of all systems, and the leaderboard of the default next to them. --add
-takes the rows of stores of `marda reproduce` in first; --check writes nothing and fails where a
-page is not what the rows give; --time prints what `marda reproduce --all` costs by the rows on
-record; --out writes every table in every format into a folder.
+docs/tables, the ranking of all systems with its picture, and the leaderboard of the default next
+to them. --add takes the rows of stores of `marda reproduce` in first; --check writes nothing and
+fails where a page is not what the rows give; --time prints what `marda reproduce --all` costs by
+the rows on record; --out writes every table in every format into a folder.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ from marda.benchmarks.results import HALVES, Results, results_of, write_results
 from marda.benchmarks.runner import RunReport
 from marda.benchmarks.store import ResultRow, Store, read_rows, write_rows
 from marda.benchmarks.tables import build_table
-from marda.report.benchmarked import benchmarked_page
+from marda.report import charts
+from marda.report.benchmarked import benchmarked_page, ranks_drawing
 
 DOCS = Path(__file__).parent.parent / "docs"
 ROWS = DOCS / "rows.jsonl.xz"
@@ -70,6 +71,7 @@ RANKED = (
     "to 7 s per task of AMT, longer with more rows, and were not run on the snippets; SKADA-Bench "
     "has a forest in place of a linear SVM; the others were not run everywhere yet."
 )
+RANKS = "Mean rank of every system; where two intervals do not overlap, the systems differ (5 %)"
 LEADERBOARD = (
     "Written by `scripts/paper_tables.py` from the rows on record (`docs/rows.jsonl.xz`): the "
     "default (`auto`) next to source-only models, skada's adapters and the systems of "
@@ -132,6 +134,8 @@ def pages(results: Results) -> dict[Path, str]:
             "",
             RANKED,
             "",
+            f"![{RANKS}](../images/ranks.svg)",
+            "",
             *markdown_lines(ranking_grid(ranking)),
             "",
         ]
@@ -140,6 +144,8 @@ def pages(results: Results) -> dict[Path, str]:
             "",
         ]
         lines += [f"- {note}" for note in RANKING_NOTES]
+        drawn = charts.standalone(ranks_drawing(ranking), RANKS)
+        found[DOCS / "images" / "ranks.svg"] = drawn
         found[DOCS / "tables" / "ranking.md"] = "\n".join(lines) + "\n"
     found[DOCS / "tables" / "leaderboard.md"] = "\n".join(leaderboard_page(results)) + "\n"
     found[DOCS / "tables" / "amt.md"] = "\n".join(amt_readings(results.rows))
