@@ -13,6 +13,7 @@ the rows on record; --out writes every table in every format into a folder.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -272,8 +273,9 @@ def costs(rows: Sequence[ResultRow]) -> list[list[str]]:
 
     A run that is not on record counts as the mean of its model on the data set (if it ran there
     with W seeing the same target rows, of those runs); of a model that never ran there, as the mean
-    of all that did. A run that pieces share counts in the first. Domains of which no row is on
-    record are not there to run: `oc10-decaf6` has two. Rows of a GPU tell nothing of a core's time.
+    of all that did; where none did, nothing is known (nan). A run that pieces share counts in the
+    first. Domains of which no row is on record are not there to run: `oc10-decaf6` has two. Rows
+    of a GPU tell nothing of a core's time.
     """
     rows = [row for row in rows if "torch" not in row.versions]
     recorded = {row.spec.key: row.seconds for row in rows}
@@ -303,7 +305,7 @@ def costs(rows: Sequence[ResultRow]) -> list[list[str]]:
             spent["runs"] += 1
             spent["known"] += found is not None
             spent["seconds"] += found or 0.0
-            spent["all"] += (fmean(seen[0]) if seen else 0.0) if found is None else found
+            spent["all"] += (fmean(seen[0]) if seen else math.nan) if found is None else found
         for name, spent in by_data.items():
             words = [request.settings, request.table, name, request.preprocessing or ""]
             words += [request.unlabelled or "", *(key for key, _ in request.overrides)]

@@ -320,6 +320,7 @@ def test_what_all_costs_counts_every_run_once():
     assert by_name["paper all oc10-decaf6"][runs] == "168"
     # With one draw the tables US and OFF31 of OFF31 are the same runs.
     assert by_name["paper all off31"][runs] == "504"
+    assert float(whole[-1]) < 300  # two cores have 360 minutes in three hours
     # What a GPU did says nothing of cores.
     fast = [replace(row, versions={"torch": "2"}, fit_seconds=0.0) for row in rows]
     assert tables.costs([*rows, *fast]) == [header, *pieces, whole]
