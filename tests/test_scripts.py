@@ -150,7 +150,9 @@ def test_pages_are_what_the_rows_on_record_give(tmp_path, capsys):
     tables = script("paper_tables.py")
     assert tables.main(["--check", "--out", str(tmp_path)]) == 0, capsys.readouterr().out
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"tables.md", "tables.csv", "tables.tex", "auto.md", "rows.csv", "report.html"}
+    tables_of = {f"tables.{ending}" for ending in ("md", "csv", "tex")}
+    assert names == tables_of | {"auto.md", "auto.tex", "rows.csv", "report.html"}
+    assert (tmp_path / "auto.tex").read_text(encoding="utf-8").isascii()
     for row in tables.every_row():
         assert row.n_test
         assert row.commit
