@@ -68,9 +68,9 @@ RANKED = (
     "them. Those of `marda.benchmarks.peers` are written from their papers, each with one setting "
     "for all data ([what they are](../benchmarks.md)). A data set on which few of them ran is "
     "shown and does not count for the rank. Why some have no rank: SKADA-Bench has a forest in "
-    "place of a linear SVM; the snippets have domains of 10,000 rows, on which a network takes 15 "
-    "to 30 s and MEDA solves for a matrix of rows × rows: who was not run on all of their tasks "
-    "has none; the paper's models at fixed settings (S1, S1M, S1D) are on its own data alone."
+    "place of a linear SVM; MEDA solves for matrices of rows × rows and was not run on the tasks "
+    "of the snippets with 13,000; the paper's models at fixed settings (S1, S1M, S1D) are on its "
+    "own data alone, and on SURF."
 )
 RANKS = "Mean rank of every system; where two intervals do not overlap, the systems differ (5 %)"
 LEADERBOARD = (
