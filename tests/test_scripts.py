@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import csv
 import importlib
+import re
 from collections import defaultdict
 from dataclasses import replace
 from types import ModuleType
@@ -13,6 +14,8 @@ import numpy as np
 import pytest
 
 from marda import MDAClassifierCV, datasets
+from marda.benchmarks import published
+from marda.benchmarks.plan import CLASSIFIERS, MODELS
 from marda.selection.search import TARGET_CRITERIA
 from repository_scripts import SCRIPTS, script
 
@@ -147,7 +150,9 @@ def test_pages_are_what_the_rows_on_record_give(tmp_path, capsys):
     tables = script("paper_tables.py")
     assert tables.main(["--check", "--out", str(tmp_path)]) == 0, capsys.readouterr().out
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"tables.md", "tables.csv", "tables.tex", "auto.md", "rows.csv", "report.html"}
+    tables_of = {f"tables.{ending}" for ending in ("md", "csv", "tex")}
+    assert names == tables_of | {"auto.md", "auto.tex", "rows.csv", "report.html"}
+    assert (tmp_path / "auto.tex").read_text(encoding="utf-8").isascii()
     for row in tables.every_row():
         assert row.n_test
         assert row.commit
@@ -194,6 +199,49 @@ def test_tables_of_the_reproduction_are_what_the_rows_on_record_give():
                 assert cell == " / ".join(f"{mean:.1f}" for mean in means), (first, name, setting)
                 compared += 1
     assert compared == 8 * 3 + 7 * 6
+
+
+def lines_of(page, heading):
+    """Of the table below a heading: cells by the label of their line; "" has the header."""
+    below = page.partition(f"### {heading}")[2].partition("\n\n")[2].partition("\n\n")[0]
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in below.splitlines()]
+    return {label: cells for label, *cells in lines}
+
+
+def test_every_figure_of_the_paper_stands_beside_ours_with_the_difference():
+    folder = script("paper_tables.py").DOCS / "tables"
+    names = ("us", "sup", "ss", "off31", "surf")
+    pages = {name: (folder / f"{name}.md").read_text(encoding="utf-8") for name in names}
+    pages = {name: re.sub(r"\*\*|</?u>", "", page) for name, page in pages.items()}
+    data = {"oc10": "OC10 (SqueezeNet", "off31": "OFF31 (SqueezeNet", "amt": "AMT"}
+    asked = [(t, name, data[name], m, c) for t in names[:3] for name in data for m in MODELS
+             for c in CLASSIFIERS]  # fmt: skip
+    asked.append(("surf", None, "OC10 (SURF", "J12C", "dscm"))
+    compared = 0
+    for table, name, heading, model, kind in asked:
+        figure = published.paper_figure(table, name, model, kind)
+        if figure is None:
+            continue
+        lines = lines_of(pages[table], heading)
+        place = lines[""].index(kind)
+        ours = float(re.match(r"[\d.]+", lines[model][place])[0])
+        gap = f"{round(ours - figure, 1) + 0:+.1f}".replace("-", "−").replace("+0.0", "0.0")
+        assert lines[""][place + 1] == "paper"
+        assert lines[model][place + 1] == f"{figure:.1f} ({gap})", (table, heading, model, kind)
+        compared += 1
+    assert compared == 35 + 49 + 49 + 1
+    page = pages["off31"].splitlines()
+    for (model, kind), figures in published.OFF31_OURS.items():
+        at = next(i for i, line in enumerate(page) if line.startswith(f"| {model}+{kind} |"))
+        ours, theirs, gaps = ([c.strip() for c in line.split("|")[2:-1]] for line in page[at:][:3])
+        assert theirs == [f"{figure:.1f}" for figure in figures]
+        for mine, figure, gap in zip(ours, figures, gaps, strict=True):
+            assert gap.replace("−", "-") == f"{float(mine) - figure:+.1f}"
+    quoted = {**published.OC10_QUOTED, **published.AMT_QUOTED}
+    for name, figure in quoted.items():
+        heading = "AMT" if name in published.AMT_QUOTED else "OC10 (SqueezeNet"
+        told = lines_of(pages["us"], heading)[f"{name} (quoted)"][-1]
+        assert told == ("none" if figure is None else f"{figure:.1f}")
 
 
 def test_readings_of_the_paper_on_amt():
@@ -274,6 +322,7 @@ def test_what_all_costs_counts_every_run_once():
     assert by_name["paper all oc10-decaf6"][runs] == "168"
     # With one draw the tables US and OFF31 of OFF31 are the same runs.
     assert by_name["paper all off31"][runs] == "504"
+    assert float(whole[-1]) < 300  # two cores have 360 minutes in three hours
     # What a GPU did says nothing of cores.
     fast = [replace(row, versions={"torch": "2"}, fit_seconds=0.0) for row in rows]
     assert tables.costs([*rows, *fast]) == [header, *pieces, whole]

@@ -123,7 +123,7 @@ def test_auto_next_to_the_alternatives(faked, tmp_path, capsys):
     ):
         assert words in out
     assert {p.name for p in tmp_path.iterdir()} == {
-        "results.sqlite", "auto.md", "auto.csv", "report.html",
+        "results.sqlite", "auto.md", "auto.tex", "auto.csv", "report.html",
     }  # fmt: skip
     assert "| CORAL svm |" in (tmp_path / "auto.md").read_text()
     with open(tmp_path / "auto.csv", newline="") as file:
@@ -259,7 +259,7 @@ def test_everything_is_run_and_written_in_one_go(faked, monkeypatch, tmp_path, c
     assert told.count("Table 2: unsupervised adaptation (US)") == 2  # one per protocol
     assert "auto next to the alternatives" in told
     names = {path.name for path in tmp_path.iterdir()}
-    assert {"tables.md", "tables.csv", "tables.tex", "auto.md", "rows.csv", "report.html"} <= names
+    assert {"tables.md", "tables.csv", "tables.tex", "auto.md", "auto.tex", "report.html"} <= names
     assert cli.main(call) == 0
     assert "0 rows computed, 6 from the store" in capsys.readouterr().out
 

@@ -165,28 +165,50 @@ def to_latex(table: PaperTable) -> str:
     parts = []
     for block in table.blocks:
         header, lines = grid(block, LATEX)
-        caption = _latex(f"{table.title}. {block.heading}. {' '.join(table.notes)}")
-        parts += [
-            r"\begin{table}",
-            r"\centering\footnotesize",
-            rf"\caption{{{caption}}}",
-            rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
-            r"\hline",
-            " & ".join(header) + r" \\",
-            r"\hline",
-            *(" & ".join(line).replace("–", "--") + r" \\" for line in lines),
-            r"\hline",
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
-        ]
+        caption = f"{table.title}. {block.heading}. {' '.join(table.notes)}"
+        cells = [[cell.replace("–", "--") for cell in line] for line in lines]
+        parts += _latex_lines(caption, [header, *cells])
     return "\n".join(parts)
 
 
+def latex_lines(caption: str, grid: Sequence[Sequence[str]]) -> list[str]:
+    """A ``table`` environment of plain cells."""
+    return _latex_lines(caption, [[_latex(cell) for cell in line] for line in grid])
+
+
+def _latex_lines(caption: str, grid: Sequence[Sequence[str]]) -> list[str]:
+    header, *lines = grid
+    return [
+        r"\begin{table}",
+        r"\centering\footnotesize",
+        rf"\caption{{{_latex(caption)}}}",
+        rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
+        r"\hline",
+        " & ".join(header) + r" \\",
+        r"\hline",
+        *(" & ".join(line) + r" \\" for line in lines),
+        r"\hline",
+        r"\end{tabular}",
+        r"\end{table}",
+        "",
+    ]
+
+
+_LATEX = {
+    **{character: rf"\{character}" for character in "%_&#"},
+    "±": r"$\pm$",
+    "−": "$-$",
+    "–": "--",
+    "→": r"$\to$",
+    "←": r"$\gets$",
+    "×": r"$\times$",
+    "<": "$<$",
+    ">": "$>$",
+}
+
+
 def _latex(text: str) -> str:
-    for character, written in (("%", r"\%"), ("_", r"\_"), ("±", r"$\pm$"), ("−", "$-$")):
-        text = text.replace(character, written)
-    return text
+    return "".join(_LATEX.get(character, character) for character in text)
 
 
 _CSV_HEADER = (

@@ -32,6 +32,7 @@ from marda.benchmarks.plan import (
     TableName,
     belongs,
     everything,
+    on_leaderboards,
     seen_rows,
 )
 from marda.benchmarks.runner import Executor, RunProgress, RunReport, run
@@ -148,6 +149,7 @@ def write_results(results: Results, out: Path, report: RunReport) -> Results:
         texts["tables.tex"] = "\n".join(map(render.to_latex, results.tables))
     if results.leaderboards:
         texts["auto.md"] = _leaderboard_page(results, report)
+        texts["auto.tex"] = _leaderboard_latex(results)
     texts["rows.csv" if results.tables else "auto.csv"] = render.rows_csv(results.rows)
     files = tuple(render.write_text(out / name, text) for name, text in texts.items())
     return replace(results, report=report, files=files)
@@ -168,7 +170,7 @@ def read_results(folder: Path) -> Results:
 def results_of(rows: tuple[ResultRow, ...], failures: tuple[ResultRow, ...] = ()) -> Results:
     """Every table and leaderboard that rows give; findings of the stated settings, if there."""
     specs = [row.spec for row in (*rows, *failures)]
-    auto = [spec for spec in specs if spec.settings == "auto"]
+    auto = on_leaderboards(specs)
     plain = [spec for spec in specs if spec.settings != "auto" and spec.model in MODELS]
     findings: tuple[CheckedClaim, ...] = ()
     stated = [s for s in plain if (s.variant, s.task.preprocessing) == ("paper", "paper")]
@@ -281,6 +283,19 @@ def _leaderboard_page(results: Results, report: RunReport) -> str:
     times = render.time_text(results.rows, report)
     lines += ["## Where the time went", "", *(f"- {line}" for line in times)]
     return "\n".join(lines) + "\n"
+
+
+def _leaderboard_latex(results: Results) -> str:
+    found = results.leaderboards
+    ranking = rank_systems(found)
+    grids = {"auto next to the alternatives, means over tasks": boards.summary_grid(found)}
+    if ranking is not None:
+        grids[f"{RANKING}. {' '.join(RANKING_NOTES)}"] = ranking_grid(ranking)
+    if results.halves:
+        grids[HALVES] = halves_grid(results.halves)
+    grids |= {board.heading: boards.leaderboard_grid(board) for board in found}
+    lines = [render.latex_lines(caption, grid) for caption, grid in grids.items()]
+    return "\n".join(line for part in lines for line in part)
 
 
 def failure_lines(failures: Sequence[ResultRow]) -> list[str]:

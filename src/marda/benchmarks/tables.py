@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Literal
@@ -347,6 +347,8 @@ def _notes(table: TableName, specs: Sequence[Spec], rows: Sequence[ResultRow]) -
             "without it is of one draw, and one of fewer draws than the heading says has their "
             "number behind it."
         )
+    if table != "off31":
+        notes += _partial(specs)
     if table == "us" and any(s.task.benchmark == "oc10" for s in specs):
         told = published.S1M_QUOTED
         notes.append(f"The paper's text quotes S1M = {told} on OC10; no table has it.")
@@ -369,6 +371,18 @@ def _notes(table: TableName, specs: Sequence[Spec], rows: Sequence[ResultRow]) -
     if missing:
         notes.append(f"{missing} of {len(specs)} rows are missing; (k/n) counts those there are.")
     return notes
+
+
+def _partial(specs: Sequence[Spec]) -> Iterator[str]:
+    """Data sets of which too few tasks are here to compare with the paper's means."""
+    for name in dict.fromkeys(spec.task.benchmark for spec in specs):
+        here = len({spec.task.pair for spec in specs if spec.task.benchmark == name})
+        every = len(BENCHMARKS[name].pairs())
+        if BENCHMARKS[name].printed_as and here < every:
+            yield (
+                f"{BENCHMARKS[name].label}: {here} of {every} tasks are here, so that the "
+                "paper's means over all of them have no difference."
+            )
 
 
 # Findings -----------------------------------------------------------------------------------------

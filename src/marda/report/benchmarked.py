@@ -13,6 +13,7 @@ from marda.benchmarks.leaderboard import (
     Entry,
     HalfLine,
     Leaderboard,
+    Ranking,
     checks,
     halves_grid,
     rank_systems,
@@ -26,6 +27,7 @@ from marda.benchmarks.tables import Block, Cell, CheckedClaim, Column, PaperTabl
 from marda.diagnostics.intervals import counted, signed
 from marda.diagnostics.verdict import Verdict, benchmark_verdict
 from marda.report import charts
+from marda.report.charts import Drawing
 from marda.report.page import (
     NONE,
     Cells,
@@ -41,7 +43,7 @@ from marda.report.page import (
 )
 from marda.report.sections import heat_chart, times
 
-__all__ = ["benchmarked_page", "benchmarked_sections"]
+__all__ = ["benchmarked_page", "benchmarked_sections", "ranks_drawing"]
 
 BASE, ADAPTED = "BL", "S1D"
 SOME = 6  # models that a line of warnings names
@@ -376,13 +378,18 @@ def _ranking(boards: Sequence[Leaderboard]) -> list[Section]:
     ranking = rank_systems(boards)
     if ranking is None:
         return []
-    ranks = [(one.label, one.rank) for one in ranking.systems if one.rank is not None]
-    drawing = charts.intervals(ranks, "mean rank", zero=False, form=".1f")
+    drawing = ranks_drawing(ranking)
     header, *rows = ranking_grid(ranking)
     cells: list[Cells] = [[row[0], *map(_figure, row[1:])] for row in rows]
     name = f"Mean ranks over {counted(ranking.n_tasks, 'task')}; intervals that overlap are alike."
     whole = table("Auto against every other system; a click sorts.", ("system", *header[1:]), cells)
     return [Section(RANKING, (Chart(drawing, name, ""), whole, points([*RANKING_NOTES], "note")))]
+
+
+def ranks_drawing(found: Ranking) -> Drawing:
+    """Mean ranks, each with half of the critical difference to either side."""
+    ranks = [(one.label, one.rank) for one in found.systems if one.rank is not None]
+    return charts.intervals(ranks, "mean rank", zero=False, form=".1f")
 
 
 def _board(board: Leaderboard) -> Section:
