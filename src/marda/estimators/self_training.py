@@ -197,9 +197,7 @@ def train_on_features(
             history, scores = refine(refit, pool, n, refit.separation)
             task, head = refit.task, refit.head
         else:
-            fit = head.fit
-            if isinstance(head, RidgeHead) and len(pool.free):
-                fit = head.fit_for(pool.free)
+            fit = head.fit_for(pool.free) if isinstance(head, RidgeHead) else head.fit
             history, scores = refine(fit, pool, n)
         rounds += history
         if isinstance(head, RidgeHead):
