@@ -76,6 +76,7 @@ __all__ = [
     "rows_at",
     "softmax",
     "solve",
+    "span",
     "svd",
     "symmetric_eigen",
     "syrk",
@@ -339,7 +340,20 @@ def rows_at(A: Any, index: NDArray[np.int64]) -> Array:
 
 def block(A: Any, rows: NDArray[np.int64], index: NDArray[np.int64]) -> Array:
     """Some rows of some columns, a copy."""
-    return A[np.ix_(rows, index)] if is_numpy(A) else columns(rows_at(A, rows), index)
+    if not is_numpy(A):
+        return columns(rows_at(A, rows), index)
+    here, there = span(rows), span(index)
+    if here is None or there is None:
+        return A[np.ix_(rows, index)]
+    return A[here, there].copy()
+
+
+def span(index: NDArray[np.int64]) -> slice | None:
+    """The slice that rising places next to each other are; None: they are no slice."""
+    n = len(index)
+    if not n or index[-1] - index[0] != n - 1 or (np.diff(index) != 1).any():
+        return None
+    return slice(int(index[0]), int(index[0]) + n)
 
 
 def diagonal(A: Any) -> Array:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from marda.estimators import kernel_ridge
+from marda.estimators.heads import RidgeHead
 from marda.estimators.kernel_ridge import (
     GaussianRidge,
     RidgeOnRows,
@@ -186,6 +187,23 @@ def test_held_rows_change_nothing_but_the_time(rows, gaussian, explicit, monkeyp
     ):
         assert holding._way.started(_Labelled(*given)) is None
         np.testing.assert_allclose(holding.fit(*given)[1], plain.fit(*given)[1], atol=1e-10)
+
+
+@pytest.mark.parametrize("way", ["products", "features", "long"])
+def test_scores_of_some_rows_are_those_of_all(rows, way, monkeypatch):
+    F, codes, chosen, weights = rows
+    if way == "features":
+        monkeypatch.setattr(kernel_ridge, "MAX_EXACT", 10)
+        monkeypatch.setattr(kernel_ridge, "LANDMARKS", 30)
+    F = 1e6 * F if way == "long" else F
+    head = RidgeHead(F, np.arange(3), gaussian=way != "long")
+    for fitted in (chosen, np.arange(5, 45)):  # the latter is one block of the kernel
+        given = fitted, codes[fitted], weights
+        scores = head.fit(*given)
+        found = head.fit_for(np.arange(45, 60))(*given)
+        np.testing.assert_allclose(found[45:], scores[45:], rtol=1e-9, atol=1e-9)
+        assert np.isnan(found[:45]).all()
+        np.testing.assert_array_equal(head.fit_for(np.array([3, 1, 2]))(*given), scores)
 
 
 @pytest.mark.parametrize("gaussian", [True, False])

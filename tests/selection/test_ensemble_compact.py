@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,7 +12,8 @@ from marda import MDAClassifier, MDAClassifierCV, load
 from marda.persist import ModelFileError
 from marda.persist.models import read_file
 from marda.selection import ensemble as compact
-from marda.selection.ensemble import compress
+from marda.selection.ensemble import Ensemble, Member, compress
+from marda.selection.inputs import Inputs
 from marda.selection.labelling import choose_rows
 from problems import make_case
 
@@ -121,6 +124,35 @@ def test_the_full_members_predict_where_too_many_predictions_would_change(
     np.testing.assert_array_equal(
         model.decision_function(X), fit_cv(compress=False)[1].decision_function(X)
     )
+
+
+class Turned:
+    """Scores that are the rows, of which the first few change classes."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def scores(self, rows):
+        return np.where(np.arange(len(rows))[:, None] < self.n, -rows, rows)
+
+
+@pytest.mark.parametrize(("n_changed", "tried"), [(3, 2), (10, 1)])
+def test_more_directions_are_not_tried_where_they_would_not_do(n_changed, tried, monkeypatch):
+    rows = np.random.default_rng(0).normal(size=(400, 2))
+    member = Member("adapted", Inputs("raw"), Turned(0), 1.0, 1.0)
+    sizes = []
+
+    def compressed(member, size, seed):
+        sizes.append(size)
+        return replace(member, model=Turned(n_changed))
+
+    monkeypatch.setattr(compact, "_compressed", compressed)
+    monkeypatch.setattr(compact, "BATCH", None)
+    full = Ensemble((member,))
+    small, found = compact.compress_ensemble(full, full.scores(rows), rows, 0)
+    assert small is None
+    assert found["same_predictions"] == 1 - n_changed / 400
+    assert sizes == list(compact.SIZES[:tried])
 
 
 def test_small_models_are_left_as_they_are(adapted_default):

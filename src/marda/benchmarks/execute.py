@@ -239,7 +239,7 @@ class MappedRows:
         if name not in self.parts:
             self.parts[name] = denoising.apply_base(X)
         H = denoising.apply(X, self.parts[name])
-        return fitted.place(H) if fitted.normalize else H
+        return fitted.center_and_normalize(H) if fitted.normalize else H
 
 
 def _fit_model(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.validation import has_fit_parameter
 
+from marda._arrays import span
 from marda.estimators.dscm import DSCM, class_means
 from marda.estimators.kernel_ridge import (
     GaussianRidge,
@@ -128,8 +130,20 @@ class RidgeHead(Head):
 
     def fit(self, rows: Index, codes: Index, weights: Vector) -> Matrix:
         """Solve; the solution is kept."""
+        return self._solved(rows, codes, weights, None)
+
+    def fit_for(self, some: Index) -> Callable[[Index, Index, Vector], Matrix]:
+        """`fit` where scores of some rows are asked for: those of others may be NaN."""
+        of = span(some)
+        return self.fit if of is None else partial(self._solved, of=of)
+
+    def _solved(self, rows: Index, codes: Index, weights: Vector, of: slice | None) -> Matrix:
         Y = signs(codes, len(self.classes), self.on_rows.dtype)
-        self.solution, scores = self.on_rows.fit(rows, Y, weights, self.ridge)
+        self.solution, found = self.on_rows.fit(rows, Y, weights, self.ridge, of)
+        if of is None:
+            return found
+        scores = np.full((self.on_rows.n_rows, found.shape[1]), np.nan, dtype=found.dtype)
+        scores[of] = found
         return scores
 
     def hold(self, rows: Index, codes: Index, weights: Vector) -> None:

@@ -305,6 +305,11 @@ class RidgeOnRows:
         """Of scores."""
         return self._way.dtype
 
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return self._way.n_rows
+
     def similarities(self, rows: Index) -> Matrix:
         """Gaussian similarities of some rows to each other."""
         if isinstance(self._way, _Dual):
@@ -317,14 +322,14 @@ class RidgeOnRows:
         self._way.hold(_Labelled(rows, Y, weights, ridge))
 
     def fit(
-        self, rows: Index, Y: Matrix, weights: Vector, ridge: float
+        self, rows: Index, Y: Matrix, weights: Vector, ridge: float, of: slice | None = None
     ) -> tuple[RidgeSolution, Matrix]:
-        """The solution on some rows, and its scores on all rows."""
+        """The solution on some rows, and its scores on all rows, or on those `of` a slice."""
         given = _Labelled(rows, Y, weights, ridge)
         if not self._long(given):
-            return self._way.fit(given)
+            return self._way.fit(given, of)
         found = _SingularValues(to_numpy(self._rows(rows)), given).solution()
-        return found, _product(self.F, found.coef) + found.intercept
+        return found, _product(_part(self.F, of), found.coef) + found.intercept
 
     def leave_one_out(self, rows: Index, Y: Matrix, weights: Vector, ridge: float) -> Matrix:
         """Scores of every fitted row by the solution without it, exactly."""
@@ -368,6 +373,11 @@ class _Way(ABC, Generic[Shared]):
         """Of scores."""
         return host_type(self._all)
 
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return int(self._all.shape[0])
+
     def hold(self, given: _Labelled) -> None:
         """Prepare for fits that start with these rows, unless they are all."""
         held = self.started(given)
@@ -386,8 +396,8 @@ class _Way(ABC, Generic[Shared]):
         """What fits share that start with these rows."""
 
     @abstractmethod
-    def fit(self, given: _Labelled) -> tuple[RidgeSolution, Matrix]:
-        """The solution, and its scores on all rows."""
+    def fit(self, given: _Labelled, of: slice | None) -> tuple[RidgeSolution, Matrix]:
+        """The solution, and its scores on these rows (None: on all)."""
 
     @abstractmethod
     def leave_one_out(self, given: _Labelled) -> Matrix:
@@ -425,8 +435,8 @@ class _Dual(_Way["_HeldFactor"]):
         """The factor of their part of K."""
         return _HeldFactor(self._all, given)
 
-    def fit(self, given: _Labelled) -> tuple[RidgeSolution, Matrix]:
-        """The solution, and its scores on all rows."""
+    def fit(self, given: _Labelled, of: slice | None) -> tuple[RidgeSolution, Matrix]:
+        """The solution, and its scores on these rows (None: on all)."""
         started = self.started(given)
         if started is not None:
             held, others = started
@@ -438,7 +448,9 @@ class _Dual(_Way["_HeldFactor"]):
         a = np.zeros((self._all.shape[0], given.Y.shape[1]), dtype=self.dtype)
         a[given.rows] = solved[:, :-1] - solved[:, -1:] * b
         coef = a if self._F is None else _product(self._F.T, a)
-        return RidgeSolution(coef, b), _product(self._all, a) + b
+        # Rows before the first and after the last of them have no weight.
+        used = slice(int(given.rows.min()), int(given.rows.max()) + 1)
+        return RidgeSolution(coef, b), _product(_part(self._all, of)[:, used], a[used]) + b
 
     def leave_one_out(self, given: _Labelled) -> Matrix:
         """y_i − (B Y)_i / B_ii for every row i."""
@@ -531,13 +543,14 @@ class _Primal(_Way["_Sums"]):
         held, others = started
         return held + self.shared(others) if len(others) else held
 
-    def fit(self, given: _Labelled) -> tuple[RidgeSolution, Matrix]:
-        """The solution, and its scores on all rows."""
+    def fit(self, given: _Labelled, of: slice | None) -> tuple[RidgeSolution, Matrix]:
+        """The solution, and its scores on these rows (None: on all)."""
         sums = self._sums(given)
         z = to_numpy(_Factor(sums.system()).solve(sums.right))
         inner = np.ascontiguousarray(z[:-1])
         coef = inner if self._back is None else _product(self._back, inner)
-        return RidgeSolution(coef, z[-1] - self._mean @ inner, z), _product(self._all, z)
+        scores = _product(_part(self._all, of), z)
+        return RidgeSolution(coef, z[-1] - self._mean @ inner, z), scores
 
     def leave_one_out(self, given: _Labelled) -> Matrix:
         """Y − (y − pᵀz)/(1 − v pᵀ(RᵀR)⁻¹p) of every row, RᵀR being the system."""
@@ -660,6 +673,11 @@ class _Factor:
         if info:
             raise ValueError(SINGULAR)
         return np.array(inverse.diagonal())
+
+
+def _part(A: Matrix, of: slice | None) -> Matrix:
+    """Some rows; None: all."""
+    return A if of is None else A[of, ...]
 
 
 def _product(A: Matrix, B: Matrix) -> Matrix:

@@ -197,7 +197,8 @@ def train_on_features(
             history, scores = refine(refit, pool, n, refit.separation)
             task, head = refit.task, refit.head
         else:
-            history, scores = refine(head.fit, pool, n)
+            fit = head.fit_for(pool.free) if isinstance(head, RidgeHead) else head.fit
+            history, scores = refine(fit, pool, n)
         rounds += history
         if isinstance(head, RidgeHead):
             seen = scores[pool.free] if len(pool.free) else scores

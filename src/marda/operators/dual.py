@@ -50,6 +50,8 @@ PREDICTOR = "the class predictor's matrix"
 #: The least mean of the diagonal of J that I − C⁻¹ leaves its digits: of float64, of float32.
 LEAST_KEPT, LEAST_KEPT_SINGLE = 1e-4, 1e-2
 BLOCK_BYTES = 32 * 2**20
+#: Rows of J at a time that sparse rows are multiplied with: the products stay in the cache.
+SPARSE_STEP = 128
 
 
 class DualDenoiser(Denoiser):
@@ -169,17 +171,23 @@ class DualDenoiser(Denoiser):
         if small or len(factor.mixing) or factor.root is not None or np.ptp(scale):
             return None
         rows = self.output_rows
-        X = rows.X if sp.issparse(rows.X) else rows.dense(dtype)
+        sparse = sp.issparse(rows.X)
+        # Sparse rows as they are: without the vector of ones no centre is seen.
+        X = sp.csr_array(rows.X.T) if sparse else rows.dense(dtype)
         out = np.empty(rows.shape, dtype=dtype)
-        step = max(64, BLOCK_BYTES // (8 * (n + rows.shape[1])))
+        step = SPARSE_STEP if sparse else max(64, BLOCK_BYTES // (8 * (n + rows.shape[1])))
         for start in range(0, n, step):
             block = slice(start, min(n, start + step))
-            J = -factor.inverse[block]
-            J[np.arange(len(J)), np.arange(start, start + len(J))] += 1
+            # C⁻¹ is symmetric, and in Fortran order: of its two readings, the one in one piece.
+            inverse = factor.inverse[block].T if sparse else factor.inverse[:, block]
+            Jt = np.array(inverse, order="C" if sparse else "F")
+            np.negative(Jt, out=Jt)
+            Jt[np.arange(start, start + Jt.shape[1]), np.arange(Jt.shape[1])] += 1
             if self.null is not None:
-                J -= J.mean(1, keepdims=True)
-            J = (J / scale[0]).astype(dtype)
-            part = J @ X  # sparse rows as they are: without the vector of ones no centre is seen
+                Jt -= Jt.mean(0)
+            Jt /= Jt.dtype.type(scale[0])
+            Jt = Jt.astype(dtype, copy=False)
+            part = (X @ Jt).T if sparse else Jt.T @ X
             part += level.astype(dtype)
             out[order[block]] = part
         return out

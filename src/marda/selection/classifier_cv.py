@@ -41,6 +41,7 @@ from marda._validation import (
 )
 from marda.estimators.accuracy_estimation import expected_accuracy
 from marda.estimators.classifier import labelled_accuracy
+from marda.estimators.kernel_ridge import MAX_EXACT
 from marda.estimators.model import TrainingRows
 from marda.moments.features import HeldRows, RestOfRows
 from marda.selection.auto import AutoFit, fit_auto
@@ -322,6 +323,9 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
             order = order[draw_rows(labels.codes[order], domain[order], self.max_rows, seed)]
             if len(order) < len(domain):
                 rest = _rest(X, labels, domain, order)
+        if len(order) <= MAX_EXACT:
+            # Labelled rows first: those and the others are then two blocks of every kernel.
+            order = order[np.argsort(labels.codes[order] == UNLABELED, kind="stable")]
         most = SINGLE_PRECISION_WIDE if X.shape[1] > WIDE else SINGLE_PRECISION
         single = len(order) * X.shape[1] > most
         X = _taken(X, order, single=single)

@@ -106,6 +106,8 @@ GRADIENTS = 2
 LARGER = 4.0
 #: Share of target rows whose predicted class must stay as it was.
 LEAST_AGREEMENT = 0.995
+#: More directions are not tried where so many times the predictions change that may.
+HOPELESS = 2.0
 #: Rows that are scored at a time.
 BATCH, DEVICE_BATCH = 512, 2**15
 #: Products of training rows with themselves are left out of gradients: new rows have none.
@@ -514,6 +516,8 @@ def compress_ensemble(
         }
         if found["used"]:
             return small, found
+        if 1 - same > HOPELESS * (1 - LEAST_AGREEMENT):
+            break
     return None, found
 
 

@@ -93,7 +93,7 @@ WIDTHS = (1.0, 0.25)
 #: Rows that others are compared with.
 LANDMARKS = 500
 #: Up to this many, rows or columns, a ridge of wide rows inverts their products.
-INVERTED = 2500
+INVERTED = 5000
 #: Inverse penalties of logistic regression on columns, and on wide rows.
 PENALTIES = (0.01, 0.1, 1.0)
 WIDE_PENALTIES = (1.0, 10.0, 100.0)

@@ -148,9 +148,9 @@ def em_prior(P: Any, source_prior: Any) -> Array:
     P = check_probabilities(P)
     rho = _check_prior("source_prior", source_prior, P.shape[1])
     ratio = np.divide(P, rho, out=np.zeros_like(P), where=rho > 0) + TINY
-    pi = rho.copy()
+    pi, per_class, n = rho.copy(), np.ascontiguousarray(ratio.T), max(1, len(P))
     for _ in range(MAX_STEPS):
-        mean = (ratio / (ratio @ pi)[:, None]).mean(0) * pi
+        mean = (per_class @ (1 / (pi @ per_class))) * (pi / n)
         step, pi = float(np.abs(mean - pi).max()), mean / mean.sum()
         if step < TOLERANCE:
             break
@@ -393,17 +393,25 @@ def fit_logistic(
     n, d = X.shape
     w = np.ones(n) if weights is None else weights
     share, ridge, turned = w / w.sum(), 1 / (penalty * w.sum()), X.T
-    two, Y = C == 2, np.zeros((n, C))
-    Y[np.arange(n), codes] = 1
+    own, two, Y = np.arange(n), C == 2, np.zeros((n, C))
+    Y[own, codes] = 1
+    side = 2.0 * codes - 1
 
     def loss(theta: Array) -> tuple[float, Array]:
         W = theta.reshape(d + 1, -1)
-        Z = X @ W[:-1] + W[-1]
-        log_p = log_softmax(np.hstack([-Z / 2, Z / 2]) if two else Z)
-        off = share[:, None] * (np.exp(log_p) - Y)[:, int(two) :]
+        gradient = np.empty_like(W)
+        if two:  # log p of a row is −log(1 + exp(−margin))
+            margin = side * (X @ W[:-1, 0] + W[-1, 0])
+            log_p = -np.logaddexp(0, -margin)
+            off = (-share * side * np.exp(log_p - margin))[:, None]
+        else:
+            every = log_softmax(X @ W[:-1] + W[-1])
+            log_p, off = every[own, codes], share[:, None] * (np.exp(every) - Y)
         along = ridge * W[:-1]
-        value = 0.5 * np.vdot(along, W[:-1]) - share @ log_p[np.arange(n), codes]
-        return float(value), np.vstack([turned @ off + along, off.sum(0)]).ravel()
+        gradient[:-1] = turned @ off
+        gradient[:-1] += along
+        gradient[-1] = off.sum(0)
+        return float(0.5 * np.vdot(along, W[:-1]) - share @ log_p), gradient.ravel()
 
     options = {"maxiter": max_iter, "maxls": 50, "gtol": tol, "ftol": 64 * np.finfo(float).eps}
     start = np.zeros((d + 1) * (1 if two else C))

@@ -393,7 +393,8 @@ class _Moments:
     def map_to(self, other: _Moments, pi: Array) -> Alignment:
         """The map from rows with these moments to those of classes with shares π."""
         mean = pi @ other.mean
-        second = np.tensordot(pi, other.second, 1)
+        each = other.second.ndim == 2
+        second = pi @ other.second if each else np.tensordot(pi, other.second, 1)
         if second.ndim == 1:
             here = self.second - self.mean**2
             there = np.maximum(second - mean**2, 0)

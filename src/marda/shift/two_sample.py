@@ -231,17 +231,23 @@ class Features:
 
     def __call__(self, rows: Array) -> Single:
         """One row of features per row; a squared distance of means is joint + marginal."""
-        single = rows.astype(np.float32)
-        joint = single @ self.directions.astype(np.float32)
-        alone = np.hstack([single * f.astype(np.float32) for f in self.frequencies])
-        return np.hstack(
-            [
-                np.cos(joint) / np.float32(np.sqrt(joint.shape[1])),
-                np.sin(joint) / np.float32(np.sqrt(joint.shape[1])),
-                np.cos(alone) / np.float32(np.sqrt(alone.shape[1])),
-                np.sin(alone) / np.float32(np.sqrt(alone.shape[1])),
-            ]
-        )
+        single = rows.astype(np.float32, copy=False)
+        directions, frequencies = self._single
+        D, k = directions.shape[1], single.shape[1] * len(frequencies)
+        out = np.empty((len(single), 2 * (D + k)), dtype=np.float32)
+        joint = single @ directions
+        alone = (single[:, None, :] * frequencies).reshape(len(single), k)
+        for start, angles in ((0, joint), (2 * D, alone)):
+            width = angles.shape[1]
+            part = out[:, start : start + 2 * width]
+            np.cos(angles, out=part[:, :width])
+            np.sin(angles, out=part[:, width:])
+            part /= np.float32(np.sqrt(width))
+        return out
+
+    @cached_property
+    def _single(self) -> tuple[Single, Single]:
+        return self.directions.astype(np.float32), self.frequencies.astype(np.float32)
 
     def statistics(self, delta: Array) -> Array:
         """Squared distances of differences of means: joint, then one per column."""
