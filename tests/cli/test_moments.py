@@ -84,6 +84,7 @@ def test_options_of_build(hospitals, capsys):
         (["moments", "show", "none"], "marda moments show: none: No such file"),
         (["moments", "show", "a.parquet"], "a.parquet: not a moments file."),
         (["moments", "merge", "a.m", "a.parquet", "-o", "x"], "a.parquet: not a moments file."),
+        (["moments", "merge", "a.m", "./a.m", "-o", "x"], "./a.m is named twice, also as a.m"),
         (["moments", "merge", "a.m", "odd.m", "-o", "x"], "odd.m: cannot be merged with a.m: "),
         (["moments", "build", "none", "--domain", "a", "-o", "x"], "none: no such file."),
         (["moments", "build", "a.m", "--domain", "a", "-o", "x"], "a.m cannot be read as Parquet"),

@@ -343,8 +343,9 @@ def test_domains_go_by_their_names(tmp_path):
     backwards = merge_files(paths[::-1])
     assert backwards.domain_names == merged.domain_names
     assert_same(merged, backwards)
-    twice = merge_files([paths[0], paths[0]])
-    assert twice.domain_names == {0: "north"}
+    copy = tmp_path / "copy"
+    copy.write_bytes(Path(paths[0]).read_bytes())
+    assert merge_files([paths[0], str(copy)]).domain_names == {0: "north"}
     plain = moments_of(make_case("US", seed=4)) + merged  # numbers without a name stay
     assert plain.domain_names == {1: "north", 2: "south", -2: "here"}
     assert sorted(set(plain.domains.tolist())) == [-2, -1, 0, 1, 2]
@@ -371,3 +372,8 @@ def test_files_that_do_not_belong_together(tmp_path):
         merge_files([a, str(tmp_path / "f")])
     with pytest.raises(MomentsFileError, match="no moments files were given"):
         merge_files([])
+    with pytest.raises(MomentsFileError, match=r"a is named twice, so that its rows would count"):
+        merge_files([a, a])
+    (tmp_path / "link").symlink_to(a)
+    with pytest.raises(MomentsFileError, match=r"link is named twice, also as .*a, so that its"):
+        merge_files([a, str(tmp_path / "link")])

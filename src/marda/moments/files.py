@@ -78,8 +78,9 @@ def merge_files(paths: list[str]) -> Moments:
     """The sum of several files; an error names the file that does not fit the first ones.
 
     Label names must be the same in all files that have labels: statistics of two label sets would
-    add up without complaint, to a model of neither.
+    add up without complaint, to a model of neither. So would those of a file that is named twice.
     """
+    _refuse_twice(paths)
     total, first, labelled = None, "", ""
     for path in paths:
         part = load(path)
@@ -112,6 +113,19 @@ def merge_files(paths: list[str]) -> Moments:
     if total is None:
         raise MomentsFileError("no moments files were given: name at least one.")
     return total
+
+
+def _refuse_twice(paths: list[str]) -> None:
+    seen: dict[Path, str] = {}
+    for path in paths:
+        at = Path(path).resolve()
+        if at in seen:
+            also = "" if seen[at] == path else f", also as {seen[at]}"
+            raise MomentsFileError(
+                f"{path} is named twice{also}, so that its rows would count twice: name every "
+                "file once."
+            )
+        seen[at] = path
 
 
 def smallest_group(moments: Moments) -> tuple[int, str]:
