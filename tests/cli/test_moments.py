@@ -8,6 +8,7 @@ import pytest
 
 from marda import Moments, cli
 from marda.cli import moments
+from marda.moments.files import read
 from problems import make_case, moments_of
 
 pa = pytest.importorskip("pyarrow")
@@ -54,6 +55,19 @@ def test_build_merge_show(hospitals, capsys):
     merged, direct = Moments.load("all.m"), moments_of(hospitals)
     np.testing.assert_allclose(merged.shifted(direct.shift).gram, direct.gram, rtol=1e-10)
     assert merged.domain_names == {0: "a", 1: "b", -1: "t"}
+
+
+def test_merged_files_promise_what_all_their_parts_promise(hospitals):
+    """Groups only grow, so the smallest promise holds; `--min-group` asks for another."""
+    merge = ["moments", "merge", "a.m", "b.m", "t.m", "-o"]
+    for name, least in (("a", "6"), ("b", "4"), ("t", "28")):
+        assert build(name, "--min-group", least) == 0
+    assert cli.main([*merge, "kept.m"]) == 0
+    assert cli.main([*merge, "asked.m", "--min-group", "5"]) == 0
+    assert read("kept.m")[1]["min_group"] == 4
+    assert read("asked.m")[1]["min_group"] == 5
+    assert cli.main([*merge, "none.m", "--min-group", "7"]) == 2
+    assert not os.path.exists("none.m")
 
 
 def test_options_of_build(hospitals, capsys):

@@ -44,6 +44,7 @@ def add_moments(commands: Any) -> None:
     merge = _part(parts, "merge", _run_merge, "add files up", "FILE ... -o FILE", example)
     merge.add_argument("files", nargs="+", metavar="FILE", help="moments files")
     _output(merge)
+    merge.set_defaults(min_group=None)  # what the parts promise
     example = "marda moments show a.moments"
     show = _part(parts, "show", _run_show, "print what a file holds", "FILE ...", example)
     show.add_argument("files", nargs="+", metavar="FILE", help="moments files")
@@ -200,7 +201,9 @@ def _run_read(args: argparse.Namespace) -> int:
 def _run_merge(args: argparse.Namespace) -> int:
     from marda.moments.files import merge_files
 
-    return _written(merge_files(args.files), args)
+    moments, promised = merge_files(args.files)
+    args.min_group = args.min_group or promised
+    return _written(moments, args)
 
 
 def _run_show(args: argparse.Namespace) -> int:
