@@ -81,7 +81,7 @@ def test_options_of_build(hospitals, capsys):
     assert moments.feature_names.tolist() == ["f1", "f0"]
     assert moments.classes.tolist() == [0, 1, 2, 3]
     assert moments.class_grams.shape == (4, 2, 2)
-    assert build("b", "--min-group", "6", "--checkpoint", "go") == 0
+    assert build("b", "--min-group", "6", "--checkpoint", "go", "--memory", "30%") == 0
     assert "groups of at least 6 rows; the smallest has 6" in capsys.readouterr().out
 
 
@@ -116,7 +116,7 @@ def test_options_of_build(hospitals, capsys):
             "column 'y' holds int64, and classes are '0,b'",
         ),
         (words_of("moments build a.parquet --domain a --classes 0 -o x"), "without a label column"),
-        (words_of("moments build a.parquet --domain a --memory much -o x"), "memory size such as"),
+        (words_of("moments build a.parquet --domain a --memory much -o x"), "a size such as 4GB"),
         (words_of("moments build a.parquet --domain a -o no/x"), "No such file"),
     ],
 )

@@ -95,7 +95,7 @@ def _build(parts: Any) -> None:
     add("--features", type=names, metavar="COLS", help="columns, as a,b,c (all but the label)")
     add("--classes", metavar="L,...", help="all label names, if some may have no row here")
     add("--class-grams", action="store_true", help="a Gram per class too: class weights need it")
-    add("--memory", metavar="SIZE", help="memory that batches may take, such as 500MB")
+    add("--memory", metavar="SIZE", help="what batches may take (500MB, 30%% of free memory)")
     add("--checkpoint", type=Path, metavar="FILE", help="continue from this file if killed")
     _output(parser)
 
@@ -147,7 +147,7 @@ def run_moments(args: argparse.Namespace) -> int:
 
 
 def _run_build(args: argparse.Namespace) -> int:
-    from marda._machine import parse_bytes
+    from marda.adaptation.reading import memory_budget
     from marda.moments.parquet import label_values, moments_from_parquet
 
     with progress_of(args) as progress:
@@ -159,7 +159,7 @@ def _run_build(args: argparse.Namespace) -> int:
             features=args.features,
             classes=label_values(args.data, args.label, args.classes) if args.classes else None,
             class_grams=args.class_grams,
-            memory=parse_bytes(args.memory) if args.memory else None,
+            memory=None if args.memory is None else memory_budget(args.memory),
             checkpoint=args.checkpoint,
             progress=lambda done, total: progress(done / total, f"{done:,} of {total:,} rows"),
         )
