@@ -10,9 +10,9 @@ solves where the standard has none. In this order:
 - linear algebra: `solve`, `cholesky` and its solves
 - symmetric matrices in one triangle, and thin products: half the work, in BLAS
 
-Arrays stay where they are: `beside` brings numbers of the host to them, and `to_numpy` is for
-labels and a few scalars. Systems that cannot be solved are refused by `SingularError`, inexact ones
-by `InaccurateError`.
+Arrays stay where they are: `beside` brings numbers of the host to them, and `to_numpy` brings to
+the host labels, a few scalars, what goes into files, and what the default learns there. Systems
+that cannot be solved are refused by `SingularError`, inexact ones by `InaccurateError`.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def place_of(A: Any) -> tuple[str, str]:
 
 
 def to_numpy(A: Any) -> Any:
-    """Labels, a few scalars, or what goes into a file, on the host; all else stays as it is."""
+    """An array on the host; what is no array of another library stays as it is."""
     library = _library(A)
     if library == "torch":
         return A.detach().cpu().numpy()

@@ -1,4 +1,7 @@
-"""One progress display: a bar with the time left on a terminal, plain lines without rich."""
+"""A progress display, and the weights of steps that feed it.
+
+It is a bar with the time left on a terminal, plain lines without rich.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import pytest
 
 from marda import Moments, cli
 from marda.cli import moments
+from marda.moments.files import read
 from problems import make_case, moments_of
 
 pa = pytest.importorskip("pyarrow")
@@ -56,6 +57,19 @@ def test_build_merge_show(hospitals, capsys):
     assert merged.domain_names == {0: "a", 1: "b", -1: "t"}
 
 
+def test_merged_files_promise_what_all_their_parts_promise(hospitals):
+    """Groups only grow, so the smallest promise holds; `--min-group` asks for another."""
+    merge = ["moments", "merge", "a.m", "b.m", "t.m", "-o"]
+    for name, least in (("a", "6"), ("b", "4"), ("t", "28")):
+        assert build(name, "--min-group", least) == 0
+    assert cli.main([*merge, "kept.m"]) == 0
+    assert cli.main([*merge, "asked.m", "--min-group", "5"]) == 0
+    assert read("kept.m")[1]["min_group"] == 4
+    assert read("asked.m")[1]["min_group"] == 5
+    assert cli.main([*merge, "none.m", "--min-group", "7"]) == 2
+    assert not os.path.exists("none.m")
+
+
 def test_options_of_build(hospitals, capsys):
     assert (
         build(
@@ -67,7 +81,7 @@ def test_options_of_build(hospitals, capsys):
     assert moments.feature_names.tolist() == ["f1", "f0"]
     assert moments.classes.tolist() == [0, 1, 2, 3]
     assert moments.class_grams.shape == (4, 2, 2)
-    assert build("b", "--min-group", "6", "--checkpoint", "go") == 0
+    assert build("b", "--min-group", "6", "--checkpoint", "go", "--memory", "30%") == 0
     assert "groups of at least 6 rows; the smallest has 6" in capsys.readouterr().out
 
 
@@ -84,6 +98,7 @@ def test_options_of_build(hospitals, capsys):
         (["moments", "show", "none"], "marda moments show: none: No such file"),
         (["moments", "show", "a.parquet"], "a.parquet: not a moments file."),
         (["moments", "merge", "a.m", "a.parquet", "-o", "x"], "a.parquet: not a moments file."),
+        (["moments", "merge", "a.m", "./a.m", "-o", "x"], "./a.m is named twice, also as a.m"),
         (["moments", "merge", "a.m", "odd.m", "-o", "x"], "odd.m: cannot be merged with a.m: "),
         (["moments", "build", "none", "--domain", "a", "-o", "x"], "none: no such file."),
         (["moments", "build", "a.m", "--domain", "a", "-o", "x"], "a.m cannot be read as Parquet"),
@@ -101,7 +116,7 @@ def test_options_of_build(hospitals, capsys):
             "column 'y' holds int64, and classes are '0,b'",
         ),
         (words_of("moments build a.parquet --domain a --classes 0 -o x"), "without a label column"),
-        (words_of("moments build a.parquet --domain a --memory much -o x"), "memory size such as"),
+        (words_of("moments build a.parquet --domain a --memory much -o x"), "a size such as 4GB"),
         (words_of("moments build a.parquet --domain a -o no/x"), "No such file"),
     ],
 )

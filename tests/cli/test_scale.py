@@ -279,6 +279,7 @@ BOTH = ("--moments", "s.moments", "t.moments")
         (("--moments", "s.moments"), "no file holds statistics of a target"),
         (("--moments", "t.moments"), "no file holds statistics of a source"),
         (("--moments", "bare.moments", "t.moments"), "source bare has rows without a label"),
+        (("--moments", "s.moments", "t.moments", "s.moments"), "s.moments is named twice"),
         (("--moments", "s.moments", "s.parquet"), "s.parquet: not a moments file"),
         (("--moments", "s.moments", "cut.moments"), "cut.moments: truncated"),
         (("--moments", "no.moments"), "no.moments: No such file"),

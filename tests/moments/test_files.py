@@ -79,7 +79,8 @@ def test_a_file_of_format_1_is_read_and_written_anew(tmp_path):
         assert held.domain_names == wanted.domain_names
         assert (header["rows"], header["features"], header["min_group"]) == (6, 2, 2)
         held.save(tmp_path / "b", min_group=2)
-    assert merge_files([str(tmp_path / "a"), str(tmp_path / "b")]).n_rows == 12
+    merged, promised = merge_files([str(tmp_path / "a"), str(tmp_path / "b")])
+    assert (merged.n_rows, promised) == (12, 2)
 
 
 @given(place=st.integers(0, 10**6), bit=st.integers(0, 7), cut=st.booleans())
@@ -319,7 +320,7 @@ def test_merged_files_are_one_fit(tmp_path, method, classifier):
         part = Moments.from_arrays(case.X[rows], case.codes[rows], case.domain[rows])
         paths.append(str(tmp_path / f"{number}.moments"))
         part.save(paths[-1])
-    ours = MDAClassifier(method, **options).fit_moments(merge_files(paths))
+    ours = MDAClassifier(method, **options).fit_moments(merge_files(paths)[0])
     direct = MDAClassifier(method, **options).fit(case.X, case.codes, sample_domain=case.domain)
     assert relative(ours.decision_function(case.X), direct.decision_function(case.X)) < 1e-9
     if classifier == "ridge":
@@ -337,14 +338,15 @@ def test_domains_go_by_their_names(tmp_path):
         part = replace(part, domain_names={min(number, 0): name})
         paths.append(str(tmp_path / name))
         part.save(paths[-1])
-    merged = merge_files(paths)
+    merged, _ = merge_files(paths)
     assert merged.domain_names == {0: "north", 1: "south", -1: "here"}
     assert_same(moments_of(case), merged)
-    backwards = merge_files(paths[::-1])
+    backwards, _ = merge_files(paths[::-1])
     assert backwards.domain_names == merged.domain_names
     assert_same(merged, backwards)
-    twice = merge_files([paths[0], paths[0]])
-    assert twice.domain_names == {0: "north"}
+    copy = tmp_path / "copy"
+    copy.write_bytes(Path(paths[0]).read_bytes())
+    assert merge_files([paths[0], str(copy)])[0].domain_names == {0: "north"}
     plain = moments_of(make_case("US", seed=4)) + merged  # numbers without a name stay
     assert plain.domain_names == {1: "north", 2: "south", -2: "here"}
     assert sorted(set(plain.domains.tolist())) == [-2, -1, 0, 1, 2]
@@ -371,3 +373,8 @@ def test_files_that_do_not_belong_together(tmp_path):
         merge_files([a, str(tmp_path / "f")])
     with pytest.raises(MomentsFileError, match="no moments files were given"):
         merge_files([])
+    with pytest.raises(MomentsFileError, match=r"a is named twice, so that its rows would count"):
+        merge_files([a, a])
+    (tmp_path / "link").symlink_to(a)
+    with pytest.raises(MomentsFileError, match=r"link is named twice, also as .*a, so that its"):
+        merge_files([a, str(tmp_path / "link")])

@@ -87,12 +87,19 @@ def test_refused(classifier, words, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_words_are_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (["u", "v"], "column 'c' holds words.* encode it before"),
+        (["2024-03-01", "2024-05-17"], "column 'c' holds dates.* turn it into numbers before"),
+    ],
+)
+def test_columns_of_words_and_dates_are_refused(cells, words, tmp_path):
     for name in ("s", "t"):
-        lines = [f"{'uv'[k % 2]},{k},{k % 2}" for k in range(30)]
+        lines = [f"{cells[k // 2 % 2]},{k},{k % 2}" for k in range(30)]
         (tmp_path / f"{name}.csv").write_text("c,a,y\n" + "\n".join(lines))
     done = adapt(tmp_path / "s.csv", tmp_path / "t.csv", ReadOptions("y"))
-    with pytest.raises(OnnxError, match="column 'c' holds words"):
+    with pytest.raises(OnnxError, match=words):
         done.model.to_onnx(tmp_path / "m")
 
 

@@ -541,7 +541,7 @@ def _swapped(target: Table, label: str) -> str:
 
 @contextmanager
 def input_errors() -> Iterator[list[str]]:
-    """Refusals of the estimators as input errors; their warnings as sentences."""
+    """Refusals of the estimators and errors of memory as input errors; warnings as sentences."""
     messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

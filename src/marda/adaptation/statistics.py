@@ -146,7 +146,7 @@ def adapt_moments(
     classifier, notes = model_for(method, None, **parameters)
     progress(0.0, "reading statistics")
     with input_errors():
-        moments = merge_files([str(path) for path in files])
+        moments, _ = merge_files([str(path) for path in files])
     _check_sides(moments)
     result = fit_statistics(
         moments, classifier, outputs, scale=scale, label="", progress=progress, start=0.2

@@ -44,6 +44,7 @@ def add_moments(commands: Any) -> None:
     merge = _part(parts, "merge", _run_merge, "add files up", "FILE ... -o FILE", example)
     merge.add_argument("files", nargs="+", metavar="FILE", help="moments files")
     _output(merge)
+    merge.set_defaults(min_group=None)  # what the parts promise
     example = "marda moments show a.moments"
     show = _part(parts, "show", _run_show, "print what a file holds", "FILE ...", example)
     show.add_argument("files", nargs="+", metavar="FILE", help="moments files")
@@ -94,7 +95,7 @@ def _build(parts: Any) -> None:
     add("--features", type=names, metavar="COLS", help="columns, as a,b,c (all but the label)")
     add("--classes", metavar="L,...", help="all label names, if some may have no row here")
     add("--class-grams", action="store_true", help="a Gram per class too: class weights need it")
-    add("--memory", metavar="SIZE", help="memory that batches may take, such as 500MB")
+    add("--memory", metavar="SIZE", help="what batches may take (500MB, 30%% of free memory)")
     add("--checkpoint", type=Path, metavar="FILE", help="continue from this file if killed")
     _output(parser)
 
@@ -146,7 +147,7 @@ def run_moments(args: argparse.Namespace) -> int:
 
 
 def _run_build(args: argparse.Namespace) -> int:
-    from marda._machine import parse_bytes
+    from marda.adaptation.reading import memory_budget
     from marda.moments.parquet import label_values, moments_from_parquet
 
     with progress_of(args) as progress:
@@ -158,7 +159,7 @@ def _run_build(args: argparse.Namespace) -> int:
             features=args.features,
             classes=label_values(args.data, args.label, args.classes) if args.classes else None,
             class_grams=args.class_grams,
-            memory=parse_bytes(args.memory) if args.memory else None,
+            memory=None if args.memory is None else memory_budget(args.memory),
             checkpoint=args.checkpoint,
             progress=lambda done, total: progress(done / total, f"{done:,} of {total:,} rows"),
         )
@@ -200,7 +201,9 @@ def _run_read(args: argparse.Namespace) -> int:
 def _run_merge(args: argparse.Namespace) -> int:
     from marda.moments.files import merge_files
 
-    return _written(merge_files(args.files), args)
+    moments, promised = merge_files(args.files)
+    args.min_group = args.min_group or promised
+    return _written(moments, args)
 
 
 def _run_show(args: argparse.Namespace) -> int:

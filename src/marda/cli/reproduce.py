@@ -142,7 +142,7 @@ def add_reproduce(commands: Any) -> None:
     joint(
         add("--jobs", type=positive, metavar="N"),
         add("--force", action="store_true"),
-        text="processes of one thread (one per core); compute stored rows again",
+        text="processes (one per core); all rows again: killed, it starts over",
     )
     add(
         "--device",

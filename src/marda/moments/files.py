@@ -74,15 +74,21 @@ def load(path: str | os.PathLike[str]) -> Moments:
     return read(path)[0]
 
 
-def merge_files(paths: list[str]) -> Moments:
-    """The sum of several files; an error names the file that does not fit the first ones.
+def merge_files(paths: list[str]) -> tuple[Moments, int]:
+    """The sum of several files, and the least number of rows of a group that all of them promise.
+
+    Groups only grow as they are added, so the sum keeps the smallest `min_group` of its parts. An
+    error names the file that does not fit the first ones.
 
     Label names must be the same in all files that have labels: statistics of two label sets would
-    add up without complaint, to a model of neither.
+    add up without complaint, to a model of neither. So would those of a file that is named twice.
     """
+    _refuse_twice(paths)
     total, first, labelled = None, "", ""
+    promised = []
     for path in paths:
-        part = load(path)
+        part, header = read(path)
+        promised.append(int(header["min_group"]))
         if total is None:
             total, first, labelled = part, path, path if len(part.classes) else ""
             continue
@@ -111,7 +117,20 @@ def merge_files(paths: list[str]) -> Moments:
             raise MomentsFileError(f"{path}: cannot be merged with {first}: {error}") from error
     if total is None:
         raise MomentsFileError("no moments files were given: name at least one.")
-    return total
+    return total, min(promised)
+
+
+def _refuse_twice(paths: list[str]) -> None:
+    seen: dict[Path, str] = {}
+    for path in paths:
+        at = Path(path).resolve()
+        if at in seen:
+            also = "" if seen[at] == path else f", also as {seen[at]}"
+            raise MomentsFileError(
+                f"{path} is named twice{also}, so that its rows would count twice: name every "
+                "file once."
+            )
+        seen[at] = path
 
 
 def smallest_group(moments: Moments) -> tuple[int, str]:

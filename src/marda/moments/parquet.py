@@ -81,7 +81,8 @@ class ParquetRows:
         """Find files and columns; every file must have the columns of the first.
 
         A folder stands for the ``*.parquet`` files under it, in the order of their names. Without
-        `features`, all columns but the label. `memory` bounds the bytes of batches in flight.
+        `features`, all columns but the label. `memory` bounds the bytes of batches in flight, but
+        they take up to 256 rows whatever it says; Grams (8 d² bytes each) come on top.
         """
         files = _files(paths)
         first = _schema(files[0])
@@ -314,7 +315,8 @@ def moments_from_parquet(
     class_grams : bool, default=False
         Keep a Gram per class.
     memory : int, default=None
-        Bytes that batches may take together with their copies.
+        Bytes that batches may take together with their copies. They take up to 256 rows however
+        little it is, and Grams (8 d² bytes each) come on top.
     checkpoint : path, default=None
         Written after every row group, removed at the end. If it is there at the start, and was
         made from the same files and arguments, the row groups that it holds are not read again.

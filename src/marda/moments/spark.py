@@ -4,6 +4,7 @@
 moments file as bytes, or a sentence that says what is wrong with the rows. The driver adds the
 files up one after the other, so that it holds two sets of statistics, however many partitions
 there are. A task is a pure function of its partition: one that Spark runs again counts once.
+`marda.adaptation.predict_on_spark` makes predictions.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from marda.estimators import DSCM, MDAClassifier
 from marda.estimators.kernel_ridge import GaussianRidge
 from marda.estimators.model import FittedModel
 from marda.io import InputError, Preprocessing, replacing
-from marda.io.columns import Matrix, Number
+from marda.io.columns import Date, Matrix, Number
 from marda.operators.maps import DenoisingMap, IdentityMap, RowMap
 from marda.persist import on_host
 from marda.selection import MDAClassifierCV
@@ -55,6 +55,11 @@ def export(estimator: Any, path: str | os.PathLike[str]) -> None:
         Fitted, with classifier "ridge", "kernel" or "dscm".
     path : path
         Replaced only once the file is complete.
+
+    Notes
+    -----
+    Refused, by an `OnnxError` that says why: `classifier="nn"` and foreign classifiers; models of
+    files with columns of words, categories or dates; graphs above 2 GB, where ONNX files end.
     """
     check_is_fitted(estimator)
     try:
@@ -226,6 +231,11 @@ def add_preprocessing(graph: Graph, estimator: Any) -> tuple[list[str], str]:
             fill.append(list(step.fill) or [np.nan] * step.width)
             center.append(list(step.center) or [0.0] * step.width)
             scale.append(list(step.scale) or [1.0] * step.width)
+        elif isinstance(step, Date):
+            raise OnnxError(
+                f"column {step.name!r} holds dates, which the graph cannot read: only numbers are "
+                "exported. Adapt without it, or turn it into numbers before, such as days."
+            )
         else:
             raise OnnxError(
                 f"column {step.columns[0]!r} holds words, which the graph cannot encode: only "
