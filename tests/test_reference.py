@@ -1,4 +1,4 @@
-"""Every model against docs/math.md in 400 bits: right, or refused."""
+"""Every model against docs/math.md in extended precision (400 bits): right, or refused."""
 
 from __future__ import annotations
 

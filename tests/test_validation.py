@@ -8,8 +8,11 @@ import pytest
 import scipy.sparse as sp
 
 from marda._validation import (
+    UNLABELED,
+    Labels,
     check_domains,
     check_number,
+    decode_labels,
     encode_labels,
     is_marked,
     seed_of,
@@ -102,6 +105,26 @@ def test_codes_point_into_sorted_classes(y, mark):
     assert codes.tolist() == [1, 0, 1, -1, 0]
     assert classes.tolist() == sorted(classes.tolist())
     np.testing.assert_array_equal(classes[codes[[0, 1, 2, 4]]], y[[0, 1, 2, 4]])
+
+
+@pytest.mark.parametrize(
+    ("classes", "mark", "wanted"),
+    [
+        ([0, 1], -1, [0, -1, 1]),
+        ([-1, 1], -1, [-1, np.nan, 1]),
+        ([-1, 1], 9, [-1, 9, 1]),
+        ([0.5, 1.5], -1, [0.5, -1, 1.5]),
+        ([0, 1], "?", [0, np.nan, 1]),
+        ([2**60, 2**60 + 1], -1, [2**60, -1, 2**60 + 1]),
+        (["a", "b"], -1, ["a", None, "b"]),
+        (["a", "b"], "?", ["a", "?", "b"]),
+        (["?", "b"], "?", ["?", None, "b"]),
+        ([False, True], -1, [False, None, True]),
+    ],
+)
+def test_labels_come_back_with_their_marks(classes, mark, wanted):
+    found = decode_labels(Labels(np.array(classes), np.array([0, UNLABELED, 1])), mark)
+    np.testing.assert_array_equal(found, np.array(wanted, dtype=found.dtype))
 
 
 def test_no_labels_at_all():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ __all__ = [
     "check_rows",
     "check_same_place",
     "check_unmasked",
+    "decode_labels",
     "encode_labels",
     "float_types",
     "is_class",
@@ -308,6 +310,25 @@ def encode_labels(
     codes = np.full(y.shape[0], UNLABELED, dtype=np.int64)
     codes[~unlabelled] = inverse.ravel()
     return Labels(classes, codes)
+
+
+def decode_labels(labels: Labels, mark: Any) -> NDArray[Any]:
+    """Labels of rows; those without one carry the mark, or NaN or None where it would be misread.
+
+    As `pack` marks: a class is no mark, a number stands beside numbers and a string beside others.
+    """
+    y = labels.classes[np.maximum(labels.codes, 0)]
+    unlabelled = labels.codes == UNLABELED
+    if not unlabelled.any():
+        return y
+    if y.dtype.kind in "iuf":
+        mark = mark if isinstance(mark, Real) and mark not in labels.classes else np.nan
+        y = y.astype(np.result_type(y, np.min_scalar_type(mark)))
+    else:
+        mark = mark if isinstance(mark, str) and mark not in labels.classes else None
+        y = y.astype(object)
+    y[unlabelled] = mark
+    return y
 
 
 # Marks that would be taken for classes -----------------------------------------------------------

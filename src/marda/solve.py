@@ -341,7 +341,8 @@ def solve(
     predictor : bool
         Whether Z is wanted; joint models always have one.
     max_iter, tol
-        The alternation ends when the loss changes by less than tol, relatively.
+        The alternation ends when the loss falls by at most tol, relatively; a rise, which is
+        rounding, ends it too.
     loss : bool, default=True
         Whether the loss is wanted where there is no alternation.
     """

@@ -1,4 +1,7 @@
-"""Each loss as its contribution to (★), and the paper's table of models (math.md §2, §3, §9)."""
+"""Each loss as its contribution to (★), and the paper's table of models (math.md §2, §3, §9).
+
+The terms of domain and class prediction are put together in problem.py.
+"""
 
 from __future__ import annotations
 

@@ -102,7 +102,6 @@ def test_several_explanations_are_all_in_the_interval(known):
     assert found.interval[1] > 0.96
     assert not found.can_tell
     assert "class shares and moved columns may each be what differs" in found.reason
-    assert found.sentence().startswith("Cannot tell without labels; accuracy is between 3")
 
 
 def test_an_explanation_that_was_rejected_by_little_still_widens(known):
@@ -310,14 +309,6 @@ def test_refusals(known):
         expect(P, (known[0] + 2 * (known[0] == 0), known[1]), P)
     with pytest.raises(ValueError, match="pass predict_proba"):
         expect(P * 2, known, P)
-
-
-def test_the_sentence():
-    found = Expectation(0.9, (0.84, 0.95), True, {}, "only class shares seem to differ")
-    assert found.sentence() == (
-        "Expected accuracy 90 %, between 84 and 95 % (90 % interval): only class shares seem to "
-        "differ."
-    )
 
 
 # With an account of the shift ---------------------------------------------------------------------

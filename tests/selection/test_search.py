@@ -8,7 +8,7 @@ from scipy.special import softmax
 from scipy.stats import rankdata
 
 from marda import MDAClassifier, MDAClassifierCV, pack
-from marda._validation import Labels
+from marda._validation import Labels, is_marked
 from marda.selection import CRITERIA, MutualInformationScorer
 from marda.selection import search as search_module
 from marda.selection.ensemble import spread_of
@@ -51,6 +51,26 @@ def test_the_winner_has_the_highest_score_and_is_fitted(rows, scoring):
     assert wanted.pop("inputs") == "raw"
     alone = MDAClassifier(**wanted).fit(X, y, sample_domain=domain)
     np.testing.assert_array_equal(model.predict(Xt), alone.predict(Xt))
+
+
+@pytest.mark.parametrize(
+    ("names", "unlabeled"), [((0, 1, 2), -1), (("a", "b", "c"), -1), (("a", "b", "c"), "?")]
+)
+def test_a_scorer_sees_which_rows_have_no_label(rows, names, unlabeled):
+    X, y, domain, Xt, _ = rows
+    names, known = np.array(names), domain >= 0
+    X, y, domain = pack(X[known], names[y[known]], Xt, unlabeled=unlabeled)
+    seen = []
+
+    def scorer(estimator, X, y=None, *, sample_domain=None):
+        marked = is_marked(y, unlabeled)
+        np.testing.assert_array_equal(marked, sample_domain < 0)
+        seen.append(set(y[~marked].tolist()))
+        return 0.0
+
+    search = MDAClassifierCV({"method": "BL"}, scoring=scorer, unlabeled=unlabeled, random_state=0)
+    search.fit(X, y, sample_domain=domain)
+    assert seen == [set(names.tolist())]
 
 
 def test_candidates_off_the_noise_path_are_searched_too(rows):

@@ -77,6 +77,7 @@ OFF31_OURS: Final[dict[tuple[str, str], tuple[float | None, ...]]] = {
     ("J12", "nn"): (50.5, 94.3, 98.0, 46.4, 42.8, 53.8, 64.3),
     ("S1D", "ridge"): (53.9, 91.2, 95.1, 47.3, 49.0, 55.5, 65.3),
 }
+"""The paper's own models ("ours" in the paper), as its Table 5 prints them."""
 OFF31_QUOTED: Final[dict[str, tuple[float | None, ...]]] = {
     "GFK+SVM": (37.8, 81.0, 86.9, 34.8, 31.4, 44.8, 49.1),
     "SA+SVM": (35.0, 74.5, 81.5, 32.3, 30.1, 41.3, 49.1),

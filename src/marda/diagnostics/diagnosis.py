@@ -247,8 +247,8 @@ class Diagnosis:
     verdict : str
         Does adaptation help, on what evidence.
     outcome : str
-        The verdict in a word: "closer", "mixed", "further", "unclear", "alike", "chance",
-        "single-class" or "few-rows".
+        The verdict in a word: "closer", "mixed", "further", "unclear", "alike", "explained",
+        "cannot-tell", "chance", "single-class" or "few-rows".
     facts : Facts
         What the verdict follows from.
     checks : tuple of str

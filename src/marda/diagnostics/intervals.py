@@ -1,4 +1,7 @@
-"""Estimates with intervals: the bootstrap over rows, corrected tests, and figures as text."""
+"""Estimates with 95 % intervals: the bootstrap over rows, corrected tests, and figures as text.
+
+The 90 % interval of an expected accuracy is made in selection/expectation.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From evidence to words: the one place where reports and the terminal get their claims.
+"""From evidence to words: what reports and the terminal claim of an adaptation or a comparison.
+
+Three claims are worded elsewhere: the first screen of a report in answer.py, that of `evaluate` in
+evaluation.py, and that of `check` in adaptation/checking.py.
 
 Every function here is pure, and says no more than its figures: "closer" where every distance
 shrank beyond its interval, "no evidence" where predictions are no clearly better than guessing,

@@ -1,4 +1,6 @@
-"""The target's class shares (its class prior), estimated; a source is centred by them.
+"""The target's class shares, guessed and counted; a source is centred by them.
+
+Nothing else is done with them: the class prior by EM is in shift/class_prior.py.
 
 Centred each at its own mean, domains that differ in class shares alone would be pulled apart. The
 source is therefore centred at Σ_c π_c μ_c with π the shares of the target, which nobody knows.

@@ -1,9 +1,11 @@
-"""Pseudo-labels: confident target rows join the labelled ones, more of them every round.
+"""Pseudo-labels: confident target rows beside the labelled ones, chosen anew in every round.
 
-Round k of n keeps the k/n most confident target rows of every predicted class and fits again. The
-set grows class by class, so that an easy class cannot crowd out a hard one. A round is judged by
-what it cannot make up: whether neighbours in the features of before the first round agree on their
-labels, and, where the features are learned again, whether they still tell source classes apart.
+Round k of n takes the ⌈k/n · m⌉ most confident of the m target rows that the round before put into
+a class, of every class, and fits again on these and the labelled rows. A row that was taken before
+may be left out, or have another label. As shares are taken class by class, an easy class cannot
+crowd out a hard one. A round is judged by what it cannot make up: whether neighbours in the
+features of before the first round agree on their labels, and, where the features are learned again,
+whether they still tell source classes apart.
 """
 
 from __future__ import annotations

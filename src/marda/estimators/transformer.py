@@ -97,7 +97,8 @@ solver : {"auto", "primal", "dual", "cg"}, default="auto"
 n_pivots : int, default=None
     Reconstruct only the features that are non-zero in the most rows.
 max_iter, tol : int and float, default=100, 1e-5
-    The alternation of joint models ends when the loss changes by less than tol, relatively.
+    The alternation of joint models ends when the loss falls by at most tol, relatively; a rise,
+    which is rounding, ends it too.
 unlabeled : default=-1
     Mark of unlabelled target rows; NaN and None mark too. Rows have no weights: `fit` takes no
     sample_weight; see class_weight.

@@ -194,7 +194,10 @@ def _tells_domain(values: Sequence[NDArray[Any]], seen: Sequence[set[Any]]) -> b
 
 
 def _is_id(name: str, values: Sequence[NDArray[Any]]) -> bool:
-    """Whether values are unique, or nearly so, in each file, and look like codes or numbers."""
+    """Whether values are unique, or nearly so, in each file, and look like codes or numbers.
+
+    Dates are not asked about: `_plain_reason` lets them pass.
+    """
     if min(map(len, values)) < ENOUGH_FOR_IDS:
         return False
     numbers = all(held.dtype.kind == "f" for held in values)

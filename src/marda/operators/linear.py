@@ -148,7 +148,8 @@ class LazyGram:
 class SecondMoment:
     """The expected Gram: E[X̃ᵀX̃] of corrupted rows, the noise integrated out.
 
-    With a bias column it is [[A S A + D + n uuᵀ, n u], [n uᵀ, n]].
+    With a bias column it is [[A S A + D + n uuᵀ, n u], [n uᵀ, n]]. Of dropout A = q and
+    D = q(1 − q) diag(Σ x²): about the origin that is q²S_ij off the diagonal, q S_ii on it.
 
     S is the Gram about the rows' own mean, and u the mean of A x from where features are centred:
     nothing is subtracted to get one from the other. Without a bias (`mean` None) S is about the

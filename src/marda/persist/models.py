@@ -134,7 +134,7 @@ SHARED_BYTES = 4096
 
 
 class Writer:
-    """Collects arrays under names; an array in column order is stored as its transpose."""
+    """Collects arrays under names for a file; one in column order is kept as its transpose."""
 
     def __init__(self) -> None:
         self.arrays: Arrays = {}

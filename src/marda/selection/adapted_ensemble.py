@@ -79,7 +79,10 @@ TOLERANCE = 2.0
 
 
 def noise_rule(X: Any) -> float:
-    """Dropout probability: the share of zeros, within bounds."""
+    """Dropout probability: the share of zeros, within bounds.
+
+    Of the rows as given, whatever inputs a member sees. Leaves always take the upper bound.
+    """
     return float(np.clip(share_of_zeros(X), *NOISE_BOUNDS))
 
 

@@ -349,6 +349,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
                 seed,
                 self._say,
                 folds=bool(self.calibrate),
+                mark=self.unlabeled,
             )
             self.candidates_ = best.table
             self.best_params_, self.best_index_ = best.parameters, best.index

@@ -100,14 +100,6 @@ class Expectation:
     parts: dict[str, float]
     reason: str
 
-    def sentence(self) -> str:
-        """The expectation in plain English."""
-        low, high = (f"{100 * bound:.0f}" for bound in self.interval)
-        between = f"between {low} and {high} % (90 % interval): {self.reason}."
-        if not self.can_tell:
-            return f"Cannot tell without labels; accuracy is {between}"
-        return f"Expected accuracy {100 * self.accuracy:.0f} %, {between}"
-
 
 #: What is known where some class has no source row, or none that counts.
 UNKNOWN = Expectation(

@@ -221,8 +221,9 @@ def _name(estimator: Any) -> str:
 class Criterion(Protocol):
     """What every scorer here is, and what a search may be given instead.
 
-    `estimator` is fitted; `y` is read for source rows only; `sample_domain` is at least 0 for
-    source rows and below 0 for target rows. The result is a finite number, higher is better.
+    `estimator` is fitted; `y` is read for source rows only, and marks target rows without a label
+    as `pack` does; `sample_domain` is at least 0 for source rows and below 0 for target rows. The
+    result is a finite number, higher is better.
     """
 
     def __call__(
@@ -456,7 +457,9 @@ class NeighbourAgreementScorer(Scorer):
         return agreement.value
 
 
-#: Names that `get_criterion` (and every `scoring` of marda) knows.
+#: Names that `get_criterion` (and every `scoring` of marda) knows. `MDAClassifierCV` judges those
+#: that stand in `search.TARGET_CRITERIA`, too, by the formula there, on probabilities of its own:
+#: a softmax of standardised scores of target rows.
 CRITERIA: dict[str, type[Scorer]] = {
     "entropy": PredictionEntropyScorer,
     "mutual_information": MutualInformationScorer,

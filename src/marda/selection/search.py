@@ -22,7 +22,7 @@ from sklearn.metrics import recall_score
 from sklearn.model_selection import KFold, ParameterGrid
 
 from marda._machine import available_memory
-from marda._validation import UNLABELED, Labels
+from marda._validation import UNLABELED, Labels, decode_labels
 from marda.criteria import (
     Neighbours,
     entropy,
@@ -89,8 +89,12 @@ def search(
     say: Callable[[str], None],
     *,
     folds: bool = True,
+    mark: Any = UNLABELED,
 ) -> SearchResult:
-    """Score every candidate, fit the best on all rows; with folds, also without some of them."""
+    """Score every candidate, fit the best on all rows; with folds, also without some of them.
+
+    A scorer sees the mark in the labels of rows that have none.
+    """
     inputs = {kind: make_inputs(kind, X) for kind in dict.fromkeys(c.inputs for c in candidates)}
     trials = Trials(candidates, inputs, X, labels, domain, seed, say)
     target = trials.target
@@ -99,7 +103,7 @@ def search(
     elif scoring in TARGET_CRITERIA:
         table = judge(trials, target_scores(trials), str(scoring))
     else:
-        table = _held_out(trials, get_criterion(scoring))
+        table = _held_out(trials, get_criterion(scoring), mark)
     index = int(np.argmax([row["score"] for row in table]))
     best = candidates[index]
     say(f"fitting the best of {len(candidates)} candidates")
@@ -224,12 +228,12 @@ class Trials:
 # Scores -------------------------------------------------------------------------------------------
 
 
-def _held_out(trials: Trials, criterion: Any) -> list[dict[str, Any]]:
+def _held_out(trials: Trials, criterion: Any, mark: Any) -> list[dict[str, Any]]:
     """Fit without a third of the source rows; the criterion sees these and the target rows."""
     labels, domain = trials.labels, trials.domain
     held, fitted = next(trials.split(np.flatnonzero(domain >= 0)))
     seen = np.concatenate([held, trials.target])
-    y = labels.classes[np.maximum(labels.codes, 0)]
+    y = decode_labels(labels, mark)
     table = []
     shared: dict[str, Shared] = {}
     for one in trials.each():

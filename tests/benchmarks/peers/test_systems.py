@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import doctest
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.linalg import eigh, expm
 from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier
@@ -11,7 +14,7 @@ from sklearn.svm import SVR
 
 from benchmarks.fakes import plan_leaderboard
 from marda import datasets, pack
-from marda.benchmarks import execute
+from marda.benchmarks import execute, peers
 from marda.benchmarks.peers import support_vectors, system
 from marda.benchmarks.peers.networks import DAN, DANN, DDC, kernel_discrepancy, mean_discrepancy
 from marda.benchmarks.peers.projections import (
@@ -356,12 +359,37 @@ def test_leading_directions_with_unit_scatter():
     np.testing.assert_allclose(found.T @ scatter @ found, np.eye(5), atol=1e-8)
 
 
-def test_only_labelled_source_rows_are_learned_from():
-    X, y, domain, *_ = shifted()
-    y = y.copy()
-    y[:5] = -1
+@pytest.mark.parametrize("names", [(0, 1), (-1, 1), (1.0, 2.0), ("apple", "pear")])
+def test_rows_are_taken_as_pack_gives_them(names):
+    X, y, domain, Xt, yt = shifted(k=2)
+    names, Xs = np.array(names), X[domain >= 0]
+    X, y, domain = pack(Xs, names[y[domain >= 0]], Xt)
     found = split_domains(X, y, domain)
-    assert (len(found.source), len(found.target), found.n_source) == (55, 60, 55)
+    assert (found.n_source, len(found.target)) == (60, 60)
+    np.testing.assert_array_equal(found.classes, names)
+    assert (found.target_labels == -1).all()
+    told = system("TCA").fit(X, y, sample_domain=domain).predict(Xt)
+    assert np.mean(told == names[yt]) > 0.9
+
+
+def test_the_example_of_use():
+    found = doctest.testmod(peers)
+    assert (found.failed, found.attempted) == (0, 7)
+
+
+def test_source_rows_without_a_label_are_refused():
+    X, y, domain, *_ = shifted()
+    with pytest.raises(ValueError, match="is also a class of the source rows"):
+        split_domains(X, np.where(np.arange(len(y)) < 5, -1, y), domain)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_sparse_rows_are_refused_in_words(name):
+    X, y, domain, Xt, _ = shifted(n=12)
+    with pytest.raises(ValueError, match=r"give X\.toarray\(\)"):
+        system(name).fit(sp.csr_array(X), y, sample_domain=domain)
+    with pytest.raises(ValueError, match=r"give X\.toarray\(\)"):
+        system(name).fit(X, y, sample_domain=domain).predict(sp.csr_array(Xt))
 
 
 def test_auxiliary_classifiers_say_what_the_source_says():

@@ -40,7 +40,19 @@ SYSTEM_NOTES = (
 
 
 def system(name: str) -> Any:
-    """A new estimator; ``fit`` takes ``sample_domain``."""
+    """A new estimator; ``fit`` takes ``sample_domain``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from marda import pack
+    >>> from marda.benchmarks.peers import system
+    >>> Xs = np.array([[4.0, 0.0], [5.0, 1.0], [0.0, 4.0], [1.0, 5.0]])
+    >>> Xt = np.array([[6.0, 2.0], [2.0, 6.0]])
+    >>> X, y, sample_domain = pack(Xs, ["ham", "ham", "egg", "egg"], Xt)
+    >>> system("TCA").fit(X, y, sample_domain=sample_domain).predict(Xt).tolist()
+    ['ham', 'egg']
+    """
     from marda.benchmarks.peers import networks, projections, pseudo_labelling, support_vectors
 
     if name == "TCA":

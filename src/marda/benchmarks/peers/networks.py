@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from sklearn.metrics import pairwise_distances
 
-from marda.benchmarks.peers.projections import Domains, Labels, Matrix, System, split_domains
+from marda.benchmarks.peers.projections import (
+    Domains,
+    Labels,
+    Matrix,
+    System,
+    dense_rows,
+    split_domains,
+)
 
 __all__ = ["DAN", "DANN", "DDC", "AdaptedNetwork", "kernel_discrepancy", "mean_discrepancy"]
 
@@ -105,7 +112,7 @@ class AdaptedNetwork(System):
         return self
 
     def _scaled(self, X: Any) -> Matrix:
-        return np.asarray((np.asarray(X, dtype=np.float64) - self.center_) / self.length_)
+        return np.asarray((dense_rows(X) - self.center_) / self.length_)
 
     def _start(self, d: int, rng: np.random.Generator) -> Parameters:
         h, k = self.n_hidden, len(self.classes_)

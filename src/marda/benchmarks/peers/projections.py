@@ -6,8 +6,9 @@
 - Transductive transfer machine (Farajidavar, de Campos, Kittler: ACCV 2014): `TTM`, without its
   step that moves source rows one by one
 
-Systems are fitted on rows of both domains as `marda.pack` gives them. They learn from source labels
-alone: target labels are not looked at, whether there are some or not, but by `MMDT`.
+Systems are fitted on rows of both domains as `marda.pack` gives them, with its marks of rows
+without a label; rows must be dense. They learn from source labels alone: target labels are not
+looked at, whether there are some or not, but by `MMDT`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -26,6 +28,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted
 
+from marda._validation import UNLABELED, check_domains, encode_labels
+
 __all__ = [
     "GFK",
     "JDA",
@@ -33,6 +37,7 @@ __all__ = [
     "Domains",
     "NearestSystem",
     "System",
+    "dense_rows",
     "discrepancy",
     "flow_factor",
     "leading_directions",
@@ -67,25 +72,32 @@ class Domains(NamedTuple):
         return len(self.source)
 
 
+def dense_rows(X: Any) -> Matrix:
+    """Rows as an array of float64; sparse ones are refused."""
+    if sp.issparse(X):
+        raise ValueError("systems of the literature take dense rows here: give X.toarray().")
+    return np.asarray(X, dtype=np.float64)
+
+
 def split_domains(X: Any, y: Any, sample_domain: Any) -> Domains:
-    """Labelled source rows and all target rows (sample_domain < 0)."""
-    X = np.asarray(X, dtype=np.float64)
-    target = np.asarray(sample_domain) < 0
+    """Source rows with their labels, and all target rows (sample_domain < 0)."""
+    X = dense_rows(X)
+    domain = check_domains(sample_domain, len(X), both=False)
+    target = domain < 0
     if not target.any() or target.all():
         raise ValueError("both domains are needed: sample_domain must have rows >= 0 and rows < 0.")
-    known = ~target & (np.asarray(y) != -1)
-    classes, labels = np.unique(np.asarray(y)[known], return_inverse=True)
-    if len(classes) < 2:
-        raise ValueError(f"source rows of at least 2 classes are needed, got {len(classes)}.")
-    told = np.asarray(y)[target]
-    place = np.minimum(np.searchsorted(classes, told), len(classes) - 1)
-    numbers = np.where(classes[place] == told, place, -1)
-    return Domains(X[known], labels, X[target], classes, numbers)
+    values, codes = encode_labels(y, domain, UNLABELED)
+    seen, labels = np.unique(codes[~target], return_inverse=True)
+    if len(seen) < 2:
+        raise ValueError(f"source rows of at least 2 classes are needed, got {len(seen)}.")
+    place = np.minimum(np.searchsorted(seen, codes[target]), len(seen) - 1)
+    told = np.where(seen[place] == codes[target], place, -1)
+    return Domains(X[~target], labels, X[target], values[seen], told)
 
 
 def unit_rows(X: Any) -> Matrix:
     """Rows divided by their length; rows of zeros stay."""
-    found: Matrix = normalize(np.asarray(X, dtype=np.float64))
+    found: Matrix = normalize(dense_rows(X))
     return found
 
 
@@ -145,7 +157,7 @@ class System(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """Classes of new rows."""
         check_is_fitted(self)
-        return np.asarray(self.classes_[self.numbers(np.asarray(X, dtype=np.float64))])
+        return np.asarray(self.classes_[self.numbers(dense_rows(X))])
 
 
 class NearestSystem(System):
@@ -220,8 +232,7 @@ class GFK(NearestSystem):
 
     def transform(self, X: Any) -> Matrix:
         """Features whose inner product is the kernel."""
-        found: Matrix = np.asarray(X, dtype=np.float64) @ self.factor_
-        return found
+        return dense_rows(X) @ self.factor_
 
 
 # Transfer components, and joint distributions -----------------------------------------------------
