@@ -11,12 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from marda import _machine
 from marda._machine import (
     available_cores,
     available_memory,
+    blas_threads,
     claim_blas_memory,
+    fewer_blas_threads,
     format_bytes,
     git_commit,
     machine_facts,
@@ -221,3 +224,13 @@ sys.exit(main(["demo"]))
 def test_without_a_limit_nothing_is_claimed(monkeypatch):
     monkeypatch.setattr("mmap.mmap", None)
     claim_blas_memory()
+
+
+def test_fewer_threads_of_blas_and_no_more_than_there_were():
+    with threadpool_limits(2, user_api="blas"):
+        assert blas_threads() == 2
+        with fewer_blas_threads(1):
+            assert blas_threads() == 1
+        with fewer_blas_threads(8):
+            assert blas_threads() == 2
+        assert blas_threads() == 2

@@ -11,6 +11,8 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module, metadata
 from pathlib import Path
@@ -23,6 +25,7 @@ __all__ = [
     "blas_threads",
     "claim_blas_memory",
     "counted",
+    "fewer_blas_threads",
     "format_bytes",
     "git_commit",
     "machine",
@@ -257,3 +260,15 @@ def _blas() -> list[dict[str, Any]]:
     except ImportError:
         return []
     return [i for i in threadpool_info() if i["user_api"] == "blas"]
+
+
+@contextmanager
+def fewer_blas_threads(most: int) -> Iterator[None]:
+    """At most so many threads of BLAS: of small products, many threads wait for one another."""
+    if (blas_threads() or 0) <= most:
+        yield
+        return
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=most, user_api="blas"):
+        yield

@@ -73,7 +73,7 @@ OFF31_TASKS: Final = (
     "webcam-amazon",
     "amazon-dslr",
 )
-OFF31_OURS: Final[dict[tuple[str, str], tuple[float | None, ...]]] = {
+OFF31_PRINTED: Final[dict[tuple[str, str], tuple[float | None, ...]]] = {
     ("J12", "nn"): (50.5, 94.3, 98.0, 46.4, 42.8, 53.8, 64.3),
     ("S1D", "ridge"): (53.9, 91.2, 95.1, 47.3, 49.0, 55.5, 65.3),
 }

@@ -319,7 +319,7 @@ def _off31_row(
     """One method on every task, then its mean."""
     column = next(Column.of(s) for s in specs if s.classifier == classifier)
     tasks = published.OFF31_TASKS
-    printed = published.OFF31_OURS.get((model, classifier), (None,) * (len(tasks) + 1))
+    printed = published.OFF31_PRINTED.get((model, classifier), (None,) * (len(tasks) + 1))
     cells = [
         _Scope(accuracies, (pair,), 1, True).cell(column, model, printed[tasks.index(pair)], None)
         for pair in pairs
