@@ -66,6 +66,8 @@ MAX_BATCH_ROWS = 50_000
 MOST_NOTES = 20
 #: Seconds that choosing rows of as many as are looked at takes.
 CHOOSING = 0.4
+#: Rows that tell what it takes to predict one.
+FIRST_ROWS = 2000
 #: Rows whose mean others can be told from, where the model file knows none.
 FEW_ROWS = 10
 
@@ -465,14 +467,18 @@ def predict_on_spark(frame: Any, model: PathLike, *, keep: Sequence[str] | None 
 
 
 def _read_whole(
-    chosen: Preprocessing, input: PathLike, options: ReadOptions, *names: str
+    chosen: Preprocessing,
+    input: PathLike,
+    options: ReadOptions,
+    names: Sequence[str],
+    watch: Callable[[Table], None],
 ) -> tuple[Table, Any]:
     """A file whole: its table as it is, and its rows for the model; no last row of sums in either.
 
     Columns of the model and of `names` are called as these call them where only case, spaces and
     the like differ.
     """
-    table = replace(options, na=chosen.na).read([input])[0]
+    table = replace(options, na=chosen.na).read([input], watch)[0]
     if table.n_rows == 0:
         raise InputError(f"{input} has no rows.")
     table, _ = named(table, [*chosen.columns, *names])
@@ -485,6 +491,50 @@ def _read_whole(
     unseen = Unseen()
     X = chosen.transform(kept, unseen)
     return replace(table, notes=(*notes, *unseen.notes(chosen))), X
+
+
+class _Reading:
+    """Tells the share of the work that is done while a file is read.
+
+    All rows are taken to cost what the first ones cost, to read and then to predict.
+    """
+
+    def __init__(
+        self,
+        classifier: Classifier,
+        chosen: Preprocessing,
+        input: PathLike,
+        options: ReadOptions,
+        progress: Progress,
+    ):
+        self.classifier, self.chosen, self.progress = classifier, chosen, progress
+        self.notation = options.notations(1)[0]
+        self.total = _rows(Path(input), options.format)
+        self.began, self.n_rows, self.ahead = time.perf_counter(), 0, 0.0
+
+    def __call__(self, part: Table) -> None:
+        """Take note of rows that were read."""
+        spent = time.perf_counter() - self.began
+        if not self.n_rows and self.total > part.n_rows:
+            self.ahead = self._seconds(part) * self.total
+            self.began += time.perf_counter() - self.began - spent
+        self.n_rows += part.n_rows
+        if self.ahead:
+            whole = spent * max(1.0, self.total / self.n_rows) + self.ahead
+            self.progress(min(1.0, spent / whole), f"{self.n_rows:,} rows read")
+
+    def _seconds(self, part: Table) -> float:
+        """To predict a row."""
+        n = min(FIRST_ROWS, part.n_rows)
+        few = replace(part, n_rows=n, columns={key: part[key][:n] for key in part.columns})
+        began = time.perf_counter()
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                X = self.chosen.transform(self.chosen.converted(few, self.notation)[0])
+                classes_and_probabilities(self.classifier, X)
+        except Exception:  # only the display wants it; what is wrong is said where it is read
+            return 0.0
+        return (time.perf_counter() - began) / n
 
 
 def _rows(path: Path, format: str | None) -> int:
@@ -593,7 +643,7 @@ def label(
     options : ReadOptions
         Its `format`, `encoding`, `sheet`, `decimal` and `dates`, where the file does not tell.
     progress : callable
-        Called with the share of the work done, once the file is read.
+        Called with the share of the work done.
     """
     began = time.perf_counter()
     progress(0.0, "reading")
@@ -602,7 +652,8 @@ def label(
     check_names([input, model], {"--out": out})
     classifier, chosen = load_model(model)
     name = chosen.label or "label"
-    table, X = _read_whole(chosen, input, options, name, *([id] if id else []))
+    watch = _Reading(classifier, chosen, input, options, progress)
+    table, X = _read_whole(chosen, input, options, [name, *([id] if id else [])], watch)
     if whole and table.block is not None:
         raise InputError(f"{input} holds a matrix, which a text file does not: leave --all out.")
     key = id or (chosen.id if chosen.id in table.columns else None)
@@ -704,7 +755,7 @@ def evaluate(
     options : ReadOptions
         Its `format`, `encoding`, `sheet`, `decimal` and `dates`, where the file does not tell.
     progress : callable
-        Called with the share of the work done, once the file is read.
+        Called with the share of the work done.
     """
     began = time.perf_counter()
     progress(0.0, "reading")
@@ -717,7 +768,8 @@ def evaluate(
         raise InputError(f"{model} does not know the column of labels: name it with --label.")
     if name in chosen.columns:
         raise InputError(f"--label {name} is a column that the model predicts from.")
-    table, X = _read_whole(chosen, input, options, name)
+    watch = _Reading(classifier, chosen, input, options, progress)
+    table, X = _read_whole(chosen, input, options, [name], watch)
     values, told = spelled_as(classifier.classes_, table[name])
     respelled = [f"labels are not written as the model's: {told}."] if told else []
     codes, known, unknown = label_codes(values, classifier.classes_, f"{input}: column {name!r}")

@@ -207,10 +207,12 @@ class ReadOptions:
         first = one_per_file("--dates", self.dates, n_files, orders)
         return [Notation(mark, order) for mark, order in zip(marks, first, strict=True)]
 
-    def read(self, paths: Sequence[PathLike | Table]) -> list[Table]:
+    def read(
+        self, paths: Sequence[PathLike | Table], watch: Callable[[Table], None] | None = None
+    ) -> list[Table]:
         """The tables of all files; what is wrong with several is said at once.
 
-        A table that is there already is not read again.
+        A table that is there already is not read again. `watch` is shown each part that is read.
         """
         encodings = one_per_file("--encoding", self.encoding, len(paths))
         sheets = one_per_file("--sheet", self.sheet, len(paths))
@@ -220,9 +222,8 @@ class ReadOptions:
                 tables.append(path)
                 continue
             try:
-                tables.append(
-                    read_table(path, self.format, encoding=encoding, sheet=sheet, na=self.na)
-                )
+                how = {"encoding": encoding, "sheet": sheet, "na": self.na, "watch": watch}
+                tables.append(read_table(path, self.format, **how))
             except InputError as error:
                 problems.append(InputProblem(str(error).removesuffix(".")))
         refuse(problems)

@@ -240,9 +240,14 @@ def read_table(
     encoding: str | None = None,
     sheet: str | None = None,
     na: Collection[str] = (),
+    watch: Callable[[Table], None] | None = None,
 ) -> Table:
-    """All rows of a file."""
-    parts = [*read_batches(path, format, encoding=encoding, sheet=sheet, na=na)]
+    """All rows of a file; `watch` is shown each part of them as it comes."""
+    parts = []
+    for part in read_batches(path, format, encoding=encoding, sheet=sheet, na=na):
+        parts.append(part)
+        if watch is not None:
+            watch(part)
     if not parts or sum(part.n_rows for part in parts) == 0:
         raise InputError(f"{path} has no rows.")
     return join(parts)
