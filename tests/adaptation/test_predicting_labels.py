@@ -8,7 +8,7 @@ import pytest
 
 from marda import MDAClassifier, load
 from marda.adaptation import ReadOptions, adapt, evaluate, label, predicting
-from marda.io import InputError
+from marda.io import InputError, formats
 
 from .small import NAMES, XS, XT, YS, YT, write
 
@@ -136,3 +136,30 @@ def test_the_share_of_the_work_is_that_of_the_time(files, monkeypatch):
     assert evaluate("m", "known.csv").accuracy == found.accuracy
     chosen = label("m", "t.csv", 3, progress=lambda share, what: told.append((share, what)))
     assert len(chosen.rows) == 3
+
+
+def test_what_the_first_rows_cost_tells_the_share_while_a_file_is_read(files, monkeypatch):
+    """Ten of 45 rows take 2 s to read and each row 0.1 s to predict: 2 of 2 · 46 / 10 + 4.6 s."""
+    now, told = [0.0], []
+    write(files / "known.csv", XT, WORDS[YT])
+    read = formats.read_batches
+
+    def reading(*args, **kwargs):
+        for part in read(*args, rows=10, **kwargs):
+            now[0] += 2.0
+            yield part
+
+    def predicting_rows(classifier, X):
+        now[0] += X.shape[0] / 10
+        return predict(classifier, X)
+
+    predict = predicting.classes_and_probabilities
+    monkeypatch.setattr(formats, "read_batches", reading)
+    monkeypatch.setattr(predicting, "classes_and_probabilities", predicting_rows)
+    monkeypatch.setattr(predicting.time, "perf_counter", lambda: now[0])
+    evaluate("m", "known.csv", progress=lambda share, what: told.append((share, what)))
+    lines = len(XT) + 1
+    shares = {what: share for share, what in told if what.endswith("rows read")}
+    assert [*shares] == [f"{min(n, len(XT))} rows read" for n in range(10, len(XT) + 10, 10)]
+    assert shares["10 rows read"] == pytest.approx(2 / (0.2 * lines + 0.1 * lines))
+    assert [*shares.values()] == sorted(shares.values())

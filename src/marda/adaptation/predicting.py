@@ -515,7 +515,7 @@ class _Reading:
     def __call__(self, part: Table) -> None:
         """Take note of rows that were read."""
         spent = time.perf_counter() - self.began
-        if not self.n_rows and self.total > part.n_rows:
+        if not self.n_rows and self.total > part.n_rows + 1:  # a header counts as a row
             self.ahead = self._seconds(part) * self.total
             self.began += time.perf_counter() - self.began - spent
         self.n_rows += part.n_rows
