@@ -459,16 +459,11 @@ def end_lines(result: DemoResult) -> list[str]:
         *_wrapped(LEGEND),
         "",
         f"Where the time went ({seconds_text(result.seconds)} in all)",
-        *align([["  " + what, seconds] for what, seconds in _times(result)]),
+        *align([["  " + what, seconds_text(seconds)] for what, seconds in result.times]),
         "",
         "On your own files:",
         *(f"  {line}" for line in OWN_FILES),
     ]
-
-
-def _times(result: DemoResult) -> list[tuple[str, str]]:
-    """Return what took time at all."""
-    return [(what, seconds_text(s)) for what, s in result.times if s >= 0.05]
 
 
 def heading(pair: PairResult) -> str:
