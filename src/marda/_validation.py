@@ -209,7 +209,7 @@ def check_domains(sample_domain: Any, n_rows: int, *, both: bool = True) -> NDAr
     if wrong.any():
         raise ValueError(
             "sample_domain must hold whole numbers (at least 0 for a source, below 0 for a "
-            f"target), got {domain.dtype} values such as {domain[wrong][0]!r}: write "
+            f"target), got {domain.dtype} values such as {domain[wrong][0]}: write "
             "sample_domain = np.where(is_target, -1, 1)."
         )
     domain = domain.astype(np.int64)
