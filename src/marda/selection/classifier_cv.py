@@ -77,9 +77,12 @@ SINGLE_PRECISION_WIDE = 2**17
 BLOCK = 2**18
 
 
-#: Threads of BLAS at most, where rows are on the host and elsewhere: 16 took 10.9 s for a fit of
-#: 4,000 reviews, 8 took 7.0 and 4 took 6.6; beside a GPU 16 took 2.4 s and one 1.0.
-HOST_THREADS, THREADS_BESIDE_DEVICE = 8, 1
+#: Threads of BLAS at most, of the default: where rows or columns are fewer than `MANY` or on a
+#: GPU, and elsewhere. Two threads took five times as long as one for 450 images, 1.7 times for
+#: 2,081, 1.2 times for 20,000 rows of a table; on 16 cores 4,000 reviews took 9.6 s with one, 6.6
+#: with four, 7.0 with eight and 10.9 with sixteen.
+FEW_THREADS, MANY_THREADS = 1, 4
+MANY = 3000
 #: Fitted attributes that only the default sets.
 FOUND_BY_AUTO = ("source_skill_", "target_skill_", "shift_", "compression_", "silent_columns_")
 
@@ -292,12 +295,9 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         check_class_weight(self.class_weight, labels.classes)
         # What scikit-learn is asked from here on is about numpy arrays; by the default, hundreds
         # of times, with parameters that are constants of this package.
-        with (
-            config_context(
-                array_api_dispatch=False,
-                skip_parameter_validation=candidates is None or None,
-            ),
-            fewer_blas_threads(HOST_THREADS if there is None else THREADS_BESIDE_DEVICE),
+        with config_context(
+            array_api_dispatch=False,
+            skip_parameter_validation=candidates is None or None,
         ):
             return self._fit_checked(candidates, X, there, labels, domain, rest)
 
@@ -342,10 +342,12 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         if candidates is None:
             names = getattr(self, "feature_names_in_", None)
             X, there = self._without_silent_columns(X, there, domain < 0, names)
-            found = fit_auto(
-                X, labels, domain, self.class_weight, seed, self._say, names, rest, there
-            )
-            self._keep(found, X, X if there is None else there, domain, seed)
+            few = there is not None or min(X.shape) < MANY
+            with fewer_blas_threads(FEW_THREADS if few else MANY_THREADS):
+                found = fit_auto(
+                    X, labels, domain, self.class_weight, seed, self._say, names, rest, there
+                )
+                self._keep(found, X, X if there is None else there, domain, seed)
         else:
             best = search(
                 candidates,

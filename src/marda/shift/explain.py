@@ -14,6 +14,7 @@ from scipy.linalg import lapack
 from scipy.stats import norm
 
 from marda._arrays import mirror_lower
+from marda._machine import fewer_blas_threads
 from marda._order import row_order
 from marda._progress import tell
 from marda._validation import seed_of
@@ -298,6 +299,7 @@ class Shift:
         return f"{listed} moved or stretched"
 
 
+@fewer_blas_threads(1)  # its products are small
 def explain_shift(
     X_source: Any,
     y_source: Any,
