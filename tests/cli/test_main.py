@@ -240,3 +240,17 @@ def test_ctrl_c_from_a_shell(tmp_path, wait):
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 130
     assert errors == "\nmarda demo: interrupted.\n"
+
+
+@pytest.mark.parametrize(("given", "kept"), [(None, "4"), ("26", "26")])
+def test_threads_of_blas_sleep_unless_the_user_says_otherwise(monkeypatch, given, kept):
+    monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", given or "")
+    if given is None:
+        monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT")
+    assert cli.main(["completion", "bash"]) == 0
+    assert os.environ["OPENBLAS_THREAD_TIMEOUT"] == kept
+
+
+def test_threads_of_blas_are_told_before_numpy_is_loaded():
+    code = "import sys, marda.cli; assert 'numpy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -72,6 +72,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         main_parser.print_help()
         return DONE
     args.words = words
+    # numpy and scipy bring a BLAS each. Its threads wait for the next product without sleep, for
+    # 20 ms or so, on cores that the other's need: joint models took two or three times as long.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # the least, as a power of two
     with _ctrl_c() as pressed:
         try:
             refuse_existing(args)
