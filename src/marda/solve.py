@@ -74,14 +74,11 @@ class Solution:
         far = self.problem.offset_ratio
         if far * self.residual <= limit and far * self.error <= limit:
             return
-        settings = self.problem.settings
         away = "" if far < 100 else f" of rows {far:.0e} times their spread from the origin"
         raise InaccurateError(
             f"{self.model.name} by the {self.problem.solver!r} route{away} is not right to six "
-            f"digits (relative residual {self.residual:.0e}, error about {self.error:.0e}): raise "
-            f"ridge={settings.ridge:g}, ridge_class={settings.ridge_class:g} or "
-            f"ridge_domain={settings.ridge_domain:g}, bring columns to a like scale"
-            f"{', use fit_intercept=True' if away else ''}, or try another solver."
+            f"digits (relative residual {self.residual:.0e}, error about {self.error:.0e}): "
+            f"{_advice(self.problem)}{', use fit_intercept=True' if away else ''}, or try another solver."
         )
 
     def matmul(self, V: Matrix) -> Matrix:
@@ -447,6 +444,11 @@ def _alternate(
     n_iter = 0
     converged = False
     while n_iter < max_iter and not converged:
+        if not np.isfinite(loss):
+            raise InaccurateError(
+                f"{model.name} by the {problem.solver!r} route is not finite: {_advice(problem)}, "
+                "or try another solver."
+            )
         n_iter += 1
         terms = [problem.class_term(Z, z0), *domain]
         on_basis = _OnBasis.of(denoiser, terms, repeated=True, W0Z=W0Z)
@@ -472,6 +474,15 @@ def _alternate(
     error = max(error, GROWTH * off)
     return Solution(
         problem, model, denoiser, delta, U, Z, z0, curve, n_iter, converged, residual, error
+    )
+
+
+def _advice(problem: Problem) -> str:
+    """What to change where numbers are lost."""
+    settings = problem.settings
+    return (
+        f"raise ridge={settings.ridge:g}, ridge_class={settings.ridge_class:g} or "
+        f"ridge_domain={settings.ridge_domain:g}, bring columns to a like scale"
     )
 
 
