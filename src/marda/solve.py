@@ -75,10 +75,11 @@ class Solution:
         if far * self.residual <= limit and far * self.error <= limit:
             return
         away = "" if far < 100 else f" of rows {far:.0e} times their spread from the origin"
+        bias = ", use fit_intercept=True" if away else ""
         raise InaccurateError(
             f"{self.model.name} by the {self.problem.solver!r} route{away} is not right to six "
             f"digits (relative residual {self.residual:.0e}, error about {self.error:.0e}): "
-            f"{_advice(self.problem)}{', use fit_intercept=True' if away else ''}, or try another solver."
+            f"{_advice(self.problem)}{bias}, or try another solver."
         )
 
     def matmul(self, V: Matrix) -> Matrix:
