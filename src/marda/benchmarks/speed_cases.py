@@ -36,15 +36,14 @@ from marda import (
     noise_path,
     paper_settings,
 )
-from marda._arrays import add_gram, lower_product
+from marda._arrays import add_gram, lower_product, thin_product
 from marda._machine import blas_threads, machine_facts, peak_mb
 from marda.benchmarks.execute import fit_unit
 from marda.benchmarks.plan import MODELS_US, Spec, TaskSpec
 from marda.benchmarks.store import ResultRow, Store, now, stamp
 from marda.datasets import Dataset, make_task
 from marda.operators.cost import Workload, costs
-from marda.operators.denoiser import ExplicitMap
-from marda.operators.linear import CholeskyFactor, DenseGram
+from marda.operators.linear import CholeskyFactor
 from marda.selection.adapted_ensemble import member_parameters
 from marda.selection.ensemble import BATCH, SIZES, Ensemble, Member, compress
 from marda.selection.inputs import Inputs
@@ -258,10 +257,8 @@ def gpu(method: str = "S1", n: int = 20_000, d: int = 30_000, device: str = "cud
 BLAS_CALLS: dict[CodeType, str] = {
     add_gram.__code__: "Grams (syrk)",
     CholeskyFactor.inverse.__code__: "W₀ (potri)",
-    DenseGram.matmul.__code__: "Q_l W₀ (gemm)",
+    thin_product.__code__: "products with Q, Q_l and W₀ (gemm)",
     lower_product.__code__: "W₀ᵀQ_lW₀ (gemm)",
-    ExplicitMap.map.__code__: "products with W₀ (gemm)",
-    ExplicitMap.map_adjoint.__code__: "products with W₀ᵀ (gemm)",
 }
 SCIPY_CALLS: dict[CodeType, str] = {
     inspect.unwrap(cholesky).__code__: "Cholesky (potrf)",
