@@ -355,7 +355,7 @@ class ExplicitMap(Denoiser):
         return DenseMap(self.W0)
 
     def _predictor(self, ridge: float) -> Factor:
-        Q_W = self.centred(self.with_bias(self.W0))[: self.n_features, ...]
+        Q_W = self.labelled.about_mean(self.W0)  # the bias row of W₀ is zero
         K = add_to_diagonal(mirror_lower(lower_product(self.W0.T, Q_W)), ridge)
         return CholeskyFactor(K, "the class predictor's matrix", ridge)
 
