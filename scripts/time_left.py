@@ -3,9 +3,9 @@
 Every job is run once; what it tells of its progress is recorded, and shown again on a clock of our
 own by the display of the commands. From a fifth of a job's time on, and at a hundred moments of
 each, the time left that stands on the screen is compared with the true one. Times are those of the
-processor, so that other programs do not disturb: run it with OPENBLAS_NUM_THREADS=1.
+processor, so that other programs do not disturb.
 
-    python scripts/time_left.py [--jobs NAME …] [--steps]
+    MARDA_DATA=... OPENBLAS_NUM_THREADS=1 python scripts/time_left.py [--jobs NAME …] [--steps]
 """
 
 from __future__ import annotations
