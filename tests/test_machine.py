@@ -234,3 +234,15 @@ def test_fewer_threads_of_blas_and_no_more_than_there_were():
         with fewer_blas_threads(8):
             assert blas_threads() == 2
         assert blas_threads() == 2
+
+
+def test_limits_that_overlap_in_threads_leave_blas_as_it_was():
+    with threadpool_limits(4, user_api="blas"):
+        first, second = fewer_blas_threads(2), fewer_blas_threads(1)
+        first.__enter__()
+        second.__enter__()
+        assert blas_threads() == 1
+        first.__exit__(None, None, None)  # the one that began first ends first
+        assert blas_threads() == 1
+        second.__exit__(None, None, None)
+        assert blas_threads() == 4

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module, metadata
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 __all__ = [
@@ -264,11 +265,37 @@ def _blas() -> list[dict[str, Any]]:
 
 @contextmanager
 def fewer_blas_threads(most: int) -> Iterator[None]:
-    """At most so many threads of BLAS: of small products, many threads wait for one another."""
-    if (blas_threads() or 0) <= most:
-        yield
-        return
-    from threadpoolctl import threadpool_limits
+    """At most so many threads of BLAS: of small products, many threads wait for one another.
 
-    with threadpool_limits(limits=most, user_api="blas"):
+    BLAS counts per process. Of fits beside each other in threads of Python the fewest count, and
+    when the last one ends, BLAS has as many as before the first.
+    """
+    _BLAS_LIMIT.change(most, asked=True)
+    try:
         yield
+    finally:
+        _BLAS_LIMIT.change(most, asked=False)
+
+
+class _BlasLimit:
+    """The fewest threads that anyone asks for now."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.asked: list[int] = []
+        self.held: Any = None
+
+    def change(self, most: int, *, asked: bool) -> None:
+        """Somebody asks for so many at most, or no longer does."""
+        with self.lock:
+            (self.asked.append if asked else self.asked.remove)(most)
+            if self.held is not None:
+                self.held.restore_original_limits()
+                self.held = None
+            if self.asked and (blas_threads() or 0) > min(self.asked):
+                from threadpoolctl import threadpool_limits
+
+                self.held = threadpool_limits(limits=min(self.asked), user_api="blas")
+
+
+_BLAS_LIMIT = _BlasLimit()
