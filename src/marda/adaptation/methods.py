@@ -281,16 +281,20 @@ class Weights:
         """By the sizes of the rows; constants fit what `scripts/time_left.py --steps` prints."""
         ns, nt, X = len(data.ys), len(data.yt), data.Xs
         n, d, z, C = ns + nt, X.shape[1], entries_per_row(X), len(np.unique(data.ys))
-        cut = 0.05 + (9.5e-7 * n * z if d > MAX_WIDTH else 0.0)
+        width = min(n, d, MAX_WIDTH)
+        cut = 0.05 + (9.5e-10 * n * z * width if d > width else 0.0)
         work, sparse = 1.0 * n * z * min(n, z), sp.issparse(X)
+        # Trees find the splits of words and of categories without sorting.
+        flags = sum(step.size for step in data.preprocessing.steps if step.kind == "category")
+        sort = 0.0 if sparse else 2.8e-6 * (1 - flags / d)
         sampled = min(ns, SAMPLED_ROWS), min(nt, SAMPLED_ROWS)
         fits = {
             AUTO: Costs.of(X, *sampled, ns - sampled[0]).total,
             "BL": 0.02 + 1.3e-11 * work,
             "logistic": 0.02 + 1e-8 * ns * z * C,
-            "forest": (1.7e-6 if sparse else 5e-6) * ns * np.log2(ns + 2) * d**0.5,
-            "CORAL": cut + 1e-9 * min(d, MAX_WIDTH) ** 3,
-            "SA": cut + 2.5e-10 * min(d, MAX_WIDTH) ** 3,
+            "forest": (2.2e-6 + sort) * ns * np.log2(ns + 2) * d**0.5,
+            "CORAL": cut + 1e-9 * width**3,
+            "SA": cut + 2.5e-10 * width**3,
         }
         return cls(
             read=float(sum(READ[step.kind] * n for step in data.preprocessing.steps))
@@ -302,8 +306,8 @@ class Weights:
             choose=(
                 0.01
                 + (0.0 if d <= MAX_DIRECTIONS else 4e-5 * min(d, 5000))
-                + (0.0 if sparse else 1.2e-3 * min(d, WIDE))
-                + 4.5e-8 * min(nt, LOOKED_AT) ** 2
+                + (0.0 if sparse or d > WIDE else 1e-3 * d)
+                + 1e-7 * min(nt, LOOKED_AT) ** 2
             ),
             write=0.2,
             measure=0.03 + 3e-8 * min(n, 1000) ** 2,
