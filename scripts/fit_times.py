@@ -1,0 +1,139 @@
+"""How long the default takes to fit, beside the default of another revision.
+
+    MARDA_DATA=... python scripts/fit_times.py REVISION [--benchmarks NAME …] [--tasks N]
+
+The same rows are fitted by the sources of both, in turn, each in a fresh process that has fitted a
+small table before. Printed are the seconds of the tasks of a benchmark, the quicker of two fits of
+each, and how many times as long as before the task takes that has fared worst.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from marda import pack
+from marda.benchmarks.execute import load_task, present_domains
+from marda.benchmarks.plan import AUTO, EVALUATIONS, Request, TaskSpec
+from marda.datasets import DataError
+
+ROOT = Path(__file__).parents[1]
+#: Run with the sources of either revision, so it asks for nothing that only one of them has.
+FIT = """
+import json, sys, time, warnings
+import numpy as np, scipy.sparse as sp
+import marda
+folder, file, rounds = sys.argv[1:]
+assert marda.__file__.startswith(folder), f"{marda.__file__} is not of {folder}"
+warnings.simplefilter("ignore")
+held = np.load(file)
+X = held["X"] if "X" in held else sp.csr_array(
+    (held["data"], held["indices"], held["indptr"]), shape=tuple(held["shape"]))
+rng = np.random.default_rng(0)
+small = rng.normal(size=(60, 4)), np.r_[np.arange(30) % 2, np.full(30, -1)]
+marda.MDAClassifierCV().fit(*small, sample_domain=np.r_[np.ones(30, int), -np.ones(30, int)])
+taken = []
+for _ in range(int(rounds)):
+    began = time.perf_counter()
+    marda.MDAClassifierCV().fit(X, held["y"], sample_domain=held["domain"])
+    taken.append(time.perf_counter() - began)
+print(json.dumps(min(taken)))
+"""
+
+
+def tasks_of(benchmark: str, most: int) -> list[TaskSpec]:
+    """Tasks of a benchmark without labels of the target, spread over all there are."""
+    asked = Request(datasets=[benchmark], models=[AUTO], settings="auto", draws=1, table="us")
+    specs = asked.specs(present_domains([benchmark], None))
+    found = list(dict.fromkeys(spec.task for spec in specs))
+    return [found[k * len(found) // most] for k in range(most)] if len(found) > most else found
+
+
+def write_rows(spec: TaskSpec, file: Path) -> None:
+    """The rows of a task, source first, as arrays of numbers."""
+    task = load_task(spec, None)
+    X, _, domain = pack(task.X_source, task.y_source, task.X_target)
+    codes = np.unique(task.y_source, return_inverse=True)[1]
+    y = np.pad(codes, (0, len(domain) - len(codes)), constant_values=-1)
+    if sp.issparse(X):
+        X = X.tocsr()
+        rows = {name: getattr(X, name) for name in ("data", "indices", "indptr", "shape")}
+    else:
+        rows = {"X": X}
+    np.savez(file, y=y, domain=domain, **rows)
+
+
+def seconds(source: Path, file: Path, rounds: int) -> float:
+    """The quickest fit of these rows by the sources of a folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", FIT, str(source), str(file), str(rounds)],
+        env={**os.environ, "PYTHONPATH": str(source)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        sys.exit(f"fit_times.py: {source}: {done.stderr.strip().splitlines()[-1]}")
+    return float(json.loads(done.stdout))
+
+
+def extract(revision: str, folder: Path) -> Path:
+    """The sources of a revision."""
+    archive = subprocess.run(
+        ["git", "-C", str(ROOT), "archive", revision, "src"], capture_output=True, check=False
+    )
+    if archive.returncode:
+        sys.exit(f"fit_times.py: git knows no revision {revision}.")
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
+        tar.extractall(folder, filter="data")
+    return folder / "src"
+
+
+def compare(revision: str, benchmarks: Iterable[str], most: int, rounds: int) -> None:
+    """Print a line per benchmark as it is finished."""
+    form = "{:20} {:>5} {:>9} {:>9} {:>7} {:>7}  {}"
+    print(form.format("benchmark", "tasks", "before", "now", "ratio", "worst", ""), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        before = extract(revision, Path(folder))
+        file = Path(folder, "rows.npz")
+        for name in benchmarks:
+            pairs, names = [], []
+            for spec in tasks_of(name, most):
+                write_rows(spec, file)
+                pairs.append([seconds(source, file, rounds) for source in (before, ROOT / "src")])
+                names.append(spec.pair)
+            old, new = np.sum(pairs, axis=0)
+            ratios = [now / then for then, now in pairs]
+            worst = int(np.argmax(ratios))
+            line = (len(pairs), f"{old:.1f} s", f"{new:.1f} s", f"{new / old:.2f}")
+            print(form.format(name, *line, f"{ratios[worst]:.2f}", names[worst]), flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the script."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("revision", help="of git, such as v0.1.0 or e136eb2")
+    parser.add_argument("--benchmarks", nargs="+", choices=EVALUATIONS, default=[*EVALUATIONS])
+    parser.add_argument("--tasks", type=int, default=6, help="of each, at most")
+    parser.add_argument("--rounds", type=int, default=2)
+    args = parser.parse_args(argv)
+    try:
+        compare(args.revision, args.benchmarks, args.tasks, args.rounds)
+    except DataError as error:
+        sys.exit(f"fit_times.py: {error}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
