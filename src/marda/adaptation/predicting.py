@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn import config_context, get_config
 
-from marda._machine import blas_threads
+from marda._machine import blas_threads, fewer_blas_threads
 from marda.adaptation.methods import classes_and_probabilities
 from marda.adaptation.reading import (
     PathLike,
@@ -269,8 +269,10 @@ def predict_rows(
         return _Scored(batch[key] if key else None, codes, P, told, new)
 
     # An explanation needs the mean of the first batch.
-    threads = 1 if explained is not None else blas_threads() or 1
+    cores = blas_threads() or 1
+    threads = 1 if explained is not None else cores
     with (
+        fewer_blas_threads(cores // threads),  # several threads, each with several of BLAS, wait
         PredictionWriter(Path(out), classifier.classes_, key, more) as writer,
         warnings.catch_warnings(),  # not in threads, which share them
         ThreadPoolExecutor(threads) as pool,
