@@ -197,6 +197,11 @@ def test_progress_is_told(tmp_path):
     predict(*arguments, progress=lambda done, what: seen.append((done, what)))
     assert seen[-1][1] == "45 rows"
     assert 0.9 < seen[-1][0] <= 1
+    seen.clear()
+    many = write(tmp_path / "many.csv", np.tile(XT, (6, 1)) + np.arange(270)[:, None] / 1e3)
+    arguments = (tmp_path / "m", many, tmp_path / "q.csv")
+    predict(*arguments, explain=1, progress=lambda done, what: seen.append((done, what)))
+    assert [what for _, what in seen] == ["100 rows", "200 rows", "270 rows"]
 
 
 def test_a_cut_alternation_is_a_note(tmp_path):

@@ -113,6 +113,14 @@ def test_rows_do_not_depend_on_each_other(fitted, rows):
         assert [one.moved for one in alone] == pytest.approx([one.moved for one in whole[i]])
 
 
+def test_every_hundredth_row_is_told(fitted, rows):
+    told = []
+    Xt = np.tile(rows[1], (5, 1))[:250]
+    found = explain_rows(fitted, Xt, PARTS, Xt.mean(0), 1, progress=told.append)
+    assert len(found) == 250
+    assert told == [100, 200]
+
+
 @pytest.mark.parametrize("classifier", ["ridge", "kernel"])
 def test_sparse_rows_are_told_from_nothing(rows, classifier):
     (X, y, domain), Xt = rows

@@ -260,12 +260,16 @@ def predict_rows(
                     sums[name] = sums.get(name, 0.0) + whole
             batch = None if later is None else chosen.converted(later, notation, conventions)[0]
 
+    def hear(done: int) -> None:
+        if total:
+            progress(min(1.0, done / total), f"{done:,} rows")
+
     def scored(batch: Table) -> _Scored:
         with config_context(**how_sklearn):  # other threads have a configuration of their own
             new = Unseen()
             X = chosen.transform(batch, None if unseen is None else new)
             codes, P = classes_and_probabilities(classifier, X)
-            told = [] if explained is None else explained.columns(X)
+            told = [] if explained is None else explained.columns(X, hear)
         return _Scored(batch[key] if key else None, codes, P, told, new)
 
     # An explanation needs the mean of the first batch.
@@ -285,8 +289,8 @@ def predict_rows(
             counts += np.bincount(found.codes, minlength=len(counts))
             if unseen is not None:
                 unseen.add(found.unseen)
-            if total:
-                progress(min(1.0, writer.n_rows / total), f"{writer.n_rows:,} rows")
+            if explained is None:
+                hear(writer.n_rows)
     return dict(zip(classifier.classes_.tolist(), counts.tolist(), strict=True))
 
 
@@ -348,14 +352,15 @@ class _Explained:
         self.parts = parts_of(chosen.parts, chosen.n_features)
         self.mean = np.array(chosen.means) if chosen.means else None
         self.classifier, self.k = classifier, min(k, len(self.parts))
+        self.n_rows = 0
 
     @property
     def names(self) -> list[str]:
         """Of the columns that are written."""
         return [f"{what}_{k + 1}" for k in range(self.k) for what in ("moved_by", "moved")]
 
-    def columns(self, X: Any) -> list[NDArray[Any]]:
-        """Their values; empty where fewer moved the score at all."""
+    def columns(self, X: Any, hear: Callable[[int], None]) -> list[NDArray[Any]]:
+        """Their values; empty where fewer moved the score at all. Rows that are done are told."""
         if self.mean is None and not sp.issparse(X):
             if X.shape[0] < FEW_ROWS:
                 raise InputError(
@@ -363,7 +368,17 @@ class _Explained:
                     f"again with this marda, or give {FEW_ROWS} rows or more, whose mean is taken."
                 )
             self.mean = X.mean(0)
-        found = explain_rows(self.classifier, X, self.parts, self.mean, self.k)
+        before = self.n_rows
+        found = explain_rows(
+            self.classifier,
+            X,
+            self.parts,
+            self.mean,
+            self.k,
+            progress=lambda done: hear(before + done),
+        )
+        self.n_rows += len(found)
+        hear(self.n_rows)
         columns: list[NDArray[Any]] = []
         for k in range(self.k):
             names = [row[k].name if k < len(row) else None for row in found]

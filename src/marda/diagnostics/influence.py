@@ -14,7 +14,7 @@ difference between the two scores.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,8 @@ MAX_PARTS = 200
 ORDERS = 10
 #: Rows that the model is asked for at a time.
 BATCH = 5000
+#: Rows between two words of progress.
+TOLD = 100
 #: Rows that the overall influence is the mean of: fewer, if a model that is not linear would be
 #: asked more often than this.
 OVERALL_ROWS, LEAST_ROWS, MOST_ASKED = 100, 5, 20_000
@@ -76,7 +78,13 @@ def is_exact(model: Any) -> bool:
 
 
 def explain_rows(
-    model: Any, X: Any, parts: Sequence[FeatureGroup], mean: Vector | None, k: int = 3
+    model: Any,
+    X: Any,
+    parts: Sequence[FeatureGroup],
+    mean: Vector | None,
+    k: int = 3,
+    *,
+    progress: Callable[[int], None] | None = None,
 ) -> list[list[Influence]]:
     """The k parts that moved the score of every row most, the one that moved it most first.
 
@@ -92,16 +100,20 @@ def explain_rows(
         The mean row that others are told from; None: 0, as for sparse rows.
     k : int, default=3
         How many; fewer where fewer moved it at all.
+    progress : callable, default=None
+        Called with the number of rows that are done, every hundred rows.
 
     Returns
     -------
     list of list of Influence
         One list per row. Above 0: towards the predicted class.
     """
-    found = []
+    found: list[list[Influence]] = []
     for names, moved in _contributions(model, X, parts, mean):
         best = np.argsort(-np.abs(moved), kind="stable")[:k]
         found.append([Influence(names[j], float(moved[j])) for j in best if moved[j] != 0])
+        if progress is not None and len(found) % TOLD == 0:
+            progress(len(found))
     return found
 
 
