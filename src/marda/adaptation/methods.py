@@ -284,15 +284,12 @@ class Weights:
         width = min(n, d, MAX_WIDTH)
         cut = 0.05 + (9.5e-10 * n * z * width if d > width else 0.0)
         work, sparse = 1.0 * n * z * min(n, z), sp.issparse(X)
-        # Trees find the splits of words and of categories without sorting.
-        flags = sum(step.size for step in data.preprocessing.steps if step.kind == "category")
-        sort = 0.0 if sparse else 2.8e-6 * (1 - flags / d)
         sampled = min(ns, SAMPLED_ROWS), min(nt, SAMPLED_ROWS)
         fits = {
             AUTO: Costs.of(X, *sampled, ns - sampled[0]).total,
             "BL": 0.02 + 1.3e-11 * work,
             "logistic": 0.02 + 1e-8 * ns * z * C,
-            "forest": (2.2e-6 + sort) * ns * np.log2(ns + 2) * d**0.5,
+            "forest": (3.4e-7 if sparse else 1.15e-6) * ns * np.log2(ns + 2) * d**0.72,
             "CORAL": cut + 1e-9 * width**3,
             "SA": cut + 2.5e-10 * width**3,
         }
