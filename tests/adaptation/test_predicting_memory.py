@@ -47,6 +47,7 @@ def write(folder, n_rows, group):
 
 def test_memory_does_not_grow_with_the_file(model, tmp_path, monkeypatch):
     monkeypatch.setattr(predicting, "MAX_BATCH_ROWS", 500)
+    monkeypatch.setattr(predicting, "blas_threads", lambda: 1)  # one batch at a time, in every run
 
     def peak(n_rows):
         file, out = write(tmp_path, n_rows, 1_000)
