@@ -84,7 +84,8 @@ def seconds(source: Path, file: Path, rounds: int) -> float:
         check=False,
     )
     if done.returncode:
-        sys.exit(f"fit_times.py: {source}: {done.stderr.strip().splitlines()[-1]}")
+        why = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
+        sys.exit(f"fit_times.py: {source}: {why[-1]}")
     return float(json.loads(done.stdout))
 
 
@@ -94,7 +95,7 @@ def extract(revision: str, folder: Path) -> Path:
         ["git", "-C", str(ROOT), "archive", revision, "src"], capture_output=True, check=False
     )
     if archive.returncode:
-        sys.exit(f"fit_times.py: git knows no revision {revision}.")
+        raise DataError(f"git knows no revision {revision}.")
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
         tar.extractall(folder, filter="data")
     return folder / "src"
@@ -103,9 +104,9 @@ def extract(revision: str, folder: Path) -> Path:
 def compare(revision: str, benchmarks: Iterable[str], most: int, rounds: int) -> None:
     """Print a line per benchmark as it is finished."""
     form = "{:20} {:>5} {:>9} {:>9} {:>7} {:>7}  {}"
-    print(form.format("benchmark", "tasks", "before", "now", "ratio", "worst", ""), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         before = extract(revision, Path(folder))
+        print(form.format("benchmark", "tasks", "before", "now", "ratio", "worst", ""), flush=True)
         file = Path(folder, "rows.npz")
         for name in benchmarks:
             pairs, names = [], []
@@ -128,10 +129,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tasks", type=int, default=6, help="of each, at most")
     parser.add_argument("--rounds", type=int, default=2)
     args = parser.parse_args(argv)
+    if min(args.tasks, args.rounds) < 1:
+        parser.error("--tasks and --rounds must be at least 1.")
     try:
         compare(args.revision, args.benchmarks, args.tasks, args.rounds)
     except DataError as error:
-        sys.exit(f"fit_times.py: {error}")
+        parser.error(str(error))
     return 0
 
 

@@ -288,7 +288,10 @@ class _BlasLimit:
     def change(self, most: int, *, asked: bool) -> None:
         """Somebody asks for so many at most, or no longer does."""
         with self.lock:
-            (self.asked.append if asked else self.asked.remove)(most)
+            if asked:
+                self.asked.append(most)
+            else:
+                self.asked.remove(most)
             if self.held is not None:
                 self.held.restore_original_limits()
                 self.held = None

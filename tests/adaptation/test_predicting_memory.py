@@ -53,8 +53,8 @@ def test_memory_does_not_grow_with_the_file(model, tmp_path, monkeypatch):
         file, out = write(tmp_path, n_rows, 1_000)
         return traced_peak(lambda: predict(model, file, out))
 
-    held = 8 * D * 30_000  # what more rows would take at least
-    assert peak(40_000) < peak(10_000) + held / 4
+    held = 8 * D * 9_000  # what more rows would take at least
+    assert peak(10_000) < peak(1_000) + held / 4
 
 
 @pytest.mark.slow
