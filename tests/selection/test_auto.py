@@ -300,6 +300,26 @@ def test_forests_that_predict_worse_leave_it_to_adapted_models(monkeypatch):
     assert fitted(Xs, ys, Xt).members_[0].inputs.kind == "leaves"
 
 
+@pytest.mark.parametrize(("rule", "trees"), [("one column", True), ("all columns", False)])
+def test_beyond_the_support_trees_speak_if_they_know_the_source_as_well(rule, trees, monkeypatch):
+    """Lines and kernels would go on where no source row lies."""
+    rng = np.random.default_rng(0)
+    Xs = rng.normal(size=(240, 4))
+    Xs[:, 0] += np.sign(Xs[:, 0])  # a gap between the classes
+    ys = ((Xs[:, 0] if rule == "one column" else Xs.sum(1)) > 0).astype(int)
+    Xt = rng.normal(size=(200, 4))
+    Xt = np.where(np.arange(200)[:, None] % 2, 0.2 * Xt + 3, Xt - 1)
+    model = fitted(Xs, ys, Xt)
+    assert model.shift_.fitting == ()
+
+    def speaking(model):
+        return {part.kind for part in model.members_[-1].model.model.parts}
+
+    assert (speaking(model) <= {"forest", "boosting"}) == trees
+    monkeypatch.setattr(auto, "LOST", 1.0)  # as if target rows lay among those of the source
+    assert speaking(fitted(Xs, ys, Xt)) & {"linear", "kernel"}
+
+
 def chequered(truth):
     """Two normal columns; more of the larger values of the first in the target, or it has moved."""
     rng = np.random.default_rng(0)

@@ -60,6 +60,7 @@ from marda.selection.source_only import (
     fit_alike,
     fit_all_rows,
     fit_source_only,
+    trees_alone,
 )
 from marda.selection.stacking import (
     Adapt,
@@ -90,7 +91,7 @@ EXPECTED_ROWS = 2000
 #: Rows per domain that a plain model is fitted on.
 PLAIN_ROWS = 10_000
 #: The forest is left where others predict left-out source rows better by so many standard errors,
-#: and by so many rows of all.
+#: and by so many rows of all; trees stand for the pool where that is better by no more rows.
 CLEARLY, NOTABLY = 2.0, 0.005
 #: Kinds of source-only models whose agreement is looked at; others would mostly be like a forest.
 COMPARED = ("linear", "kernel", "forest")
@@ -208,7 +209,8 @@ def fit_auto(
     action = _Action.of(fits, columns, 0 if rest is None else int(rest.counts.sum()))
     say(action.shift.sentence())
     labelled = bool((known & target).any())
-    if rest is not None and (labelled or action.explained_models() or action.leaves_help()):
+    learns = labelled or action.explained_models() or action.leaves_help()
+    if rest is not None and learns and not action.steady:  # trees learn nothing from sums
         say("learning from all rows")
         action = action.learned(rest)
     found = action.weighed(say) if labelled else action.act(say)
@@ -311,9 +313,12 @@ class _Action:
     source: _Sample
     target: _Target
     costs: Costs
-    #: Which of these target rows lie where no source row does; None unless columns moved.
+    #: Which of these target rows lie where no source row does; None unless columns moved or
+    #: nothing fits.
     outside: NDArray[np.bool_] | None
     all_rows: AllRows | None = None
+    #: Trees alone predict: what lines and kernels say where no source row lies is not asked.
+    steady: bool = False
 
     @classmethod
     def of(cls, fits: MemberFits, columns: Any, n_rest: int = 0) -> _Action:
@@ -353,10 +358,15 @@ class _Action:
         target = _Target(fits.X[theirs[among]], among)
         places = _some(np.arange(len(ours)), EXPECTED_ROWS, seed)
         source = _Sample(fits.X[ours[places]], labels.codes[ours[places]], places)
-        outside = None
-        if "moved columns" in shift.fitting and len(places) >= LEAST:
+        outside, moved = None, "moved columns" in shift.fitting
+        if (moved or not shift.fitting) and len(places) >= LEAST:
             outside = outside_support(source.X, target.X, random_state=seed)
-            shift = replace(shift, selected=bool(outside.mean() <= LOST))
+            lost = bool(outside.mean() > LOST)
+            if moved:
+                shift = replace(shift, selected=not lost)
+            elif lost and shift.kind != "too few rows" and _trees_suffice(models):
+                trees = trees_alone(models)
+                return cls(fits, shift, trees, trees, source, target, costs, outside, steady=True)
         return cls(fits, shift, models, models, source, target, costs, outside)
 
     def learned(self, rest: RestOfRows) -> _Action:
@@ -627,9 +637,6 @@ class _Action:
             return TargetEvidence(
                 places, target, known, alone, self.shift, told, outside=self.outside
             )
-        outside = None
-        if self.source.X.shape[0] >= LEAST:
-            outside = outside_support(self.source.X, target, random_state=self.fits.seed)
         others = tuple(
             np.exp(one.model.with_prior(shares).scores(target))
             for one in self.models.others
@@ -642,7 +649,16 @@ class _Action:
             target,
         )
         return TargetEvidence(
-            places, target, known, alone, self.shift, told, others, agreed, outside, self_trained
+            places,
+            target,
+            known,
+            alone,
+            self.shift,
+            told,
+            others,
+            agreed,
+            self.outside,
+            self_trained,
         )
 
     def _fit_part(self, X: Any, codes: Index) -> Any:
@@ -668,6 +684,15 @@ def entries_per_row(X: Any) -> float:
 def _by_features(fits: MemberFits, say: Any) -> AdaptedFit:
     """The adapted ensemble; where class shares alone were ruled out, centred in any case."""
     return fit_adapted(fits, say, shares=False)
+
+
+def _trees_suffice(models: SourceFits) -> bool:
+    """Whether trees alone name left-out source rows right as often as the pool, or nearly."""
+    if models.chosen.model.kind != "pool":
+        return False
+    said = [fit.left_out.argmax(1) for fit in (models.chosen, trees_alone(models).chosen)]
+    right = [np.average(one == models.codes, weights=models.weights) for one in said]
+    return bool(right[0] - right[1] <= NOTABLY)
 
 
 def _undone(explanation: Explanation) -> Inputs:

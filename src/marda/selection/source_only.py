@@ -74,6 +74,7 @@ __all__ = [
     "fit_alike",
     "fit_all_rows",
     "fit_source_only",
+    "trees_alone",
 ]
 
 Matrix = NDArray[np.float64]
@@ -308,6 +309,20 @@ def fit_source_only(
         fits.append(_fit_pool(rows, fits))
     *others, chosen = fits
     return SourceFits(chosen, tuple(others), codes, rows.weights)
+
+
+def trees_alone(fits: SourceFits) -> SourceFits:
+    """The same, with a pool of the trees, which do not go on beyond the rows as lines do.
+
+    Parameters
+    ----------
+    fits : SourceFits
+        With a pool.
+    """
+    trees = [fit for fit in fits.others if isinstance(fit.model.model, Forest | Boosted)]
+    n_classes = fits.chosen.left_out.shape[1]
+    rows = LabelledRows(None, fits.codes, n_classes, fits.weights, 0)
+    return replace(fits, chosen=_fit_pool(rows, trees))
 
 
 def _with_models(fits: SourceFits, found: Sequence[tuple[Inputs, Any, Matrix]]) -> SourceFits:
