@@ -23,6 +23,7 @@ from marda.selection.expectation import (
 )
 from marda.shift import ClassPrior, Explanation, Shift, adjust_probabilities, explain_shift
 from marda.shift.class_prior import calibrate
+from marda.shift.explain import NEARLY
 
 
 def drawn(rng, n, sharpness=3.0, classes=2):
@@ -118,6 +119,21 @@ def test_an_explanation_that_was_rejected_by_little_still_widens(known):
     assert explanations_to_judge(shift) == ("class shares",)
     assert widths[0] > 0.45
     assert widths[1] < 0.15
+
+
+def test_a_class_that_vanished_may_be_a_move_that_is_rejected_by_more():
+    """Rows of any kind that lie within one class look as if the others had vanished."""
+    here = np.array([0.5, 0.5])
+    for kept, most in ((0.05, NEARLY), (0.3, RIVAL_Z)):
+        there = np.array([1 - kept / 2, kept / 2])
+        prior = ClassPrior(here, there, np.full(2, 0.01), there, True)
+        for z, told in ((most - 0.1, True), (most + 0.1, False)):
+            shares = explanation("class shares")
+            moved = explanation("moved columns", z=z)
+            names = explanations_to_judge(
+                shift_of("class shares", shares, moved, prior=prior, fitting=("class shares",))
+            )
+            assert ("moved columns" in names) == told
 
 
 @pytest.mark.parametrize(("outside", "read"), [(0.1, True), (LOST + 0.01, False), (None, False)])

@@ -30,7 +30,7 @@ from marda.criteria import check_probabilities
 from marda.selection.ensemble import Ensemble, Member
 from marda.selection.inputs import RARE, share_of_zeros
 from marda.shift import Shift, adjust_probabilities
-from marda.shift.explain import MIN_ROWS
+from marda.shift.explain import MIN_ROWS, NEARLY
 
 __all__ = [
     "DRAWN",
@@ -55,7 +55,7 @@ FLOOR = 0.03
 #: least.
 FLEXIBLE = ("class shares and moved columns", "linear map")
 #: Explanations that may still be true though they are rejected: these, by fewer deviations than
-#: that.
+#: that; by fewer than `NEARLY` where a class all but vanished.
 RIVALS, RIVAL_Z = ("none", "class shares", "moved columns"), 5.0
 #: What may differ instead of moved columns, where target rows lie among those of the source.
 DRAWN = "a selection of rows"
@@ -195,10 +195,12 @@ def explanations_to_judge(shift: Shift) -> tuple[str, ...]:
     """
     if not shift.fitting:
         return ()
+    # Rows of any kind that lie within one class look as if the others had vanished.
+    most = NEARLY if shift.vanished else RIVAL_Z
     return tuple(
         one.name
         for one in shift.explanations
-        if one.name in shift.fitting or (one.name in RIVALS and one.z <= RIVAL_Z)
+        if one.name in shift.fitting or (one.name in RIVALS and one.z <= most)
     )
 
 

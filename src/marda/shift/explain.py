@@ -245,6 +245,11 @@ class Shift:
             return None
         return self.prior.target if "class shares" in self.fitting[0] else self.prior.source
 
+    @property
+    def vanished(self) -> bool:
+        """Whether some class keeps less than a fifth of its share, if class shares differ."""
+        return self.prior is not None and _least_kept(self.prior) < VANISHED
+
     def sentence(self) -> str:
         """The verdict in plain English."""
         if self.kind == "too few rows":
@@ -593,11 +598,13 @@ def _least_kept(prior: ClassPrior) -> float:
 
 def _doubted(prior: ClassPrior | None, explanations: tuple[Explanation, ...]) -> bool:
     """Whether class shares fit only with a class gone, and moved columns are not far behind."""
-    if prior is None or _least_kept(prior) >= VANISHED:
-        return False
-    return any(
-        explanation.name == "moved columns" and explanation.z <= NEARLY
-        for explanation in explanations
+    return (
+        prior is not None
+        and _least_kept(prior) < VANISHED
+        and any(
+            explanation.name == "moved columns" and explanation.z <= NEARLY
+            for explanation in explanations
+        )
     )
 
 
