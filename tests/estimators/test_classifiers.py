@@ -30,6 +30,21 @@ def test_nearest_labelled_row(case):
     np.testing.assert_allclose(model.predict_proba(case.X).sum(1), 1)
 
 
+@pytest.mark.parametrize("refine", [0, 2])
+def test_nearest_labelled_row_far_from_zero(refine):
+    """Squares of such rows have no digits left for what is between them: they are never taken."""
+    case = make_case(n_source=60, n_target=40, d=20)  # as many columns as scikit-learn multiplies
+    near = case.X.astype(np.float32).astype(np.float64)
+    far = near + 2.0**27  # exact
+    options = {"classifier": "nn", "refine": refine}
+    model = fitted(MDAClassifier("BL", **options), case, far)
+    expected = fitted(MDAClassifier("BL", **options), case, near)
+    np.testing.assert_array_equal(model.predict(far), expected.predict(near))
+    np.testing.assert_array_equal(
+        model.predict_proba(far).argmax(1), np.searchsorted(model.classes_, model.predict(far))
+    )
+
+
 def test_dscm_on_denoised_rows(case):
     model = fitted(MDAClassifier("S1D", classifier="dscm"), case)
     H = fitted(MDA("S1D"), case).transform(case.X)

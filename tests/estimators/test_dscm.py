@@ -112,3 +112,15 @@ def test_rounding_is_no_temperature(value):
     y = np.where(np.arange(40) < 20, np.arange(40) % 2, -1)
     model = DSCM().fit(X, y, sample_domain=np.repeat([1, -1], 20))
     assert model.temperature_ == 1.0
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_rows_far_from_zero(sparse):
+    """Squares of such rows have no digits left for what is between them: they are never taken."""
+    case = make_case("SS", seed=4)
+    rounded = case._replace(X=case.X.astype(np.float32).astype(np.float64))
+    far = rounded.X + 2.0**27  # exact
+    model = fitted(DSCM(temperature=3.0), rounded, sp.csr_array(far) if sparse else far)
+    S, _ = naive(rounded, rounded.X, temperature=3.0)
+    found = model.predict_proba(sp.csr_array(far) if sparse else far)
+    assert np.abs(found - S / S.sum(1, keepdims=True)).max() < 1e-7

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.validation import check_is_fitted
 
 from marda._arrays import (
@@ -19,7 +19,6 @@ from marda._arrays import (
     columns,
     float64,
     hstack,
-    is_numpy,
     labels_at,
     logsumexp,
     namespace,
@@ -177,13 +176,19 @@ class DSCM(ClassifierMixin, BaseEstimator):
 
     def _distances(self, X: Any) -> NDArray[np.float64]:
         """Squared distances of rows to the class means."""
-        if is_numpy(X):
-            return np.asarray(euclidean_distances(X, self.means_, squared=True))
-        xp = namespace(X)
+        xp = namespace(self.means_)
         level = xp.mean(self.means_, axis=0)
-        rows, means = float64(X) - level, self.means_ - level
-        squares = xp.sum(rows**2, axis=1)[:, None] + xp.sum(means**2, axis=1)
-        return at_least_0(squares - 2 * (rows @ means.T))
+        means = self.means_ - level  # near 0, squared lengths keep their digits
+        if sp.issparse(X):
+            X = sp.csr_array(X, dtype=np.float64)
+            along, cross = X @ level, X @ means.T - level @ means.T
+            # What is lost here is the same for all classes.
+            squares = np.asarray((X * X).sum(axis=1)) - 2 * along + level @ level
+        else:
+            rows = float64(X) - level
+            squares, cross = xp.sum(rows**2, axis=1), rows @ means.T
+        found: NDArray[np.float64] = at_least_0(squares)[:, None] - 2 * cross
+        return found + xp.sum(means**2, axis=1)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Scores, normalised over classes."""

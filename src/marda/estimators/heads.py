@@ -26,6 +26,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.validation import has_fit_parameter
 
 from marda._arrays import span
+from marda.criteria import far_level
 from marda.estimators.dscm import DSCM, class_means
 from marda.estimators.kernel_ridge import (
     GaussianRidge,
@@ -188,8 +189,9 @@ class NearestHead(Head):
         """Keep the rows; minus the distance to the nearest row of each class."""
         self._labelled = rows, codes
         scores = np.full((len(self.F), len(self.classes)), -np.inf)
+        F = self.F - far_level(self.F)
         for c in np.unique(codes):
-            scores[:, c] = -pairwise_distances_argmin_min(self.F, self.F[rows[codes == c]])[1]
+            scores[:, c] = -pairwise_distances_argmin_min(F, F[rows[codes == c]])[1]
         return scores
 
     @property
@@ -210,9 +212,21 @@ class NearestRow(KNeighborsClassifier):
 
     def fit(self, X: Matrix, y: Vector) -> NearestRow:
         """Keep the rows."""
-        self.rows_, self.labels_ = X, y
-        super().fit(X, y)
+        self.rows_, self.labels_, self._level = X, y, far_level(X)
+        super().fit(X - self._level, y)
         return self
+
+    def kneighbors(self, X: Any = None, *args: Any, **options: Any) -> Any:
+        """Distances and places of the nearest rows."""
+        return super().kneighbors(None if X is None else X - self._level, *args, **options)
+
+    def predict(self, X: Matrix) -> Vector:
+        """The label of the nearest row."""
+        return np.asarray(self.labels_[self.kneighbors(X, return_distance=False)[:, 0]])
+
+    def predict_proba(self, X: Matrix) -> Matrix:
+        """1 for that label, 0 for all others."""
+        return np.asarray(self.predict(X)[:, None] == self.classes_, dtype=np.float64)
 
 
 class EstimatorHead(Head):
