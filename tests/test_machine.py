@@ -7,10 +7,12 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+import threadpoolctl
 from threadpoolctl import threadpool_limits
 
 from marda import _machine
@@ -234,6 +236,29 @@ def test_fewer_threads_of_blas_and_no_more_than_there_were():
         with fewer_blas_threads(8):
             assert blas_threads() == 2
         assert blas_threads() == 2
+
+
+@pytest.mark.parametrize("call", range(14))
+def test_an_interrupt_leaves_blas_as_it_was(call, monkeypatch):
+    """Whichever look at the libraries it comes before or after, at the beginning and the end."""
+    look, looks = threadpoolctl.ThreadpoolController.info, []
+
+    def interrupted(self, *args):
+        looks.append(None)
+        if len(looks) == call // 2 + 1 and call % 2:
+            raise KeyboardInterrupt
+        found = look(self, *args)
+        if len(looks) == call // 2 + 1:
+            raise KeyboardInterrupt
+        return found
+
+    with threadpool_limits(4, user_api="blas"):
+        monkeypatch.setattr(threadpoolctl.ThreadpoolController, "info", interrupted)
+        with suppress(KeyboardInterrupt), fewer_blas_threads(2), fewer_blas_threads(1):
+            pass
+        monkeypatch.undo()
+        assert len(looks) > call // 2
+        assert blas_threads() == 4
 
 
 def test_limits_that_overlap_in_threads_leave_blas_as_it_was():

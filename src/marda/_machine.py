@@ -268,37 +268,51 @@ def fewer_blas_threads(most: int) -> Iterator[None]:
     """At most so many threads of BLAS: of small products, many threads wait for one another.
 
     BLAS counts per process. Of fits beside each other in threads of Python the fewest count, and
-    when the last one ends, BLAS has as many as before the first.
+    when the last one ends, BLAS has as many as before the first, interrupted or not.
     """
-    _BLAS_LIMIT.change(most, asked=True)
+    asker = object()
     try:
+        _BLAS_LIMIT.ask(asker, most)
         yield
     finally:
-        _BLAS_LIMIT.change(most, asked=False)
+        try:
+            _BLAS_LIMIT.release(asker)
+        except KeyboardInterrupt:  # looking for libraries takes long enough for one to come
+            _BLAS_LIMIT.release(asker)
+            raise
 
 
 class _BlasLimit:
-    """The fewest threads that anyone asks for now."""
+    """The fewest threads that anyone asks for now; both methods may be interrupted and repeated."""
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.asked: list[int] = []
-        self.held: Any = None
+        self.asked: dict[object, int] = {}
+        self.before: Any = None
 
-    def change(self, most: int, *, asked: bool) -> None:
-        """Somebody asks for so many at most, or no longer does."""
+    def ask(self, asker: object, most: int) -> None:
+        """Somebody asks for so many at most."""
         with self.lock:
-            if asked:
-                self.asked.append(most)
-            else:
-                self.asked.remove(most)
-            if self.held is not None:
-                self.held.restore_original_limits()
-                self.held = None
-            if self.asked and (blas_threads() or 0) > min(self.asked):
-                from threadpoolctl import threadpool_limits
+            self.asked[asker] = most
+            self._set()
 
-                self.held = threadpool_limits(limits=min(self.asked), user_api="blas")
+    def release(self, asker: object) -> None:
+        """Somebody no longer does."""
+        with self.lock:
+            self.asked.pop(asker, None)
+            self._set()
+
+    def _set(self) -> None:
+        if self.before is not None:
+            self.before.restore_original_limits()
+        if not self.asked:
+            self.before = None
+        elif (blas_threads() or 0) > min(self.asked.values()):
+            from threadpoolctl import threadpool_limits
+
+            # What there is, is known before anything is changed.
+            self.before = self.before or threadpool_limits(limits=None)
+            threadpool_limits(limits=min(self.asked.values()), user_api="blas")
 
 
 _BLAS_LIMIT = _BlasLimit()
