@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from itertools import combinations
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ __all__ = [
     "check_class_weight",
     "check_domains",
     "check_flags",
+    "check_indexes",
     "check_marks",
     "check_new_rows",
     "check_number",
@@ -134,12 +136,36 @@ def check_rows(
     estimator: Any, X: Any, y: Any, sample_domain: Any
 ) -> tuple[Any, Labels, NDArray[np.int64]]:
     """Rows, coded labels and domains of a fit; the estimator remembers the features."""
+    check_indexes(X=X, y=y, sample_domain=sample_domain)
     X = _validated(estimator, X, float_types(X), reset=True)
     domain = check_domains(sample_domain, X.shape[0])
     labels = encode_labels(y, domain, estimator.unlabeled, given=sample_domain is not None)
     if y is not None:
         check_callers(labels.codes == UNLABELED, estimator.unlabeled)
     return X, labels, domain
+
+
+def check_indexes(**given: Any) -> None:
+    """Refuse tables and series that name the same rows in another order: places are what counts.
+
+    The numbering that pandas gives of itself names nothing.
+    """
+    indexes: dict[str, Any] = {name: getattr(value, "index", None) for name, value in given.items()}
+    named = {
+        name: index
+        for name, index in indexes.items()
+        if type(index).__module__.partition(".")[0] == "pandas"
+        and type(index).__name__ != "RangeIndex"
+    }
+    for (one, index), (other, second) in combinations(named.items(), 2):
+        if len(index) != len(second) or index.equals(second) or not index.is_unique:
+            continue
+        if second.is_unique and bool(index.isin(second).all()):
+            raise ValueError(
+                f"{one} and {other} hold the same index in another order, and rows are matched by "
+                f"their places: write {other}.loc[{one}.index], or {other}.to_numpy() if the "
+                "places are right."
+            )
 
 
 def check_new_rows(estimator: Any, X: Any, dtype: Any = None) -> Any:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import BaggingClassifier, VotingClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
@@ -264,3 +267,43 @@ def test_meta_estimators_that_recode_the_mark(outer):
 
 def test_sparse_rows_are_refused_alike():
     refused(lambda: MDAClassifier().fit(sp.csr_array(X), Y), "sample_domain=sample_domain")
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS)
+def test_tables_that_name_the_same_rows_in_another_order(model):
+    """Rows are matched by place: an index that says otherwise is not passed over."""
+    names = [f"row {i}" for i in range(len(X))]
+    table = pd.DataFrame(X, index=names)
+    y, domain = pd.Series(Y, index=names), pd.Series(DOMAIN, index=names)
+    plain = clone(model).fit(table, y, sample_domain=domain).predict(table)
+    message = "same index in another order"
+    refused(lambda: clone(model).fit(table, y[::-1], sample_domain=domain), "X and y", message)
+    refused(lambda: clone(model).fit(table, y, sample_domain=domain[::-1]), message, "to_numpy()")
+    refused(lambda: clone(model).fit(X, y, sample_domain=domain[::-1]), "y and sample_dom", message)
+    # Numbers of rows that were never set, or are of other rows, say nothing.
+    for index in (None, pd.Index(np.arange(len(X)) + 7)):
+        again = clone(model).fit(table, pd.Series(Y, index=index), sample_domain=DOMAIN)
+        np.testing.assert_array_equal(again.predict(table), plain)
+
+
+def test_batches_and_scores_of_rows_in_another_order():
+    names = [f"row {i}" for i in range(len(X))]
+    table, y = pd.DataFrame(X, index=names), pd.Series(Y, index=names)
+    message = "same index in another order"
+    refused(
+        lambda: MDAClassifier().partial_fit(table, y[::-1], sample_domain=DOMAIN),
+        "X and y",
+        message,
+    )
+    model = MDAClassifier().fit(table, y, sample_domain=DOMAIN)
+    refused(lambda: model.score(table, y[::-1]), message)
+    assert model.score(table, y) == model.score(X, Y)
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS)
+def test_a_fit_that_fails_leaves_no_mixture(model):
+    """Of the new columns or classes, and the old model."""
+    fitted = clone(model).fit(X, Y, sample_domain=DOMAIN)
+    refused(lambda: fitted.fit(X[:, :2], np.zeros(len(X)), sample_domain=DOMAIN), "class")
+    with pytest.raises(NotFittedError):
+        fitted.predict(X[:, :2])

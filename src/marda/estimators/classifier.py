@@ -21,7 +21,7 @@ from marda._arrays import (
     to_numpy,
 )
 from marda._order import row_order
-from marda._validation import check_rows, is_marked, seed_of
+from marda._validation import check_indexes, check_rows, is_marked, seed_of
 from marda.estimators.fitting import Shared, fit_and_score, fit_model, fit_moments
 from marda.estimators.model import (
     SelfTraining,
@@ -409,6 +409,7 @@ def fit_scored_rows(
 
 def labelled_accuracy(classifier: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     """Accuracy of a classifier on the rows that carry a label; marked rows are left out."""
+    check_indexes(X=X, y=y, sample_weight=sample_weight)
     y = np.asarray(column_or_1d(to_numpy(y)))
     check_consistent_length(X, y, sample_weight)
     marked = is_marked(y, classifier.unlabeled)

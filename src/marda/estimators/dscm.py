@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -110,6 +110,7 @@ class DSCM(ClassifierMixin, BaseEstimator):
         """
         if y is None:
             raise ValueError("DSCM requires y to be passed, but the target y is None.")
+        self.__dict__.pop("means_", None)  # a fit that fails leaves no mixture
         X, (classes, codes), domain = check_rows(self, X, y, sample_domain)
         if len(classes) < 2:
             raise ValueError(f"y must have at least 2 classes, got one class: {classes}.")
@@ -166,7 +167,7 @@ class DSCM(ClassifierMixin, BaseEstimator):
         return self._log_scores(X, "log_scores")
 
     def _log_scores(self, X: Any, method: str) -> NDArray[np.float64]:
-        check_is_fitted(self)
+        check_is_fitted(self, "means_")
         X = check_new_rows(self, X)
         check_same_place(self, X, place_of(self.means_), method)
         exponent = -0.5 * self._distances(X) / self.temperature_ + self.log_weights_
@@ -187,8 +188,8 @@ class DSCM(ClassifierMixin, BaseEstimator):
         else:
             rows = float64(X) - level
             squares, cross = xp.sum(rows**2, axis=1), rows @ means.T
-        found: NDArray[np.float64] = at_least_0(squares)[:, None] - 2 * cross
-        return found + xp.sum(means**2, axis=1)
+        found = at_least_0(squares)[:, None] - 2 * cross + xp.sum(means**2, axis=1)
+        return cast("NDArray[np.float64]", found)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Scores, normalised over classes."""

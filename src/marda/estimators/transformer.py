@@ -21,6 +21,7 @@ from marda._arrays import is_followed, place_of, to_numpy
 from marda._validation import (
     check_callers,
     check_domains,
+    check_indexes,
     check_marks,
     check_new_rows,
     check_rows,
@@ -376,6 +377,7 @@ class BaseMDA(TransformerMixin, BaseEstimator, ABC):
                 "Moments.from_arrays to fit_moments."
             )
         check_unmasked(X)
+        check_indexes(X=X, y=y, sample_domain=sample_domain)
         X = summed(
             validate_data(
                 self, X, reset=stream is None, accept_sparse="csr", dtype=[np.float64, np.float32]

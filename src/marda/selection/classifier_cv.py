@@ -83,8 +83,18 @@ BLOCK = 2**18
 #: with four, 7.0 with eight and 10.9 with sixteen.
 FEW_THREADS, MANY_THREADS = 1, 4
 MANY = 3000
-#: Fitted attributes that only the default sets.
-FOUND_BY_AUTO = ("source_skill_", "target_skill_", "shift_", "compression_", "silent_columns_")
+#: What a fit leaves that another one need not set: of the default, of a search, of files; and what
+#: predictions need.
+FOUND = (
+    "source_skill_",
+    "target_skill_",
+    "shift_",
+    "compression_",
+    "silent_columns_",
+    "best_index_",
+    "preprocessing_",
+    "ensemble_",
+)
 
 
 class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
@@ -281,6 +291,9 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, sample_domain: Any, rest: RestOfRows | None) -> Self:
         candidates = self._check_parameters()
+        # Another fit may have left them: one that fails or is interrupted must not leave a mixture.
+        for name in FOUND:
+            self.__dict__.pop(name, None)
         if candidates is not None and is_followed(X):
             raise ValueError(
                 "MDAClassifierCV: candidates is for numpy arrays: of other libraries, 'auto'."
@@ -313,9 +326,6 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         """Fit on checked rows of the host, which may be `there` as well."""
         if not _rows_differ(X):
             raise ValueError("all rows of X are the same: there is nothing to learn from.")
-        # Another fit may have left them: of another search, and of the files of `marda adapt`.
-        for name in (*FOUND_BY_AUTO, "best_index_", "preprocessing_"):
-            self.__dict__.pop(name, None)
         self.classes_, self.compact_ = labels.classes, None
         self.domains_ = beside(np.unique(domain), X if there is None else there, "int64")
         seed = seed_of(self.random_state)
