@@ -304,6 +304,24 @@ def test_all_rows_of_the_source_right(known):
     assert found.interval[1] == 1.0
 
 
+@pytest.mark.parametrize("shift", [NONE, None])
+@pytest.mark.parametrize(("single", "can_tell"), [(0, True), (3, True), (15, True), (300, False)])
+def test_source_rows_that_are_alone_in_their_class(shift, single, can_tell):
+    """Left out, no model knows their class: they count as wrong, whatever models of all rows do."""
+    n = 300 + single
+    sure = 0.8 * 300 / n
+    P = np.eye(2 + single)[np.arange(n) % 2] * sure
+    P += (1 - sure) / P.shape[1]
+    codes = np.concatenate([np.arange(300) % 2, 2 + np.arange(single)])
+    args = {"shift": shift, "explanations": {} if shift is None else {"none": P}}
+    found = expect(P, (codes, P), P, **args)
+    plain = expect(P, (np.arange(n) % 2, P), P, **args)
+    assert found.can_tell is can_tell
+    assert found.interval[1] >= min(1.0, plain.interval[1] + 0.8 * single / n)
+    if single == 300:
+        assert found.reason == "50% of the source rows are alone in their class"
+
+
 # Refusals -----------------------------------------------------------------------------------------
 
 

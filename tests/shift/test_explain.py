@@ -107,6 +107,13 @@ def test_rows_that_are_all_the_same_are_one_row():
     assert told((np.ones_like(X), y, T)).reason.startswith("the source has 1 different row,")
 
 
+def test_rows_that_differ_by_rounding_alone():
+    X, y, T = (1e14 + a if a.ndim == 2 else a for a in pair(0))
+    assert told((X, y, T)).sentence() == (
+        "Too few rows to tell what differs: no column varies by more than rounding."
+    )
+
+
 def test_more_columns_than_rows_tell_nothing_where_nothing_would_be_seen():
     rng = np.random.default_rng(0)
     X, T = rng.standard_normal((40, 400)), rng.standard_normal((25, 400))

@@ -15,7 +15,7 @@ does and nothing explains why: models agree there on what none of them can know.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -175,9 +175,27 @@ def expect(
     made = _Made(P.argmax(1), P, codes, known, source_only)
     share = None if outside is None else float(np.mean(outside))
     if shift is not None and shift.fitting:
-        return _by_explanations(made, shift, told, share)
-    kind = "" if shift is None else shift.kind
-    return _by_kinds(made, other_models, agreement, share, kind, self_trained)
+        found = _by_explanations(made, shift, told, share)
+    else:
+        kind = "" if shift is None else shift.kind
+        found = _by_kinds(made, other_models, agreement, share, kind, self_trained)
+    return _beside_single_rows(found, codes)
+
+
+def _beside_single_rows(found: Expectation, codes: Index) -> Expectation:
+    """The same where source rows are alone in their class: left out, no model knows that class.
+
+    They count as wrong, and all that rests on left-out rows may be too low by their share.
+    """
+    alone = float((np.bincount(codes)[codes] == 1).mean())
+    if not alone:
+        return found
+    low, high = found.interval[0], min(1.0, found.interval[1] + alone)
+    can_tell, reason = found.can_tell, found.reason
+    if can_tell and high - low > TELLING:
+        can_tell = False
+        reason = f"{100 * alone:.0f}% of the source rows are alone in their class"
+    return replace(found, interval=(low, high), can_tell=can_tell, reason=reason)
 
 
 def explanations_to_judge(shift: Shift) -> tuple[str, ...]:

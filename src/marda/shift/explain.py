@@ -367,6 +367,8 @@ def explain_shift(
             reason = f"the {side} has {different} different row{'s' * (different != 1)}"
             return replace(empty, reason=f"{reason}, and {MIN_ROWS} are the least")
     sample = draw_sample(X_source, codes, X_target, seed=seed)
+    if not len(sample.columns):
+        return replace(empty, reason="no column varies by more than rounding")
     seen = np.flatnonzero(np.bincount(sample.codes, minlength=len(classes)) >= MIN_CLASS)
     known = _without_rare(sample, seen)
     source = _Source(known) if len(seen) > 1 else None
