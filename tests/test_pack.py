@@ -118,6 +118,8 @@ def test_lengths_are_checked():
         pack(XS, [0, 1], XT)
     with pytest.raises(ValueError, match="the target has 4 rows but 2 labels"):
         pack(XS, [0, 1, 0], XT, [0, 1])
+    with pytest.raises(ValueError, match=r"4 rows but a table of \(4, 1\) labels"):
+        pack(XS, [0, 1, 0], XT, [[0], [1], [0], [1]])
     with pytest.raises(ValueError, match="2 sources with 1 label arrays"):
         pack([XS, XS], [[0, 1, 0]], XT)
     with pytest.raises(ValueError, match="source and target rows differ in length"):
@@ -143,3 +145,19 @@ def test_paper_settings(kind, noise):
         assert clone(estimator).get_params()["noise"] == noise
     with pytest.raises(ValueError, match="'image' and 'text', got 'sound'"):
         paper_settings("sound")
+
+
+def test_labels_of_two_kinds():
+    """numpy would make text of the numbers."""
+    with pytest.raises(ValueError, match="some labels are text and others are numbers"):
+        pack(XS, [0, 1, 0], XT, ["0", "1", "0", "1"])
+
+
+def test_tables_by_their_own_rules():
+    """Labels in another order than their rows are refused; columns of one name stay as they are."""
+    rows = pd.DataFrame(XS, index=["a", "b", "c"])
+    labels = pd.Series([0, 1, 0], index=["c", "b", "a"])
+    with pytest.raises(ValueError, match="rows and labels hold the same index in another order"):
+        pack(rows, labels, pd.DataFrame(XT))
+    twins = [pd.DataFrame(X, columns=["a", "a"]) for X in (XS, XT)]
+    assert pack(twins[0], [0, 1, 0], twins[1])[0].shape == (7, 2)

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marda._validation import is_marked
+from marda._validation import check_indexes, is_marked
 
 __all__ = ["pack", "paper_settings"]
 
@@ -60,6 +60,8 @@ def pack(
             f"targets with {len(target_labels)}: give one label array for each."
         )
     blocks = [*sources, *targets]
+    for rows, labels in zip(blocks, [*source_labels, *target_labels], strict=True):
+        check_indexes(rows=rows, labels=labels)
     lengths = [b.shape[0] if hasattr(b, "shape") else len(b) for b in blocks]
     known = [np.asarray(labels) for labels in source_labels]
     for k, (labels, n) in enumerate(zip(known, lengths, strict=False)):
@@ -107,8 +109,9 @@ def _target_labels(labels: Any, n: int, unlabeled: Any, mark: Any) -> NDArray[An
         kind = object if mark is None else None
         return np.full(n, mark, dtype=kind)
     labels = np.array(labels)
-    if labels.shape[0] != n:
-        raise ValueError(f"the target has {n} rows but {labels.shape[0]} labels.")
+    if labels.shape != (n,):
+        found = len(labels) if labels.ndim == 1 else f"a table of {labels.shape}"
+        raise ValueError(f"the target has {n} rows but {found} labels.")
     missing = is_marked(labels, unlabeled)
     # A mark that is a source label too means the label: only NaN and None are marks then.
     if mark is not unlabeled and not (isinstance(mark, float) and mark == unlabeled):
@@ -124,6 +127,12 @@ def _target_labels(labels: Any, n: int, unlabeled: Any, mark: Any) -> NDArray[An
 
 
 def _join(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    text = {p.dtype.kind in "US" for p in parts if len(p) and p.dtype.kind != "O"}
+    if len(text) > 1:
+        raise ValueError(
+            "some labels are text and others are numbers: give labels of one kind, such as "
+            "yt.astype(ys.dtype)."
+        )
     if any(p.dtype.kind == "O" for p in parts):
         parts = [p.astype(object) for p in parts]
     return np.concatenate(parts)
@@ -139,7 +148,8 @@ def _stack(blocks: list[Any]) -> Any:
                 raise ValueError("source and target tables have different columns.")
         import pandas as pd
 
-        return pd.concat([b[first] for b in blocks], ignore_index=True)
+        same = [b if list(b.columns) == first else b[first] for b in blocks]
+        return pd.concat(same, ignore_index=True)
     arrays = [np.asarray(b) for b in blocks]
     widths = {a.shape[1:] for a in arrays}
     if len(widths) > 1:

@@ -32,6 +32,7 @@ __all__ = [
     "check_domains",
     "check_flags",
     "check_indexes",
+    "check_magnitude",
     "check_marks",
     "check_new_rows",
     "check_number",
@@ -176,7 +177,7 @@ def check_new_rows(estimator: Any, X: Any, dtype: Any = None) -> Any:
 def _validated(estimator: Any, X: Any, dtype: Any, *, reset: bool) -> Any:
     check_unmasked(X)
     X = summed(validate_data(estimator, detached(X), reset=reset, accept_sparse="csr", dtype=dtype))
-    _check_magnitude(X, least=1 / MAX_ENTRY if reset else 0.0)
+    check_magnitude(X, least=1 / MAX_ENTRY if reset else 0.0)
     return X
 
 
@@ -189,7 +190,7 @@ def check_unmasked(X: Any) -> None:
         )
 
 
-def _check_magnitude(X: Any, least: float) -> None:
+def check_magnitude(X: Any, least: float = 0.0) -> None:
     """Refuse rows whose squares no number holds: distances and variances would be 0 or infinite."""
     entries = X.data if sp.issparse(X) else X
     if 0 in entries.shape:

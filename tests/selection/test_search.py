@@ -202,3 +202,19 @@ def test_the_size_of_scores_says_nothing(trials):
     for scoring in ("consensus", "auto"):
         assert chosen(trials, given, scoring) == 2
         assert chosen(trials, strong_ridge, scoring) == 2
+
+
+@pytest.mark.parametrize("score", [np.nan, None, np.ones(3), "high"])
+def test_a_score_is_a_number(rows, score):
+    """NaN would be the largest score of all."""
+    X, y, domain, *_ = rows
+    search = MDAClassifierCV({"noise": [0.1, 0.5]}, scoring=lambda *_, **__: score)
+    with pytest.raises(ValueError, match=r"scoring must give a number .* got .*'noise': 0.1"):
+        search.fit(X, y, sample_domain=domain)
+
+
+@pytest.mark.parametrize("candidates", [None, 3])
+def test_what_is_no_grid(rows, candidates):
+    X, y, domain, *_ = rows
+    with pytest.raises(ValueError, match="candidates must be 'auto', a grid or a list of grids"):
+        MDAClassifierCV(candidates).fit(X, y, sample_domain=domain)

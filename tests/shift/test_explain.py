@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -219,6 +220,10 @@ def test_two_calls_agree_and_inputs_stay(rows, plain):
     np.testing.assert_array_equal(T, rows[2])
 
 
+def named(X):
+    return pd.DataFrame(X, columns=[f"column {j}" for j in range(X.shape[1])])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -226,6 +231,9 @@ def test_two_calls_agree_and_inputs_stay(rows, plain):
         (lambda X, y, T: (X, y[:5], T), "must hold 120 labels"),
         (lambda X, y, T: (X, y, np.where(T > 2, np.nan, T)), "X_target holds NaN"),
         (lambda X, y, T: (X[0], y, T), "must be a table"),
+        (lambda X, y, T: (1e200 * X, y, T), "largest entry of X .* rescale"),
+        (lambda X, y, T: (X, np.where(y > 0, np.nan, y), T), "y_source has rows without a label"),
+        (lambda X, y, T: (named(X), y, named(T).iloc[:, ::-1]), "in another order"),
     ],
 )
 def test_bad_rows_are_refused(rows, change, message):

@@ -135,6 +135,10 @@ def expand(
     grids: Mapping[str, Any] | Sequence[Mapping[str, Any]], class_weight: Any
 ) -> list[Candidate]:
     """Every candidate of one or several grids; all parameters are checked."""
+    if not isinstance(grids, Mapping | Sequence):
+        raise ValueError(
+            f"candidates must be 'auto', a grid or a list of grids, got {type(grids).__name__}."
+        )
     given = [grids] if isinstance(grids, Mapping) else list(grids)
     known = set(MDAClassifier().get_params(deep=False)) - {"unlabeled", "random_state", "verbose"}
     found = []
@@ -240,8 +244,22 @@ def _held_out(trials: Trials, criterion: Any, mark: Any) -> list[dict[str, Any]]
         rows = trials.rows(one.inputs)
         model = trials.fit(one, rows, fitted, shared.setdefault(one.inputs, Shared()))
         score = criterion(model, rows[seen], y[seen], sample_domain=domain[seen])
-        table.append({**one.to_json(), "score": float(score)})
+        table.append({**one.to_json(), "score": _number(score, one)})
     return table
+
+
+def _number(score: Any, candidate: Candidate) -> float:
+    """The score of a candidate: what is no number, or NaN, would be the best one to argmax."""
+    try:
+        found = float(score)
+    except (TypeError, ValueError):
+        found = np.nan
+    if np.isnan(found):
+        raise ValueError(
+            f"scoring must give a number (higher is better), got {score!r} for the candidate "
+            f"{candidate.to_json()}."
+        )
+    return found
 
 
 def _by_accuracy(trials: Trials) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from marda._arrays import mirror_lower
 from marda._machine import fewer_blas_threads
 from marda._order import row_order
 from marda._progress import tell
-from marda._validation import seed_of
+from marda._validation import check_magnitude, is_marked, seed_of
 from marda.shift.class_prior import (
     ClassPrior,
     SourceModel,
@@ -341,6 +341,12 @@ def explain_shift(
     -------
     Shift
     """
+    given = [list(X.columns) for X in (X_source, X_target) if hasattr(X, "columns")]
+    if len(given) == 2 and given[0] != given[1]:
+        raise ValueError(
+            "X_source and X_target have other columns, or in another order: write "
+            "X_target[X_source.columns]."
+        )
     X_source, X_target = _rows("X_source", X_source), _rows("X_target", X_target)
     if X_source.shape[1] != X_target.shape[1]:
         raise ValueError(
@@ -350,6 +356,8 @@ def explain_shift(
     y = np.asarray(y_source)
     if y.shape != (X_source.shape[0],):
         raise ValueError(f"y_source must hold {X_source.shape[0]} labels, got shape {y.shape}.")
+    if is_marked(y, None).any():
+        raise ValueError("y_source has rows without a label (NaN or None): drop them first.")
     if columns is not None and len(columns) != X_source.shape[1]:
         raise ValueError(f"columns must hold {X_source.shape[1]} names, got {len(columns)}.")
     if not 0 < level < 1 or n_draws < 1 / level - 1:
@@ -435,6 +443,7 @@ def _rows(name: str, X: Any) -> Any:
         X.sum_duplicates()
     if not np.isfinite(X.data if sp.issparse(X) else X).all():
         raise ValueError(f"{name} holds NaN or infinity: fill or drop these values first.")
+    check_magnitude(X)
     return X
 
 
