@@ -129,7 +129,7 @@ def fit_boosted(
             V = (part.values[k] + part.start * (k == 0)) / len(parts)
             trees.append(part.trees[k])
             values.append(V - V.min(1, keepdims=True))
-    return GrownTrees(Boosted(joined(trees, values, middle, unit)), left_out)
+    return GrownTrees(Boosted(joined(trees, np.concatenate(values), middle, unit)), left_out)
 
 
 def _boost(
@@ -142,46 +142,42 @@ def _boost(
     rng: np.random.Generator,
 ) -> _FoldTrees:
     """All rounds on the rows that are seen."""
-    Y, w = np.eye(n_classes)[codes[seen]], weights[seen]
-    X, X_held = rows[seen], rows[held]
+    n = len(seen)
+    both = np.concatenate([seen, held])  # what is done to either is done to both at once
+    X, Y, w = rows[both], np.eye(n_classes)[codes[seen]], weights[seen]
     start = np.log(np.maximum(w @ Y / w.sum(), LEAST))
-    S, S_held = np.tile(start, (len(seen), 1)), np.tile(start, (len(held), 1))
-    own = np.arange(len(held)), codes[held]
+    S = np.tile(start, (len(both), 1))
+    log_p = log_softmax(S)
+    own = np.arange(n, len(both)), codes[held]
     trees, values, ends, losses = [], [], [], []
     bits = np.random.RandomState(0)
-    n_features = min((X.shape[1] + 1) // 2, MAX_COLUMNS)
+    n_some, n_features = min(n, MAX_BOOSTED), min((X.shape[1] + 1) // 2, MAX_COLUMNS)
+    limits = Limits(n_features, min(MIN_LEAF, n_some), max_depth=DEPTH)
+    first = 1 if n_classes == 2 else 0  # two classes: one is minus the other
+    some: Any = slice(n)
     for _ in range(N_ROUNDS):
-        P = np.exp(log_softmax(S))
+        P = np.exp(log_p[:n])
         R = Y - P
-        some = np.arange(len(seen))
-        if len(some) > MAX_BOOSTED:
-            some = np.sort(rng.choice(len(some), MAX_BOOSTED, replace=False))
+        if n > MAX_BOOSTED:
+            some = np.sort(rng.choice(n, MAX_BOOSTED, replace=False))
         bits.seed(int(rng.integers(2**31)))
-        left = R[:, 1:] if n_classes == 2 else R  # two classes: one is minus the other
-        tree = grow(
-            X[some],
-            np.ascontiguousarray(left[some]),
-            w[some],
-            bits,
-            Limits(n_features, min(MIN_LEAF, len(some)), max_depth=DEPTH),
-        )
+        tree = grow(X[some], np.ascontiguousarray(R[some, first:]), w[some], bits, limits)
         end = tree.apply(X)
         V = _steps(end[some], R[some], P[some], w[some], tree.node_count)
-        S += V[end]
-        end = tree.apply(X_held)
-        S_held += V[end]
+        S += V.take(end, axis=0)
+        log_p = log_softmax(S)
         trees.append(tree)
         values.append(V)
-        ends.append(end)
-        losses.append(-weights[held] @ log_softmax(S_held)[own])
+        ends.append(end[n:])
+        losses.append(-weights[held] @ log_p[own])
     return _FoldTrees(held, start, trees, values, ends, np.array(losses))
 
 
 def _steps(end: Index, R: Matrix, P: Matrix, w: Vector, n_nodes: int) -> Matrix:
     """v, by node."""
-    H, n_classes = P * (1 - P), P.shape[1]
-    up, down = (
-        np.stack([np.bincount(end, w * M[:, c], n_nodes) for c in range(n_classes)], axis=1)
-        for M in (R, H)
-    )
+    n_classes = P.shape[1]
+    up, down = np.empty((n_nodes, n_classes)), np.empty((n_nodes, n_classes))
+    for total, M in ((up, R), (down, P * (1 - P))):
+        for c, of_class in enumerate((w[:, None] * M).T):
+            total[:, c] = np.bincount(end, of_class, n_nodes)
     return np.asarray(STEP * (n_classes - 1) / n_classes * up / (down + 1))

@@ -135,28 +135,42 @@ class Forest:
 
     def probabilities(self, X: Any) -> Matrix:
         """Class shares of the leaves, mean over trees, of shape (n_rows, n_classes)."""
+        return self.sums(X) / len(self.roots)
+
+    def sums(self, X: Any, kept: NDArray[np.bool_] | None = None) -> Matrix:
+        """Class shares of the leaves, summed over trees: of every row, those that are kept for it.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows.
+        kept : array of bool of shape (n_trees, n_rows), default=None
+            Trees of every row; None: all.
+
+        Returns
+        -------
+        array of shape (n_rows, n_classes)
+        """
         out = np.zeros((X.shape[0], self.values.shape[1]))
-        for rows, leaves in self._walks(X):
-            for tree in leaves:
-                out[rows] += self.values.take(tree, axis=0)
-        return out / len(self.roots)
+        for rows, first, leaves in self._walks(X):
+            for k, tree in enumerate(leaves, first):
+                found = self.values.take(tree, axis=0)
+                if kept is not None:
+                    found *= kept[k, rows, None]
+                out[rows] += found
+        return out
 
     def leaves(self, X: Any) -> sp.csr_array:
         """Rows of zeros with a one per leaf that a row falls into, (n_rows, n_leaves), CSR."""
         n, trees = X.shape[0], len(self.roots)
         found = np.empty((n, trees), dtype=np.int32)
-        done = 0
-        last = None
-        for rows, leaves in self._walks(X):
-            done = 0 if rows != last else done
-            last = rows
-            found[rows, done : done + len(leaves)] = leaves.T
-            done += len(leaves)
+        for rows, first, leaves in self._walks(X):
+            found[rows, first : first + len(leaves)] = leaves.T
         starts = np.arange(n + 1, dtype=np.int32) * trees
         return sp.csr_array((np.ones(n * trees), found.ravel(), starts), (n, len(self.values)))
 
     def _walks(self, X: Any) -> Any:
-        """Blocks of rows, and the leaves of some trees that they fall into: (n_trees, n_rows)."""
+        """Blocks of rows, the first of some trees, and the leaves they fall into: (n_trees, n_rows)."""
         nodes, trees = self._nodes if self._tables is None else self._tables, len(self.roots)
         middle, unit = self.middle[nodes.used], self.unit[nodes.used]
         for start in range(0, X.shape[0], BLOCK):
@@ -166,7 +180,7 @@ class Forest:
             step = max(1, PAIRS // len(part))
             part = nodes.laid(part)
             for first in range(0, trees, step):
-                yield rows, nodes.walk(part, first, min(trees, first + step))
+                yield rows, first, nodes.walk(part, first, min(trees, first + step))
 
     @cached_property
     def _nodes(self) -> _Nodes:
@@ -377,22 +391,19 @@ def fit_forest(
         min_leaf,
         max_leaves=None if max_leaves is None else max(2, max_leaves // n_trees),
     )
-    trees, unseen = [], np.empty((n, n_trees), dtype=bool)
+    trees, unseen = [], np.empty((n_trees, n), dtype=bool)
     for k in range(n_trees):
         chance = np.where(rng.random(n) < LEFT_OUT, 0.0, weights)
         chance = chance if chance.any() else weights
         levels = rng.random(min(n, MAX_DRAWN)) * chance.sum()
-        places = np.searchsorted(np.cumsum(chance), levels, side="right")
-        drawn = np.bincount(np.minimum(places, np.flatnonzero(chance)[-1]), minlength=n)
-        unseen[:, k] = drawn == 0
+        places = chance.cumsum().searchsorted(levels, side="right")
+        drawn = np.bincount(np.minimum(places, chance.nonzero()[0][-1]), minlength=n)
+        np.equal(drawn, 0, out=unseen[k])
         bits.seed(int(rng.integers(2**31)))
         trees.append(grow(rows, Y, drawn.astype(np.float64), bits, limits, n_classes=len(seen)))
     forest = from_trees(trees, seen, n_classes, middle, unit)
-    leaves = forest.leaves(X).indices.reshape(n, n_trees)
-    out_of_bag = np.zeros((n, n_classes))
-    for k in range(n_trees):
-        out_of_bag[unseen[:, k]] += forest.values[leaves[unseen[:, k], k]]
-    out_of_bag[~unseen.any(1)] = np.bincount(codes, weights, minlength=n_classes)
+    out_of_bag = forest.sums(X, unseen)
+    out_of_bag[~unseen.any(0)] = np.bincount(codes, weights, minlength=n_classes)
     out_of_bag /= out_of_bag.sum(1, keepdims=True)
     return GrownForest(forest, out_of_bag)
 
@@ -574,17 +585,16 @@ def from_trees(
     -------
     Forest
     """
-    values = []
-    for tree in trees:
-        shares = np.zeros((tree.node_count, n_classes))
-        shares[:, seen] = tree.value[:, 0]
-        values.append(shares / shares.sum(1, keepdims=True))
+    shares = np.concatenate([tree.value[:, 0] for tree in trees])
+    values = np.zeros((len(shares), n_classes))
+    values[:, seen] = shares
+    values /= values.sum(1, keepdims=True)
     return joined(trees, values, middle, unit)
 
 
 def joined(
     trees: Sequence[Any],
-    values: Sequence[Matrix],
+    values: Matrix,
     middle: Vector,
     unit: Vector,
 ) -> Forest:
@@ -594,8 +604,8 @@ def joined(
     ----------
     trees : sequence of Tree
         Nodes, grown on rows (X − middle) / unit.
-    values : sequence of arrays of shape (n_nodes, n_classes)
-        Of every node of each tree; those of leaves are used.
+    values : array of shape (n_nodes, n_classes)
+        Of every node, tree by tree; those of leaves are used.
     middle, unit : arrays of shape (n_features,)
         See `Forest`.
 
@@ -619,7 +629,7 @@ def joined(
         np.where(leaf, -1, feature),
         np.where(leaf, 0.0, threshold),
         children,
-        np.concatenate(values)[leaf],
+        values[leaf],
         middle,
         unit,
     )
