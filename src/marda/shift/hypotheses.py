@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,8 @@ Index = NDArray[np.int64]
 N_STEPS = 3
 #: Draws after which a test may stop, and then after every so many more.
 FIRST_DRAWS, MORE_DRAWS = 19, 20
+#: Weights of rows that are held at once.
+MAX_WEIGHTS = 2**19
 #: Variance below this, in units of the column, is none.
 FLAT = 1e-8
 #: Moves of fewer squared standard errors than this may be chance.
@@ -130,14 +133,14 @@ def fit_hypothesis(hypothesis: Hypothesis, sample: Sample, n_classes: int) -> Fi
     moved = _align(S, T, hypothesis.columns) if hypothesis.columns else None
     # The pool holds T as mapped for the source's own shares; the map found is on top of that one.
     closeness = _Closeness(hypothesis, sample, moved, C)
-    weights = closeness.weights(np.arange(len(S) + len(T)), codes)
+    weights = closeness.weights(np.arange(len(S) + len(T))[None], codes)
     if moved is not None and not hypothesis.shares:  # there is nothing to search for
         there, here = closeness.moments(weights)
-        return Fit(hypothesis, own, _chain(moved, here.map_to(there, own)))
+        return Fit(hypothesis, own, _chain(moved, here.map_to(there, own[None])[0]))
     found = closeness(weights, _starts(own, hypothesis))
-    if moved is None or found.alignment is None:
-        return Fit(hypothesis, found.shares, moved)
-    return Fit(hypothesis, found.shares, _chain(moved, found.alignment))
+    if moved is None:
+        return Fit(hypothesis, found.shares[0], None)
+    return Fit(hypothesis, found.shares[0], _chain(moved, found.alignments[0]))
 
 
 def judge_hypothesis(
@@ -186,8 +189,7 @@ def judge_hypothesis(
     starts = [fit.shares, own][: 1 if quick or not shares else 2]
     n_draws = FIRST_DRAWS if quick else n_draws
     rows, undone = np.arange(len(S) + len(T)), closeness.pool[len(S) :]
-    observed = closeness(closeness.weights(rows, codes), starts).delta
-    observed = closeness.projected.features.statistics(observed)
+    observed = closeness.statistics(rows[None], codes, starts)[0]
     cumulative = None
     if shares:
         assert posterior is not None
@@ -195,21 +197,17 @@ def judge_hypothesis(
         # rows in a class); those of EM are not.
         P = posterior(undone)
         cumulative = adjust_probabilities(P, own, em_prior(P, own)).cumsum(1)
-    drawn: list[Array] = []
+    drawn = np.empty((0, len(observed)))
     while True:
+        more = min(MORE_DRAWS if len(drawn) else FIRST_DRAWS, n_draws - len(drawn))
         if cumulative is None:
-            dealt = rng.permutation(rows)
+            dealt = np.array([rng.permutation(rows) for _ in range(more)])
         else:
-            guess = (rng.random((len(undone), 1)) > cumulative[:, :-1]).sum(1)
-            dealt = _within(np.concatenate([codes, guess]), rng)
-        delta = closeness(closeness.weights(dealt, codes), starts).delta
-        drawn.append(closeness.projected.features.statistics(delta))
-        n = len(drawn)
-        if n < n_draws and (n < FIRST_DRAWS or (n - FIRST_DRAWS) % MORE_DRAWS):
-            continue
-        found = compare(observed, np.array(drawn))
+            dealt = _dealt_within(codes, cumulative, more, rng)
+        drawn = np.concatenate([drawn, closeness.statistics(dealt, codes, starts)])
+        found = compare(observed, drawn)
         rejected = found.hopeless and found.p_value <= level
-        if n >= n_draws or rejected or found.as_far > level * (n_draws + 1):
+        if len(drawn) >= n_draws or rejected or found.as_far > level * (n_draws + 1):
             return found
 
 
@@ -303,9 +301,11 @@ def judge_rivals(sample: Sample, posterior: Callable[[Array], Array], *, n_draws
 
 @dataclass(frozen=True)
 class _Found:
+    """Of every draw: what is left, by which shares, and by which maps (none: columns stay)."""
+
     delta: Array
     shares: Array
-    alignment: Alignment | None
+    alignments: list[Any]
 
 
 class _Closeness:
@@ -337,35 +337,52 @@ class _Closeness:
         """The pool in float32: features have no more digits."""
         return self.pool.astype(np.float32)
 
+    def statistics(self, dealt: Index, codes: Index, starts: list[Array]) -> Array:
+        """What is left of rows that are dealt to two domains, one line per draw."""
+        step = max(1, MAX_WEIGHTS // ((self.C + 1) * dealt.shape[1]))
+        left = [
+            self(self.weights(dealt[k : k + step], codes), starts).delta
+            for k in range(0, len(dealt), step)
+        ]
+        return self.projected.features.statistics(np.concatenate(left))
+
     def weights(self, dealt: Index, codes: Index) -> Array:
         """Weights of means, of source rows per class and of target rows: the former come first."""
-        weights = np.zeros((self.C + 1, len(dealt)))
-        weights[codes, dealt[: len(codes)]] = 1
-        weights[-1, dealt[len(codes) :]] = 1
-        return np.asarray(weights / np.maximum(weights.sum(1, keepdims=True), 1))
+        draws, ns = np.arange(len(dealt))[:, None], len(codes)
+        weights = np.zeros((len(dealt), self.C + 1, dealt.shape[1]))
+        weights[draws, codes, dealt[:, :ns]] = 1
+        weights[draws, -1, dealt[:, ns:]] = 1
+        return np.asarray(weights / np.maximum(weights.sum(2, keepdims=True), 1))
 
     def __call__(self, weights: Array, starts: list[Array]) -> _Found:
         means = weights.astype(np.float32) @ self.projected.phi
-        per_class, mean = means[:-1], means[-1]
+        per_class, mean = means[:, :-1], means[:, -1]
         if not self.hypothesis.columns:
-            pi = fit_simplex(per_class, mean) if self.hypothesis.shares else starts[0]
-            return _Found(mean - pi @ per_class, pi, None)
+            pi = _repeated(starts[0], len(mean))
+            if self.hypothesis.shares:
+                pi = _nearest(per_class, mean)
+            return _Found(mean - _mixed(pi, per_class), pi, [])
         there, here = self.moments(weights)
-        rows, directions = self.single[weights[-1] > 0], self.projected.directions
-        best: tuple[float, _Found] | None = None
+        rows = [self.single[w > 0] for w in weights[:, -1]]
+        directions, features = self.projected.directions, self.projected.features
+        least = np.full(len(rows), np.inf)
+        best = _Found(
+            np.full(mean.shape, np.nan), np.empty((len(rows), self.C)), [None] * len(rows)
+        )
         for start in starts:
-            pi = start
+            pi = _repeated(start, len(rows))
             for step in range(N_STEPS if self.hypothesis.shares else 1):
-                alignment = here.map_to(there, pi)
-                mean = self.projected.features(alignment(rows, directions)).mean(0)
-                delta = mean - pi @ per_class
-                left = float(delta @ delta)
-                if best is None or left < best[0]:
-                    best = left, _Found(delta, pi, alignment)
+                maps = here.map_to(there, pi)
+                moved = (map_(X, directions) for map_, X in zip(maps, rows, strict=True))
+                mean = np.array([features.mean(X) for X in moved])
+                delta = mean - _mixed(pi, per_class)
+                left = (delta[:, None] @ delta[:, :, None]).ravel()
+                for k in np.flatnonzero(left < least):
+                    least[k], best.delta[k], best.shares[k] = left[k], delta[k], pi[k]
+                    best.alignments[k] = maps[k]
                 if self.hypothesis.shares and step + 1 < N_STEPS:
-                    pi = fit_simplex(per_class, mean)
-        assert best is not None
-        return best[1]
+                    pi = _nearest(per_class, mean)
+        return best
 
     def moments(self, weights: Array) -> tuple[_Moments, _Moments]:
         """Of source rows per class, and of target rows."""
@@ -373,56 +390,79 @@ class _Closeness:
         if self.hypothesis.columns == "each":
             second = weights @ self.squares
         else:
-            groups = (self.bulk[w > 0] for w in weights)
-            second = np.array([rows.T @ rows / max(1, len(rows)) for rows in groups])
-        return _Moments(means[:-1], second[:-1]), _Moments(means[-1], second[-1])
+            second = np.array([[_second(self.bulk[w > 0]) for w in draw] for draw in weights])
+        return _Moments(means[:, :-1], second[:, :-1]), _Moments(means[:, -1], second[:, -1])
 
 
 @dataclass(frozen=True)
 class _Moments:
-    """Means and second moments, per class or of one domain."""
+    """Means and second moments of every draw, per class or of one domain."""
 
     mean: Array
     second: Array
 
     @classmethod
     def of_rows(cls, rows: Array, columns: str) -> _Moments:
-        second = np.square(rows).mean(0) if columns == "each" else rows.T @ rows / len(rows)
-        return cls(rows.mean(0), second)
+        second = np.square(rows).mean(0) if columns == "each" else _second(rows)
+        return cls(rows.mean(0)[None], second[None])
 
-    def map_to(self, other: _Moments, pi: Array) -> Alignment:
-        """The map from rows with these moments to those of classes with shares π."""
-        mean = pi @ other.mean
-        each = other.second.ndim == 2
-        second = pi @ other.second if each else np.tensordot(pi, other.second, 1)
-        if second.ndim == 1:
+    def map_to(self, other: _Moments, pi: Array) -> list[Alignment]:
+        """The maps from rows with these moments to those of classes with shares π."""
+        mean, shape = _mixed(pi, other.mean), self.second.shape
+        second = _mixed(pi, other.second.reshape(*pi.shape, -1)).reshape(shape)
+        if second.ndim == 2:
             here = self.second - self.mean**2
             there = np.maximum(second - mean**2, 0)
             flat = (here < FLAT) | (there < FLAT)
             factor = np.where(flat, 1.0, np.sqrt(there / np.where(flat, 1.0, here)))
-            return Alignment(factor, mean - self.mean * factor)
-        matrix = _gaussian_map(
-            self.second - np.outer(self.mean, self.mean), second - np.outer(mean, mean)
-        )
-        return Alignment(matrix, mean - self.mean @ matrix)
+            offset = mean - self.mean * factor
+        else:
+            factor = _gaussian_map(self.second - _square(self.mean), second - _square(mean))
+            offset = mean - (self.mean[:, None] @ factor)[:, 0]
+        return [Alignment(A, b) for A, b in zip(factor, offset, strict=True)]
+
+
+def _repeated(pi: Array, n: int) -> Array:
+    """The same shares for every draw."""
+    return np.tile(pi, (n, 1))
+
+
+def _nearest(per_class: NDArray[Any], mean: NDArray[Any]) -> Array:
+    """Shares by which classes come nearest to the mean, of every draw."""
+    return np.array([fit_simplex(*one) for one in zip(per_class, mean, strict=True)])
+
+
+def _mixed(pi: Array, per_class: NDArray[Any]) -> Array:
+    """Σ_c π_c of what classes have, of every draw."""
+    return np.asarray((pi[:, None] @ per_class)[:, 0])
+
+
+def _square(mean: Array) -> Array:
+    """The matrix m mᵀ of every draw."""
+    return mean[:, :, None] * mean[:, None]
+
+
+def _second(rows: Array) -> Array:
+    """Means of products of columns; 0 without a row."""
+    return rows.T @ rows / max(1, len(rows))
 
 
 def _gaussian_map(here: Array, there: Array) -> Array:
-    """H^(−½)(H^½ T H^½)^½ H^(−½): the symmetric map from covariance H to T."""
+    """H^(−½)(H^½ T H^½)^½ H^(−½): the symmetric map from covariance H to T, of every draw."""
     values, vectors = np.linalg.eigh(here)
-    values = np.maximum(values, FLAT)
-    root = (vectors * np.sqrt(values)) @ vectors.T
-    back = (vectors / np.sqrt(values)) @ vectors.T
-    inner, turned = np.linalg.eigh(root @ there @ root)
-    middle = (turned * np.sqrt(np.maximum(inner, 0))) @ turned.T
+    values = np.maximum(values, FLAT)[:, None]
+    turned = vectors.swapaxes(1, 2)
+    root = (vectors * np.sqrt(values)) @ turned
+    back = (vectors / np.sqrt(values)) @ turned
+    inner, vectors = np.linalg.eigh(root @ there @ root)
+    middle = (vectors * np.sqrt(np.maximum(inner, 0))[:, None]) @ vectors.swapaxes(1, 2)
     return np.asarray(back @ middle @ back)
 
 
 def _align(S: Array, T: Array, columns: str) -> Alignment:
     """The map of a target to the source as it is."""
-    there = _Moments.of_rows(winsorised(S), columns)
-    there = _Moments(there.mean[None], there.second[None])
-    return _Moments.of_rows(winsorised(T), columns).map_to(there, np.ones(1))
+    there, here = (_Moments.of_rows(winsorised(rows), columns) for rows in (S, T))
+    return here.map_to(_Moments(there.mean[None], there.second[None]), np.ones((1, 1)))[0]
 
 
 def _certain(S: Array, T: Array) -> Alignment:
@@ -454,6 +494,18 @@ def _starts(own: Array, hypothesis: Hypothesis) -> list[Array]:
     if len(own) == 2:
         return [own, *(np.array([1 - p, p]) for p in (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95))]
     return [own, np.full(len(own), 1 / len(own))]
+
+
+def _dealt_within(codes: Index, cumulative: Array, n: int, rng: np.random.Generator) -> Index:
+    """Permutations of rows within classes; those of target rows are drawn first.
+
+    `codes` are the classes of source rows, `cumulative` sums of the probabilities of target rows.
+    """
+    dealt = []
+    for _ in range(n):
+        guess = (rng.random((len(cumulative), 1)) > cumulative[:, :-1]).sum(1)
+        dealt.append(_within(np.concatenate([codes, guess]), rng))
+    return np.array(dealt)
 
 
 def _within(codes: Index, rng: np.random.Generator) -> Index:

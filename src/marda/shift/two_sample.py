@@ -232,7 +232,7 @@ class Features:
     def __call__(self, rows: Array) -> Single:
         """One row of features per row; a squared distance of means is joint + marginal."""
         single = rows.astype(np.float32, copy=False)
-        directions, frequencies = self._single
+        directions, frequencies, scale = self._single
         D, k = directions.shape[1], single.shape[1] * len(frequencies)
         out = np.empty((len(single), 2 * (D + k)), dtype=np.float32)
         joint = single @ directions
@@ -242,12 +242,18 @@ class Features:
             part = out[:, start : start + 2 * width]
             np.cos(angles, out=part[:, :width])
             np.sin(angles, out=part[:, width:])
-            part /= np.float32(np.sqrt(width))
+        out /= scale
         return out
 
+    def mean(self, rows: Array) -> Single:
+        """Mean features of rows."""
+        return np.asarray(np.add.reduce(self(rows)) / np.float32(len(rows)))
+
     @cached_property
-    def _single(self) -> tuple[Single, Single]:
-        return self.directions.astype(np.float32), self.frequencies.astype(np.float32)
+    def _single(self) -> tuple[Single, Single, Single]:
+        widths = self.directions.shape[1], self.frequencies.size
+        scale = np.repeat(np.sqrt(widths), 2 * np.array(widths)).astype(np.float32)
+        return self.directions.astype(np.float32), self.frequencies.astype(np.float32), scale
 
     def statistics(self, delta: Array) -> Array:
         """Squared distances of differences of means: joint, then one per column."""

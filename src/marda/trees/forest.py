@@ -170,7 +170,7 @@ class Forest:
         return sp.csr_array((np.ones(n * trees), found.ravel(), starts), (n, len(self.values)))
 
     def _walks(self, X: Any) -> Any:
-        """Blocks of rows, the first of some trees, and the leaves they fall into: (n_trees, n_rows)."""
+        """Blocks of rows, the first of some trees, and the leaves of these: (n_trees, n_rows)."""
         nodes, trees = self._nodes if self._tables is None else self._tables, len(self.roots)
         middle, unit = self.middle[nodes.used], self.unit[nodes.used]
         for start in range(0, X.shape[0], BLOCK):
