@@ -48,8 +48,8 @@ TINY = 1e-12
 TOLERANCE = 1e-6
 MAX_STEPS = 1000
 MAX_NEWTON = 30
-#: Draws behind a standard error.
-N_DRAWS = 30
+#: Draws behind a standard error, and probabilities of theirs that are held at once.
+N_DRAWS, MAX_ENTRIES = 30, 2**19
 #: Above as many classes one temperature is fitted, and no bias per class.
 MAX_BIASED = 12
 #: Estimates that differ by more standard errors than this disagree.
@@ -146,15 +146,25 @@ def em_prior(P: Any, source_prior: Any) -> Array:
     array of shape (n_classes,)
     """
     P = check_probabilities(P)
-    rho = _check_prior("source_prior", source_prior, P.shape[1])
+    return _em(P[None], _check_prior("source_prior", source_prior, P.shape[1]))[0]
+
+
+def _em(P: Array, rho: Array) -> Array:
+    """`em_prior` of several samples of rows, (n_samples, n_rows, n_classes)."""
     ratio = np.divide(P, rho, out=np.zeros_like(P), where=rho > 0) + TINY
-    pi, per_class, n = rho.copy(), np.ascontiguousarray(ratio.T), max(1, len(P))
+    per_class, n = np.ascontiguousarray(ratio.swapaxes(1, 2)), max(1, P.shape[1])
+    found = np.tile(rho, (len(P), 1))
+    going, pi = np.arange(len(P)), found
     for _ in range(MAX_STEPS):
-        mean = (per_class @ (1 / (pi @ per_class))) * (pi / n)
-        step, pi = float(np.abs(mean - pi).max()), mean / mean.sum()
-        if step < TOLERANCE:
+        likely = 1 / (pi[:, None] @ per_class)
+        mean = (per_class @ likely.swapaxes(1, 2))[:, :, 0] * (pi / n)
+        moved = np.abs(mean - pi).max(1) >= TOLERANCE
+        found[going] = pi = mean / mean.sum(1, keepdims=True)
+        if not moved.all():
+            going, pi, per_class = going[moved], pi[moved], per_class[moved]
+        if not len(going):
             break
-    return pi
+    return found
 
 
 def confusion_prior(P_source: Any, codes: Any, P_target: Any) -> Array:
@@ -175,8 +185,12 @@ def confusion_prior(P_source: Any, codes: Any, P_target: Any) -> Array:
     -------
     array of shape (n_classes,)
     """
-    P_source, P_target = check_probabilities(P_source), check_probabilities(P_target)
-    codes = np.asarray(codes)
+    return _by_confusion(
+        check_probabilities(P_source), np.asarray(codes), check_probabilities(P_target)
+    )
+
+
+def _by_confusion(P_source: Array, codes: Index, P_target: Array) -> Array:
     per_class = np.array([_mean(P_source[codes == c]) for c in range(P_source.shape[1])])
     return fit_simplex(per_class, P_target.mean(0))
 
@@ -228,47 +242,62 @@ def calibrate(P: Any, codes: Any) -> Calibration:
     -------
     Calibration
     """
-    P = check_probabilities(P)
-    codes = np.asarray(codes)
-    n, C = P.shape
+    return _calibrations(check_probabilities(P)[None], np.asarray(codes)[None])[0]
+
+
+def _calibrations(P: Array, codes: Index) -> list[Calibration]:
+    """`calibrate` of several samples of rows, (n_samples, n_rows, n_classes)."""
+    B, n, C = P.shape
     logs = np.log(np.maximum(P, TINY))
-    Y = np.zeros((n, C))
-    Y[np.arange(n), codes] = 1
+    Y = (codes[..., None] == np.arange(C)).astype(np.float64)
     free = C if C <= MAX_BIASED else 0
     # One row's worth of belief that P is right keeps separable rows from infinite sharpness.
     weak, prior = 1.0 / n, np.concatenate([[1.0], np.zeros(free)])
-    theta = prior.copy()
 
-    def loss(theta: Array) -> float:
-        logits = theta[0] * logs + (theta[1:] if free else 0.0)
-        logits -= logits.max(1, keepdims=True)
-        likely = (logits * Y).sum(1) - np.log(np.exp(logits).sum(1))
-        return float(-likely.mean() + weak * ((theta - prior) ** 2).sum())
+    def logits_of(theta: Array) -> Array:
+        logits = theta[:, :1, None] * logs
+        logits += theta[:, None, 1:] if free else 0.0
+        logits -= logits.max(2, keepdims=True)
+        return logits
 
+    def loss(theta: Array) -> Array:
+        logits = logits_of(theta)
+        likely = (logits * Y).sum(2) - np.log(np.exp(logits).sum(2))
+        return np.asarray(-likely.mean(1) + weak * ((theta - prior) ** 2).sum(1))
+
+    found = np.tile(prior, (B, 1))
+    going, theta = np.arange(B), found
     value = loss(theta)
-    for _ in range(MAX_NEWTON):  # a convex problem in C + 1 numbers
-        logits = theta[0] * logs + (theta[1:] if free else 0.0)
-        Q = np.exp(logits - logits.max(1, keepdims=True))
-        Q /= Q.sum(1, keepdims=True)
-        about = logs - (Q * logs).sum(1, keepdims=True)
+    for _ in range(MAX_NEWTON):  # convex problems in C + 1 numbers
+        Q = np.exp(logits_of(theta))
+        Q /= Q.sum(2, keepdims=True)
+        about = logs - (Q * logs).sum(2, keepdims=True)
         wrong = (Q - Y) / n
-        gradient = np.concatenate([[float((wrong * logs).sum())], wrong.sum(0)[:free]])
-        gradient += 2 * weak * (theta - prior)
-        H = 2 * weak * np.eye(1 + free)
-        H[0, 0] += float((Q * about**2).sum()) / n
+        gradient = 2 * weak * (theta - prior)
+        gradient[:, 0] += (wrong * logs).reshape(len(Q), -1).sum(1)
+        gradient[:, 1:] += wrong.sum(1)[:, :free]
+        H = np.tile(2 * weak * np.eye(1 + free), (len(Q), 1, 1))
+        H[:, 0, 0] += (Q * about**2).reshape(len(Q), -1).sum(1) / n
         if free:
-            H[0, 1:] += (Q * about).sum(0) / n
-            H[1:, 0] = H[0, 1:]
-            H[1:, 1:] += (np.diag(Q.sum(0)) - Q.T @ Q) / n
-        step, length = np.linalg.solve(H, gradient), 1.0
-        while (tried := loss(theta - length * step)) > value and length > 1e-4:
-            length /= 2
-        if tried >= value:
+            H[:, 0, 1:] += (Q * about).sum(1) / n
+            H[:, 1:, 0] = H[:, 0, 1:]
+            H[:, 1:, 1:] += (Q.sum(1)[:, :, None] * np.eye(C) - Q.swapaxes(1, 2) @ Q) / n
+        step, length = np.linalg.solve(H, gradient[..., None])[..., 0], np.ones((len(Q), 1))
+        tried = loss(theta - length * step)
+        while (far := (tried > value) & (length[:, 0] > 1e-4)).any():
+            length[far] /= 2
+            tried = loss(theta - length * step)
+        better = tried < value
+        theta = np.where(better[:, None], theta - length * step, theta)
+        found[going] = theta
+        more = better & (value - tried >= 1e-9)
+        if not more.all():
+            going, theta, tried, logs, Y = (A[more] for A in (going, theta, tried, logs, Y))
+        value = tried
+        if not len(going):
             break
-        theta, done, value = theta - length * step, value - tried < 1e-9, tried
-        if done:
-            break
-    return Calibration(float(max(theta[0], 0.01)), theta[1:] if free else np.zeros(C))
+    bias = found[:, 1:] if free else np.zeros((B, C))
+    return [Calibration(float(max(t, 0.01)), b) for t, b in zip(found[:, 0], bias, strict=True)]
 
 
 def estimate_class_prior(
@@ -312,20 +341,25 @@ def estimate_class_prior(
     pi = em_prior(calibration(P_target), rho)
     by_confusion = confusion_prior(P_source, codes, P_target)
     rng = np.random.default_rng(random_state)
-    draws = np.empty((N_DRAWS, 2, C))
+    rows = [np.flatnonzero(codes == c) for c in range(C)]
+    of_source = np.empty((N_DRAWS, len(codes)), dtype=np.int64)
+    of_target = np.empty((N_DRAWS, len(P_target)), dtype=np.int64)
     for b in range(N_DRAWS):
-        of_source = np.concatenate(
-            [rng.choice(np.flatnonzero(codes == c), int((codes == c).sum())) for c in range(C)]
-        )
-        P_s, c_s = P_source[of_source], codes[of_source]
-        P_t = P_target[rng.integers(len(P_target), size=len(P_target))]
-        once = calibrate(P_s, c_s) if C <= MAX_BIASED else calibration
-        draws[b] = em_prior(once(P_t), rho), confusion_prior(P_s, c_s, P_t)
+        of_source[b] = np.concatenate([rng.choice(mine, len(mine)) for mine in rows])
+        of_target[b] = rng.integers(len(P_target), size=len(P_target))
+    draws = np.empty((N_DRAWS, 2, C))
+    step = max(1, MAX_ENTRIES // max(P_source.size, P_target.size))
+    for k in range(0, N_DRAWS, step):  # as many draws at once as take little memory
+        some = slice(k, k + step)
+        P_s, c_s, P_t = P_source[of_source[some]], codes[of_source[some]], P_target[of_target[some]]
+        once = _calibrations(P_s, c_s) if C <= MAX_BIASED else [calibration] * len(P_s)
+        draws[some, 0] = _em(np.array([one(P) for one, P in zip(once, P_t, strict=True)]), rho)
+        draws[some, 1] = [_by_confusion(*one) for one in zip(P_s, c_s, P_t, strict=True)]
     # Shares at the border of the simplex do not move when rows are drawn again: one row is the
     # least that nobody can know.
     error = draws[:, 0].std(0)
     if len(by_fold) > 1:  # what other rows to learn from would have changed: a jackknife over folds
-        each = np.array([em_prior(calibration(P), rho) for P in by_fold])
+        each = _em(np.array([calibration(P) for P in by_fold]), rho)
         error = np.sqrt(error**2 + (len(each) - 1) * each.var(0))
     error = np.maximum(error, 1 / len(P_target))
     between = np.maximum((draws[:, 0] - draws[:, 1]).std(0), error)
