@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import threadpoolctl
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from marda import _machine
 from marda._machine import (
@@ -241,7 +240,7 @@ def test_fewer_threads_of_blas_and_no_more_than_there_were():
 @pytest.mark.parametrize("call", range(14))
 def test_an_interrupt_leaves_blas_as_it_was(call, monkeypatch):
     """Whichever look at the libraries it comes before or after, at the beginning and the end."""
-    look, looks = threadpoolctl.ThreadpoolController.info, []
+    look, looks = ThreadpoolController.info, []
 
     def interrupted(self, *args):
         looks.append(None)
@@ -253,7 +252,7 @@ def test_an_interrupt_leaves_blas_as_it_was(call, monkeypatch):
         return found
 
     with threadpool_limits(4, user_api="blas"):
-        monkeypatch.setattr(threadpoolctl.ThreadpoolController, "info", interrupted)
+        monkeypatch.setattr(ThreadpoolController, "info", interrupted)
         with suppress(KeyboardInterrupt), fewer_blas_threads(2), fewer_blas_threads(1):
             pass
         monkeypatch.undo()
@@ -271,3 +270,21 @@ def test_limits_that_overlap_in_threads_leave_blas_as_it_was():
         assert blas_threads() == 1
         second.__exit__(None, None, None)
         assert blas_threads() == 4
+
+
+def test_libraries_are_looked_for_again_only_after_an_import(monkeypatch):
+    looked = []
+
+    class Counted(ThreadpoolController):
+        def __init__(self):
+            looked.append(1)
+            super().__init__()
+
+    monkeypatch.setattr("threadpoolctl.ThreadpoolController", Counted)
+    monkeypatch.setitem(sys.modules, "some_module", None)
+    first = blas_threads()
+    assert blas_threads() == first
+    assert len(looked) == 1
+    monkeypatch.setitem(sys.modules, "another_module", None)
+    assert blas_threads() == first
+    assert len(looked) == 2

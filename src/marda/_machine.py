@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module, metadata
 from pathlib import Path
 from threading import Lock
@@ -255,12 +255,24 @@ def _cpu_model() -> str:
 
 def _blas() -> list[dict[str, Any]]:
     """Every loaded BLAS as threadpoolctl describes it; nothing where that is not installed."""
+    found = _libraries()
+    return [] if found is None else list(found.info())
+
+
+def _libraries() -> Any:
+    """What asks and tells every loaded BLAS its threads; None without threadpoolctl."""
     import_module("scipy.linalg")  # only libraries that are loaded are seen
+    return _libraries_of(len(sys.modules))
+
+
+@lru_cache(maxsize=1)
+def _libraries_of(n_modules: int) -> Any:
+    """The same: to look for libraries takes milliseconds, and they come with modules."""
     try:
-        from threadpoolctl import threadpool_info
+        from threadpoolctl import ThreadpoolController
     except ImportError:
-        return []
-    return [i for i in threadpool_info() if i["user_api"] == "blas"]
+        return None
+    return ThreadpoolController().select(user_api="blas")
 
 
 @contextmanager
@@ -308,11 +320,9 @@ class _BlasLimit:
         if not self.asked:
             self.before = None
         elif (blas_threads() or 0) > min(self.asked.values()):
-            from threadpoolctl import threadpool_limits
-
             # What there is, is known before anything is changed.
-            self.before = self.before or threadpool_limits(limits=None)
-            threadpool_limits(limits=min(self.asked.values()), user_api="blas")
+            self.before = self.before or _libraries().limit(limits=None)
+            _libraries().limit(limits=min(self.asked.values()), user_api="blas")
 
 
 _BLAS_LIMIT = _BlasLimit()
