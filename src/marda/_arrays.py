@@ -452,10 +452,22 @@ def logsumexp(A: Any) -> Array:
     return top + xp.log(xp.sum(xp.exp(A - top[:, None]), axis=1))
 
 
+#: numpy adds up fewer numbers than this one after the other, whatever their layout: along rows as
+#: short as these, the other way takes a fraction of the time.
+FEW = 8
+
+
 def log_softmax(A: NDArray[np.float64]) -> NDArray[np.float64]:
     """Of every row, all of whose numbers are finite; scipy's checks cost ten times the sum."""
-    below = A - A.max(axis=1, keepdims=True)
-    return below - np.log(np.exp(below).sum(axis=1, keepdims=True))
+    if A.shape[1] >= FEW:
+        below = A - A.max(axis=1, keepdims=True)
+        return below - np.log(np.exp(below).sum(axis=1, keepdims=True))
+    turned = A.T.copy()
+    turned -= turned.max(axis=0)
+    turned -= np.log(np.exp(turned).sum(axis=0))
+    found = np.empty_like(A)  # in its layout
+    found[:] = turned.T
+    return found
 
 
 def softmax(A: Any) -> Array:

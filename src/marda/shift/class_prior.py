@@ -146,7 +146,7 @@ def em_prior(P: Any, source_prior: Any) -> Array:
     array of shape (n_classes,)
     """
     P = check_probabilities(P)
-    return _em(P[None], _check_prior("source_prior", source_prior, P.shape[1]))[0]
+    return np.asarray(_em(P[None], _check_prior("source_prior", source_prior, P.shape[1]))[0])
 
 
 def _em(P: Array, rho: Array) -> Array:
@@ -164,7 +164,7 @@ def _em(P: Array, rho: Array) -> Array:
             going, pi, per_class = going[moved], pi[moved], per_class[moved]
         if not len(going):
             break
-    return found
+    return np.asarray(found)
 
 
 def confusion_prior(P_source: Any, codes: Any, P_target: Any) -> Array:
@@ -292,7 +292,8 @@ def _calibrations(P: Array, codes: Index) -> list[Calibration]:
         found[going] = theta
         more = better & (value - tried >= 1e-9)
         if not more.all():
-            going, theta, tried, logs, Y = (A[more] for A in (going, theta, tried, logs, Y))
+            going, theta, tried = going[more], theta[more], tried[more]
+            logs, Y = logs[more], Y[more]
         value = tried
         if not len(going):
             break
