@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from unittest import mock
-
 import numpy as np
 import pytest
 
@@ -137,7 +135,7 @@ def interrupted(paths, stop, **options):
     groups = []
 
     def progress(done, total):
-        if done:  # not at the start
+        if done and done % 100 == 0:  # not at the start, nor within a row group
             groups.append(done)
         if len(groups) == stop:
             raise Killed
@@ -147,44 +145,57 @@ def interrupted(paths, stop, **options):
 
 
 def test_progress_is_told_from_the_start_and_within_a_row_group(tmp_path):
-    _, _, table = table_of(700)
-    path = tmp_path / "one.parquet"
-    pq.write_table(table, path)  # one row group
-    told = []
-    batches = ParquetRows.batches
-
-    def halved(self, file, group):
-        for X, y in batches(self, file, group):
-            yield from ((X[:300], y[:300]), (X[300:], y[300:]))
-
-    with mock.patch.object(ParquetRows, "batches", halved):
-        moments_from_parquet([path], label="y", progress=lambda *now: told.append(now))
-    assert told == [(0, 700), (300, 700), (700, 700)]
-
-
-def test_the_time_left_counts_from_the_first_batch_read(tmp_path, monkeypatch):
-    """pyarrow decodes pages of many batches before it gives the first one."""
-    _, _, table = table_of(700)
+    _, _, table = table_of(700, d=40)
     path = saved(tmp_path / "one.parquet", table, 700)
-    clock, display = [0.0], Progress(show=False)
-    monkeypatch.setattr("marda._progress.time.monotonic", lambda: clock[0])
-    left = []
-    batches = ParquetRows.batches
+    told = []
+    options = {"memory": 1000, "progress": lambda *now: told.append(now)}  # batches of 256 rows
+    moments_from_parquet([path], label="y", **options)
+    done = [done for done, of in told]
+    assert {of for _, of in told} == {700}
+    assert len(told) == 1 + 3 + 2 + 1  # the start, columns by sixteens, two batches, the end
+    assert (done[0], done[-1]) == (0, 700)
+    assert done == sorted(done)
+    # 700 rows of pages, which 40 columns make 673, count before the first batch of 256 is there.
+    assert done[3:5] == [round(700 / 1373 * (673 + part)) for part in (256 / 5, 256)]
 
-    def slow(self, file, group):
-        for X, y in batches(self, file, group):
-            for start in range(0, 700, 70):
-                clock[0] += 1.0 if start else 10.0  # seconds
-                yield X[start : start + 70], y[start : start + 70]
+
+def test_time_left_is_known_while_the_first_batch_is_read(tmp_path, monkeypatch):
+    """pyarrow decodes pages of many batches before it gives the first one."""
+    _, _, table = table_of(700, d=40)
+    path = saved(tmp_path / "one.parquet", table, 700)
+    clock, display, left = [0.0], Progress(show=False), []
+    monkeypatch.setattr("marda._progress.time.monotonic", lambda: clock[0])
+    batches = pq.ParquetFile.iter_batches
+
+    def slow(self, *args, **options):
+        clock[0] += 0.6  # seconds, of each of three pieces
+        for batch in batches(self, *args, **options):
+            yield batch
+            clock[0] += 0.2
 
     def progress(done, total):
         display(done / total, "")
-        left.append(display.left())
+        left.append((clock[0], display.left()))
 
-    monkeypatch.setattr(ParquetRows, "batches", slow)
-    moments_from_parquet([path], label="y", progress=progress)
-    assert left[0] is None
-    assert left[1:] == pytest.approx(range(9, -1, -1), abs=1e-9)  # of 19 s
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", slow)
+    moments_from_parquet([path], label="y", memory=1000, progress=progress)
+    assert left[0] == (0.0, None)
+    assert [at for at, _ in left[1:4]] == pytest.approx([0.6, 1.2, 1.8])  # before a row is added
+    for at, told in left[1:-1]:
+        assert told / 2 <= left[-1][0] - at <= 2 * told, (at, told)
+
+
+def test_pieces_of_columns_that_are_cut_differently_are_refused(tmp_path, monkeypatch):
+    _, _, table = table_of(700, d=40)
+    path = saved(tmp_path / "one.parquet", table, 700)
+    batches = pq.ParquetFile.iter_batches
+
+    def uneven(self, rows, *, columns, **options):
+        yield from batches(self, 100 if "y" in columns else 300, columns=columns, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", uneven)
+    with pytest.raises(InputError, match="columns come in batches of different lengths"):
+        moments_from_parquet([path], label="y")
 
 
 @pytest.mark.parametrize("stop", [1, 3, 5, 6])
@@ -200,9 +211,9 @@ def test_a_checkpoint_continues_from_the_last_row_group(tmp_path, monkeypatch, s
     read = []
     original = ParquetRows.batches
 
-    def spy(self, file, group):
+    def spy(self, file, group, told):
         read.append((file, group))
-        return original(self, file, group)
+        return original(self, file, group, told)
 
     monkeypatch.setattr(ParquetRows, "batches", spy)
     ours = moments_from_parquet(paths, **options)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,10 @@ __all__ = [
 ]
 
 ROLES = {"source": 0, "target": -1}
+#: Columns are read in so many pieces at most, so that something is told of the first batch.
+PIECES = 16
+#: The first batch of a row group comes with pages, and dictionaries, of so many rows.
+PAGE_ROWS = 2**16
 
 
 @dataclass(frozen=True)
@@ -119,33 +124,53 @@ class ParquetRows:
             for g in range(_open(path).metadata.num_row_groups)
         ]
 
+    def sizes(self) -> list[int]:
+        """Rows of every row group, in order."""
+        files = [_open(path).metadata for path in self.paths]
+        return [file.row_group(g).num_rows for file in files for g in range(file.num_row_groups)]
+
     def n_rows(self) -> int:
         """Rows of all files."""
-        return sum(_open(path).metadata.num_rows for path in self.paths)
+        return sum(self.sizes())
 
-    def batches(self, file: int, group: int) -> Iterator[tuple[NDArray[Any], Any]]:
-        """Rows and labels of one row group."""
+    def batches(
+        self, file: int, group: int, told: Callable[[float], None] | None = None
+    ) -> Iterator[tuple[NDArray[Any], Any]]:
+        """Rows and labels of one row group; `told` hears what share of the first batch is read."""
         path = self.paths[file]
-        columns = list(self.features) if self.label is None else [*self.features, self.label]
+        names = list(self.features) if self.label is None else [*self.features, self.label]
+        width = max(16, -(-len(names) // PIECES))
         try:
             with reading_parquet(path):
-                for batch in record_batches(
-                    path, _open(path), self.batch_rows, columns, group=group, threads=True
-                ):
-                    if batch.num_rows:
-                        yield self._rows(path, batch), self._labels(batch)
+                parquet = _open(path)
+                pieces = [
+                    record_batches(
+                        path,
+                        parquet,
+                        self.batch_rows,
+                        names[start : start + width],
+                        group=group,
+                        threads=True,
+                    )
+                    for start in range(0, len(names), width)
+                ]
+                while columns := _columns(path, pieces, told):
+                    told = None
+                    if len(columns[names[0]]):
+                        yield self._rows(path, columns), self._labels(columns)
         except Unreadable as error:
             raise InputError(
                 f"{path}: row group {group} cannot be read: {error.why.rstrip('.')}."
             ) from error
 
-    def _rows(self, path: Path, batch: Any) -> NDArray[Any]:
-        columns = [batch.column(name) for name in self.features]
+    def _rows(self, path: Path, batch: dict[str, Any]) -> NDArray[Any]:
+        columns = [batch[name] for name in self.features]
         single = not self.double and all(str(c.type) in ("float", "halffloat") for c in columns)
         dtype = np.float32 if single else np.float64
-        X = np.empty((batch.num_rows, len(columns)), dtype=dtype)
+        n_rows = len(columns[0])
+        X = np.empty((n_rows, len(columns)), dtype=dtype)
         step = 64  # that many columns are read along and written across: both stay in cache
-        block = np.empty((step, batch.num_rows), dtype=dtype)
+        block = np.empty((step, n_rows), dtype=dtype)
         for start in range(0, len(columns), step):
             some = columns[start : start + step]
             for i, column in enumerate(some):
@@ -159,10 +184,10 @@ class ParquetRows:
             )
         return X
 
-    def _labels(self, batch: Any) -> Any:
+    def _labels(self, batch: dict[str, Any]) -> Any:
         if self.label is None:
             return None
-        column = batch.column(self.label)
+        column = batch[self.label]
         if hasattr(column, "dictionary_decode"):
             column = column.dictionary_decode()
         if column.null_count:
@@ -170,6 +195,22 @@ class ParquetRows:
         else:
             values = column.to_numpy(zero_copy_only=False)
         return values if self.relabel is None else self.relabel(values)
+
+
+def _columns(
+    path: Path, pieces: Sequence[Iterator[Any]], told: Callable[[float], None] | None
+) -> dict[str, Any]:
+    """The next batch of all pieces, by the names of columns; none at the end."""
+    columns: dict[str, Any] = {}
+    for k, piece in enumerate(pieces, 1):
+        batch = next(piece, None)
+        if batch is not None:
+            columns.update(zip(batch.schema.names, batch.columns, strict=True))
+            if told is not None:
+                told(k / len(pieces))
+    if len({len(column) for column in columns.values()}) > 1:
+        raise Unreadable(path, "columns come in batches of different lengths.")
+    return columns
 
 
 @dataclass(frozen=True)
@@ -203,7 +244,7 @@ def moments_of_parts(
         Written after every row group, and left at the end. If it is there at the start and was
         made from the same files and arguments, the row groups that it holds are not read again.
     progress : callable, default=None
-        Called with (rows done, rows in all) after every row group.
+        Called with (rows done, rows in all), also within row groups.
     tell : callable, default=None
         Called with a sentence if a checkpoint is continued, or is of other work, which then starts
         over. None: a checkpoint of other work raises.
@@ -213,7 +254,6 @@ def moments_of_parts(
     Moments
     """
     groups = [(part, *place) for part in parts for place in part.rows.groups()]
-    n_rows = sum(part.rows.n_rows() for part in parts)
     for part in parts:
         if not part.rows.n_rows():
             raise InputError(f"{part.rows.paths[0]}: no rows.")
@@ -223,21 +263,57 @@ def moments_of_parts(
         tell(f"continued after {done} of {len(groups)} row groups, from {checkpoint}.")
     total = Collector(classes=classes, start=start, unlabeled=unlabeled, class_grams=class_grams)
     total.feature_names = np.array(parts[0].rows.features, dtype=object)
-    hear = (lambda done, of: None) if progress is None else progress
-    for number, (part, file, group) in enumerate(groups[done:], done + 1):
-        for batch, (X, y) in enumerate(part.rows.batches(file, group)):
-            # The time left counts from the first batch read: it comes with pages of many more.
-            if batch or number == done + 1:
-                hear(total.n_rows, n_rows)
+    work = _Work(parts, progress)
+    work.tell(done)
+    for number, (part, file, group) in enumerate(groups[done:], done):
+        before = total.n_rows
+        read = part.rows.batches(file, group, partial(work.tell_read, number))
+        for batch, (X, y) in enumerate(read):
+            if batch:
+                work.tell(number, total.n_rows - before)
             try:
                 total.add_checked(X, y, np.full(len(X), part.domain, dtype=np.int64))
             except ValueError as error:
                 raise InputError(f"{part.rows.paths[file]}: {error}") from error
         if checkpoint is not None and total.n_rows:
-            write(total.result(), checkpoint, extra={**job, "done": number})
-        hear(total.n_rows, n_rows)
+            write(total.result(), checkpoint, extra={**job, "done": number + 1})
+        work.tell(number + 1)
     names = {part.domain: part.name for part in parts if part.name is not None}
     return replace(total.result(declared=True), domain_names=names)
+
+
+class _Work:
+    """What is done of all row groups, told in rows.
+
+    The first batch of a row group takes longer than others: its pages hold rows of later ones, too.
+    So they count as more rows; fewer where columns are many, and adding up takes most of the time.
+    """
+
+    def __init__(self, parts: Sequence[Part], progress: Callable[[int, int], None] | None) -> None:
+        self.progress = progress
+        self.first: list[float] = []  # with a fifth of a batch: it is read, and not yet added up
+        self.ahead: list[float] = []
+        self.ends = [0.0]
+        self.n_rows = 0
+        for part in parts:
+            for n_rows in part.rows.sizes():
+                ahead = min(n_rows, PAGE_ROWS) / (1 + len(part.rows.features) / 1000)
+                self.ahead.append(ahead)
+                self.first.append(ahead + min(n_rows, part.rows.batch_rows) / 5)
+                self.ends.append(self.ends[-1] + ahead + n_rows)
+                self.n_rows += n_rows
+
+    def tell(self, group: int, added: int = 0) -> None:
+        """All groups before this one are done, and so many rows of it."""
+        self._tell(self.ends[group] + (self.ahead[group] + added if added else 0.0))
+
+    def tell_read(self, group: int, share: float) -> None:
+        """Of the group's first batch, that share is read."""
+        self._tell(self.ends[group] + share * self.first[group])
+
+    def _tell(self, done: float) -> None:
+        if self.progress is not None:
+            self.progress(round(self.n_rows * done / self.ends[-1]), self.n_rows)
 
 
 def _job(parts: Sequence[Part], *options: Any) -> dict[str, Any]:
@@ -321,7 +397,7 @@ def moments_from_parquet(
         Written after every row group, removed at the end. If it is there at the start, and was
         made from the same files and arguments, the row groups that it holds are not read again.
     progress : callable, default=None
-        Called with (rows done, rows in all) after every row group.
+        Called with (rows done, rows in all), also within row groups.
 
     Returns
     -------
