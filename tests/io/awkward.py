@@ -1176,6 +1176,57 @@ def _(folder):
     return paths
 
 
+def with_footer(folder: Path, *words: str) -> tuple[Path, Path]:
+    """Rows of a word and one number below the rows of both files."""
+    footers: Columns = {"length": [*words], "weight": [191842.3] * len(words)}
+    blank = [None] * len(words)
+    source, target = (
+        {name: [*values, *footers.get(name, blank)] for name, values in held.items()}
+        for held in pair()
+    )
+    return texts(folder, source, target)
+
+
+case("total-word", "a line that begins with Total, most of whose fields are empty")(
+    lambda folder: with_footer(folder, "TOTAL:")
+)
+case("total-words", "lines of sums and of means")(
+    lambda folder: with_footer(folder, "Summe", "Mittelwert")
+)
+
+
+@case("excel-footer", "totals and remarks below the rows of a sheet", needs=("openpyxl",))
+def _(folder):
+    import openpyxl
+
+    source, target = pair()
+    paths = sheets(folder / "old.xlsx", {"a": source}), sheets(folder / "new.xlsx", {"b": target})
+    for path in paths:
+        book = openpyxl.load_workbook(path)
+        rows = [], ["Total", None, 191842.3], [], ["Source: the orchard's office"], ["(c) 2024"]
+        for row in rows:
+            book.worksheets[0].append(row)
+        book.save(path)
+    return paths
+
+
+@case("excel-groups", "merged names of groups above the names of columns", needs=("openpyxl",))
+def _(folder):
+    import openpyxl
+
+    source, target = pair()
+    paths = sheets(folder / "old.xlsx", {"a": source}), sheets(folder / "new.xlsx", {"b": target})
+    for path in paths:
+        book = openpyxl.load_workbook(path)
+        sheet = book.worksheets[0]
+        sheet.insert_rows(1)
+        sheet["A1"], sheet["C1"] = "size", "mass"
+        sheet.merge_cells("A1:B1")
+        sheet.merge_cells("C1:D1")
+        book.save(path)
+    return paths
+
+
 case("index-twice", "two indices that pandas wrote")(
     lambda folder: texts(
         folder,

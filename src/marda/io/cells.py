@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from marda._machine import DEFLATE_RATIO, available_memory, counted, format_bytes
 from marda.io import text
+from marda.io.closing import WithoutRemarks, WithoutTotals
 from marda.io.table import WHOLE, InputError, ReadRequest, Table, some_names
-from marda.io.text import MAX_COLUMNS, name_columns
+from marda.io.text import MAX_COLUMNS, is_title, name_columns
 
 __all__ = ["NESTED", "excel_batches", "json_batches", "table_of_cells"]
 
@@ -299,14 +300,16 @@ def _check_size(path: Path) -> None:
         )
 
 
-def _filled(sheet: Any) -> Iterator[tuple[Any, ...]]:
-    """Rows that are not blank."""
+def _filled(sheet: Any, *, blank: bool = False) -> Iterator[tuple[Any, ...]]:
+    """Rows that are not blank; `blank` puts an empty one where there are such."""
     sheet.reset_dimensions()  # what a file declares may be a million columns
     for row in sheet.iter_rows(values_only=True):
         if len(row) >= MAX_COLUMNS:
             raise InputError(f"the sheet {sheet.title!r} has {len(row):,} columns: is it a table?")
         if any(_value(cell) is not None for cell in row):
             yield row
+        elif blank:
+            yield ()
 
 
 def _sheet(path: Path, book: Any, wish: str | None) -> tuple[Any, tuple[str, ...]]:
@@ -344,14 +347,21 @@ def _n_filled(row: tuple[Any, ...]) -> int:
 
 
 def _rows(path: Path, sheet: Any, request: ReadRequest, notes: tuple[str, ...]) -> Iterator[Table]:
-    rows = _filled(sheet)
+    remarks = WithoutRemarks(_filled(sheet, blank=True))
+    totals = WithoutTotals(remarks)
+    rows = iter(totals)
     head = [*islice(rows, 20)]
     if not head:
         raise InputError(f"{path}: the sheet {sheet.title!r} is empty.")
+    most = max(map(len, head))
+    shown = [[str(_value(cell) or "") for cell in _padded(row, most)] for row in head]
     counts = [_n_filled(row) for row in head]
     above = 0
-    while above + 2 < len(head) and counts[above] == 1 and max(counts[above + 1 :]) > 2:
-        above += 1  # a title
+    while above + 2 < len(head) and (
+        (counts[above] == 1 and max(counts[above + 1 :]) > 2)
+        or is_title(shown[above], shown[above + 1 :])
+    ):
+        above += 1
     if above:
         notes = (
             *notes,
@@ -380,12 +390,13 @@ def _rows(path: Path, sheet: Any, request: ReadRequest, notes: tuple[str, ...]) 
                 f"{path} takes more memory than there is, {format_bytes(room)}: raise "
                 "MARDA_MEMORY, or save the sheet as CSV."
             )
+        told = (*notes, *remarks.note(path), *totals.note(path))
         cells: dict[str, list[Any]] = {names[k]: [] for k in kept}
         for row in part:
             padded = _padded(row, width)
             for k in kept:
                 cells[names[k]].append(_value(padded[k]))
-        yield table_of_cells(path, len(part), cells, notes, refused=refused, nameless=nameless)
+        yield table_of_cells(path, len(part), cells, told, refused=refused, nameless=nameless)
         some = True
 
 

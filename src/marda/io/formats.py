@@ -150,7 +150,9 @@ def detect_format(path: str | os.PathLike[str]) -> str:
         if packing_of(inside) or inside.startswith(tuple(magic for magic, _ in MAGIC)):
             raise InputError(f"{path} holds a packed {known or 'file'}: unpack it, and give that.")
     if known in MARKED and not (known == "mat" and b"HDF" in start[:8]):
-        raise InputError(f"{path} is not {known}, though its name says so: see --format.")
+        raise InputError(
+            f"{path} is not {known}, though its name says so: say what it is, as in --format csv."
+        )
     if known:
         return known
     line = first_line(path)

@@ -13,7 +13,7 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from itertools import chain, islice, pairwise
@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from marda._machine import DEFLATE_RATIO, available_memory, counted, format_bytes
+from marda.io.closing import CLOSING_LINES, WithoutTotals
 from marda.io.table import (
     MISSING_WORDS,
     WHOLE,
@@ -41,6 +42,7 @@ __all__ = [
     "csv_batches",
     "first_line",
     "head_of",
+    "is_title",
     "name_columns",
     "only_member",
     "open_bytes",
@@ -65,7 +67,6 @@ LABEL = "label"  # name of svmlight's first field
 HEAD_LINES, HEAD_CHARACTERS, SCANNED = 50, 2**20, 2**24
 LONGEST_UNIT = 12
 GUARDED = re.compile(r'\s*="([^"]*)"\s*')
-CLOSING_LINES = 20  # most lines of remarks below the last row
 #: So many known units in one line are no values, whatever else the line holds.
 SURELY_UNITS = 3
 UNITS = {
@@ -489,23 +490,24 @@ def _layout(head: Sequence[str]) -> tuple[str, int]:
         follows = head[at + 1].strip() if at + 1 < len(head) else "x"
         comment = line.startswith("#") and count != usual
         title = usual and not count and (usual > 1 or not follows)
-        padded = count == usual > 1 and _is_padded(line, head[at + 1 :], mark)
+        padded = count == usual > 1 and is_title(
+            _fields(line, mark), (_fields(other, mark) for other in head[at + 1 :])
+        )
         if not (comment or title or padded or not line.strip()):
             break
         above = at + 1
     return mark, above if above < len(head) else 0
 
 
-def _is_padded(line: str, below: Sequence[str], mark: str) -> bool:
+def is_title(fields: Sequence[str], below: Iterable[Sequence[str]]) -> bool:
     """Whether a line is a title with separators behind it, as spreadsheets write one.
 
     Most of its fields are empty, and a line of names stands below: no two alike, and no numbers.
     """
-    fields = _fields(line, mark)
     filled = sum(map(bool, fields))
     if filled > max(1, len(fields) // 2):
         return False
-    lines = [names for names in (_fields(other, mark) for other in below) if any(names)]
+    lines = [names for names in below if any(names)]
     for names, data in pairwise([*lines, list[str]()]):
         if sum(map(bool, names)) > max(1, len(fields) // 3, filled):
             # More than a third are groups of columns only where numbers follow the names.
@@ -701,7 +703,8 @@ def _csv_rows(
     refused = {names[k]: twice[names[k]] for k in request.wants(names) if names[k] in twice}
     lines.row = 0
     given: Iterator[list[str]] = chain(waiting, reader)
-    rows = map(_unguarded, given) if guarded else given
+    totals = WithoutTotals(map(_unguarded, given) if guarded else given)
+    rows = iter(totals)
     some = blank = False
     told_so_far: tuple[str, ...] = ()
     while True:
@@ -733,6 +736,7 @@ def _csv_rows(
             lines.row = 0
             if lines.total > end:
                 break
+        notes = (*notes, *(note for note in totals.note(path) if note not in notes))
         lines.keep(FIELD_BYTES * len(kept) * len(batch))
         if not seen and some and notes == told_so_far:
             return
