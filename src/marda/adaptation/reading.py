@@ -33,7 +33,7 @@ from marda.io.binary import parquet_files, parquet_footer
 from marda.io.conventions import Notation, one_spelling, respelled, settle
 from marda.io.formats import is_sample, refuse_address
 from marda.io.preprocessing import MAX_CATEGORIES, missing_values
-from marda.io.screening import free_texts, notes_of, screen, unique_dates, used_notes
+from marda.io.screening import free_texts, notes_of, odd_numbers, screen, unique_dates, used_notes
 from marda.io.table import (
     InputProblem,
     Table,
@@ -368,6 +368,7 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
     notes += notes_of(screened)
     unfit = {column.name for column in screened} | asked
     texts = [name for name in texts if name not in unfit]
+    notes += odd_numbers(whole, last, [n for n in features if n in last.columns and n not in unfit])
     notes += used_notes(texts, unique_dates(whole, last, [n for n in features if n not in unfit]))
     chosen = fit_preprocessing(
         whole,

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from marda._machine import DEFLATE_RATIO, available_memory, counted, format_bytes
 from marda.io import text
-from marda.io.closing import WithoutRemarks, WithoutTotals
 from marda.io.table import WHOLE, InputError, ReadRequest, Table, some_names
-from marda.io.text import MAX_COLUMNS, is_title, name_columns
+from marda.io.text import MAX_COLUMNS, WithoutRemarks, WithoutTotals, is_title, name_columns
 
 __all__ = ["NESTED", "excel_batches", "json_batches", "table_of_cells"]
 

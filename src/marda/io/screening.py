@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marda._machine import counted
 from marda.io.columns import tfidf
 from marda.io.conventions import days_of, what_hinders
-from marda.io.table import Table, as_numbers, as_texts, is_missing, joined_names, some_names
+from marda.io.table import Table, as_numbers, as_texts, is_missing, joined_names, option, some_names
 
 __all__ = [
     "LeftOut",
@@ -25,6 +26,7 @@ __all__ = [
     "is_prose",
     "is_unspaced",
     "notes_of",
+    "odd_numbers",
     "screen",
     "unique_dates",
     "used_notes",
@@ -39,6 +41,12 @@ GIVEN_AWAY = 0.995
 #: Rows, and rows times columns, that are sorted in the search for leaks; columns then tried.
 MOST_ROWS, MOST_SORTED, MOST_TRIED = 5000, 5_000_000, 200
 LOOK = 2000
+#: A code for "no value" is made of nines, stands at an end of the column and in so many rows.
+ENOUGH_CODES = 2
+#: Fewer values tell nothing of the unit; nor does one that is so little larger.
+ENOUGH_VALUES, ANOTHER_UNIT = 20, 5.0
+#: Of the factors of sizes and of spreads, how far they may be apart.
+AGREEING = 1.5
 #: A column is text from so many different values on, of so many words (or characters) each.
 ENOUGH_TEXTS, ENOUGH_WORDS, ENOUGH_CHARACTERS = 20, 3, 6
 #: So many different values are text, however often each is there.
@@ -389,3 +397,77 @@ def _recall(values: NDArray[np.float64], codes: NDArray[Any], leaves: int | None
         tree.fit(values[half != k], codes[half != k])
         scores.append(balanced_accuracy_score(codes[half == k], tree.predict(values[half == k])))
     return float(np.mean(scores))
+
+
+# Numbers that look wrong and are used all the same ------------------------------------------------
+
+
+def odd_numbers(source: Table, target: Table, names: Sequence[str]) -> list[str]:
+    """Sentences on columns of numbers that hold a code for no value, or another unit in one file.
+
+    Parameters
+    ----------
+    source, target : Table
+        All rows, with numbers as such.
+    names : sequence of str
+        Columns to look at.
+    """
+    notes, codes = [], dict[int, list[str]]()
+    for name in names:
+        if any(t.columns[name].dtype.kind not in "fi" for t in (source, target)):
+            continue
+        held = [np.asarray(t.columns[name], dtype=np.float64) for t in (source, target)]
+        known = [values[np.isfinite(values)] for values in held]
+        if (code := _code(np.concatenate(known))) is not None:
+            codes.setdefault(code, []).append(name)
+            continue
+        factor = _factor(*known)
+        if factor is not None:
+            large, small = (target, source) if factor > 1 else (source, target)
+            times = max(factor, 1 / factor)
+            notes.append(
+                f"{name!r} is about {times:,.0f} times as large in {large.path} "
+                f"as in {small.path}, and varies as much more: if it is in another unit, convert "
+                f"it, or leave it out with {option('--drop', name)}."
+            )
+    for code, found in codes.items():
+        rows = sum(int((t.columns[n] == code).sum()) for t in (source, target) for n in found)
+        notes.append(
+            f"{code} stands in {some_names(found)} ({counted(rows, 'value')}), far from all others "
+            f"there: if it means no value, say --na '{joined_names([str(code)])}' --missing impute."
+        )
+    return notes
+
+
+def _code(values: NDArray[Any]) -> int | None:
+    """A number of nines that is as far from all others as these are from each other."""
+    if not len(values):
+        return None
+    for end in (float(values.min()), float(values.max())):
+        digits = f"{abs(end):.0f}"
+        if len(digits) < 2 or abs(end) != float(digits) or {*digits} != {"9"}:
+            continue
+        others = values[values != end]
+        if len(values) - len(others) < ENOUGH_CODES or len(others) < ENOUGH_VALUES:
+            continue
+        if np.abs(others - end).min() > max(np.ptp(others), 1.0):
+            return int(end)
+    return None
+
+
+def _factor(source: NDArray[Any], target: NDArray[Any]) -> float | None:
+    """How many times as large the target's values are, where no range of both overlaps."""
+    if min(len(source), len(target)) < ENOUGH_VALUES:
+        return None
+    if source.max() >= target.min() and target.max() >= source.min():
+        return None
+    low, middle, high = zip(
+        *(np.quantile(values, (0.25, 0.5, 0.75)) for values in (source, target)), strict=True
+    )
+    spreads = [b - a for a, b in zip(low, high, strict=True)]
+    if min(spreads) <= 0 or middle[0] * middle[1] <= 0:
+        return None
+    size, spread = middle[1] / middle[0], spreads[1] / spreads[0]
+    if max(size, 1 / size) < ANOTHER_UNIT or not 1 / AGREEING < size / spread < AGREEING:
+        return None
+    return float(size)

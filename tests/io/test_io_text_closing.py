@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from marda.io.closing import WithoutRemarks, WithoutTotals
+from marda.io.text import WithoutRemarks, WithoutTotals
 
 
 @pytest.mark.parametrize(
