@@ -282,3 +282,12 @@ def test_predict_tells_how_it_read_the_file(shop, monkeypatch):
         f"{new}: what stands below the last row ('(512 rows affected)') left out.",
     )
     assert read_table(new).notes == done.notes  # as adapt, label and evaluate tell it
+
+
+def test_rows_that_are_all_of_one_class_are_told(tmp_path):
+    from_python().save(tmp_path / "m")
+    far = XT + 100 * np.ptp(XT)
+    for k, (rows, told) in enumerate([(XT, False), (far, True), (far[:5], False)]):
+        new = write(tmp_path / f"{k}.npz", rows)
+        found = predict(tmp_path / "m", new, tmp_path / f"{k}.csv")
+        assert told == any(f"all {len(rows)} rows are predicted as" in n for n in found.notes)

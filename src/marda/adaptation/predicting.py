@@ -70,6 +70,8 @@ CHOOSING = 0.4
 FIRST_ROWS = 2000
 #: Rows whose mean others can be told from, where the model file knows none.
 FEW_ROWS = 10
+#: That many rows of one class are not a matter of luck.
+ENOUGH_FOR_CLASSES = 20
 
 Classifier = MDAClassifier | MDAClassifierCV
 AS_FOUND = ReadOptions("")
@@ -181,8 +183,15 @@ def predict(
     seconds = time.perf_counter() - began
     n_rows = sum(counts.values())
     new = {name: n for name, n in unseen.rows.items() if n}
-    told = (*notes, *unseen.notes(chosen))
-    return Predicted(n_rows, counts, seconds, str(out), explained, told, new)
+    alone = [label for label, n in counts.items() if n == n_rows >= ENOUGH_FOR_CLASSES]
+    told = unseen.notes(chosen)
+    if alone and not told:  # else they tell why
+        notes.append(
+            f"all {n_rows:,} rows are predicted as {str(alone[0])!r}: see whether numbers are in "
+            "the units of those that the model learned from (marda check compares files)."
+        )
+    every = (*notes, *told)
+    return Predicted(n_rows, counts, seconds, str(out), explained, every, new)
 
 
 def predict_rows(
@@ -787,6 +796,8 @@ def evaluate(
         raise InputError(f"--label {name} is a column that the model predicts from.")
     watch = _Reading(classifier, chosen, input, options, progress)
     table, X = _read_whole(chosen, input, options, [name], watch)
+    if label is None and name not in table.names:
+        raise InputError(f"{table.missing_column(name)}: name the column of labels with --label.")
     values, told = spelled_as(classifier.classes_, table[name])
     respelled = [f"labels are not written as the model's: {told}."] if told else []
     codes, known, unknown = label_codes(values, classifier.classes_, f"{input}: column {name!r}")
