@@ -327,6 +327,9 @@ REFUSED = {
         lambda: marda.adapt(SOURCE, TARGET.drop(columns="visits"), label="churn"),
         r"the target has no column 'visits', which the source has: add it, or leave it out with "
         r"drop=\['visits'\]"),
+    "labels": (lambda: marda.adapt(SOURCE, TARGET, label=SOURCE["churn"]),
+               "label is the name of a column, and a Series was given"),
+    "list of labels": (lambda: marda.adapt(SOURCE, TARGET, label=["churn"]), "a list was given"),
     "index": (lambda: marda.adapt(SOURCE, TARGET, label="churn", id="row"),
               "id='row' is the index of the target"),
     "label in the index": (lambda: marda.adapt(SOURCE.set_index("churn"), TARGET, label="churn"),
@@ -435,3 +438,20 @@ def test_columns_that_became_silent_are_named_and_not_used(tmp_path):
     assert "Not used, since it has one value in the target: dose." in repr(result)
     result.model.save(tmp_path / "m.marda")
     assert marda.load(tmp_path / "m.marda").silent_columns_ == [2]
+
+
+def test_numbers_that_mean_no_value():
+    some = np.arange(len(TARGET)) % 5 > 0
+    gone = TARGET.assign(visits=TARGET["visits"].where(some, -999))
+    lost = TARGET.assign(visits=TARGET["visits"].where(some))
+    found, same = (
+        marda.adapt(SOURCE, target, **HOW, na=na) for target, na in ((gone, -999), (lost, ()))
+    )
+    assert found.predictions.equals(same.predictions)
+
+
+def test_an_index_that_holds_more_than_names_is_told():
+    levels = marda.adapt(SOURCE.set_index(["visits", "plan"]), TARGET, **HOW)
+    (note,) = [note for note in levels.notes if "index" in note]
+    assert note.startswith("the index of the source ('visits', 'plan') is not read: .reset")
+    assert not [n for n in marda.adapt(SOURCE, TARGET, **HOW).notes if "index" in n]

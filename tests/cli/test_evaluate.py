@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,7 @@ def test_its_example_works_as_pasted(tmp_path, monkeypatch, capsys):
         ("--input sample:source", "required: --model"),
         ("--model m --input sample:source --label Z", "sample:source has no column 'Z'"),
         ("--model m --input sample:target", "column 'y' has no labels"),
+        ("--model m --input new.csv", "name the column of labels with --label"),
         ("--model m --input sample:source --out e.csv", "written as .json"),
         ("--model m --input sample:source --label reading1", "is a column that the model predicts"),
     ],
@@ -42,5 +44,7 @@ def test_wrong_calls(arguments, words, refused, tmp_path, monkeypatch, capsys):
     files = "--source sample:source --target sample:target --label y --id id"
     assert cli.main(f"adapt {files} --method S1 --model m".split()) == 0
     capsys.readouterr()
+    names = ",".join(f"reading{k}" for k in range(1, 7))
+    Path("new.csv").write_text(f"{names},truth\n1,2,3,4,5,6,wet\n")
     refused(["evaluate", *arguments.split()], words, "marda evaluate: ")
-    assert os.listdir(tmp_path) == ["m"]
+    assert {*os.listdir(tmp_path)} == {"m", "new.csv"}

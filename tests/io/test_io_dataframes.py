@@ -236,3 +236,8 @@ def test_some_rows_with_further_columns(library):
     assert list(found["reason_"]) == ["p", "q"]
     if library == "pandas":
         assert list(found.index) == [7, 5]
+
+
+def test_numbers_of_128_bits():
+    frame = as_frame(pl.DataFrame({"a": pl.Series([1, None, -7]).cast(pl.Int128)}), "the source")
+    np.testing.assert_array_equal(frame.table()["a"], [1.0, np.nan, -7.0])

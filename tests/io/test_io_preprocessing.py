@@ -228,6 +228,11 @@ def test_labels_that_no_number_tells_apart_stay_as_they_are(values):
         ([0.5, 1.0], [1.0], "fractions such as 0.5"),
         ([0.0, 1.0], [7.0], "label 7 in column 'y' is no class of the source"),
         (["p", "q"], ["r"], "label 'r'"),
+        (
+            ["p", "q"],
+            ["s", "r", "p"],
+            r"labels 'r', 's' in .* no classes .* \('p', 'q'\): correct",
+        ),
         (np.repeat(np.arange(30.0), 4), [31.0], r"of 30 different values: is it the right column"),
     ],
 )

@@ -344,7 +344,7 @@ def adapt(
     id: str | None = None,
     drop: Names = (),
     keep: Names = (),
-    na: Names = (),
+    na: Names | float = (),
     missing: str = "error",
     scale: str = "none",
     method: str | None = "auto",
@@ -376,8 +376,8 @@ def adapt(
         Column that is carried to the predictions, and not learnt from.
     drop, keep : str or sequence of str
         Columns to leave out; columns to use although they look like an id, a constant or a leak.
-    na : str or sequence of str
-        Words that mean "no value".
+    na : str, number or sequence of them
+        Words and numbers that mean "no value".
     missing : {"error", "impute"}
         Refuse missing values, or put the mean or the commonest value in their place.
     scale : {"none", "standard"}
@@ -425,7 +425,7 @@ def check(
     id: str | None = None,
     drop: Names = (),
     keep: Names = (),
-    na: Names = (),
+    na: Names | float = (),
     missing: str = "impute",
     scale: str = "none",
     format: str | None = None,
@@ -473,6 +473,11 @@ def check(
 
 def _read(source: Any, target: Any, label: Any, reading: dict[str, Any]) -> _Inputs:
     """Tables of all DataFrames and files."""
+    if hasattr(label, "shape") or isinstance(label, list | dict):
+        raise InputError(
+            f"label is the name of a column, and a {type(label).__name__} was given: put the "
+            "labels into a column of the source, and give its name."
+        )
     given = [*source] if isinstance(source, list | tuple) else [source]
     if not given:
         raise InputError("source is an empty list: give a table with labelled rows.")
@@ -517,9 +522,9 @@ def _read(source: Any, target: Any, label: Any, reading: dict[str, Any]) -> _Inp
 
 
 def _names(name: str, given: Any) -> tuple[str, ...]:
-    """One name, or several."""
-    if isinstance(given, str):
-        return (given,)
+    """One name, or several; what means "no value" may be a number."""
+    if isinstance(given, str) or (name == "na" and isinstance(given, int | float)):
+        return (str(given),)
     try:
         return tuple(str(one) for one in given)
     except TypeError:

@@ -341,7 +341,7 @@ def _is_table(sheet: Any) -> bool:
     return len([*islice(wide, 2)]) == 2
 
 
-def _n_filled(row: tuple[Any, ...]) -> int:
+def _n_filled(row: Sequence[Any]) -> int:
     return sum(_value(cell) is not None for cell in row)
 
 
@@ -399,7 +399,7 @@ def _rows(path: Path, sheet: Any, request: ReadRequest, notes: tuple[str, ...]) 
         some = True
 
 
-def _padded(row: tuple[Any, ...], width: int) -> tuple[Any, ...]:
+def _padded(row: Sequence[Any], width: int) -> tuple[Any, ...]:
     return (*row, *([None] * (width - len(row))))
 
 

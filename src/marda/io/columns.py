@@ -20,7 +20,15 @@ from numpy.typing import NDArray
 
 from marda._machine import counted
 from marda.io.conventions import days_of, quantities
-from marda.io.table import InputError, Table, as_numbers, as_texts, is_missing, near_words
+from marda.io.table import (
+    InputError,
+    Table,
+    as_numbers,
+    as_texts,
+    is_missing,
+    near_words,
+    some_names,
+)
 
 __all__ = [
     "Category",
@@ -38,6 +46,7 @@ __all__ = [
 
 #: From so many numbers on, labels look like a quantity if most of them are rare.
 MANY_VALUES = 20
+FEW_CLASSES = 5
 RARE = 2
 #: Digits that are a name rather than a number.
 CODE = re.compile(r"\s*[+-]?0\d")
@@ -407,14 +416,20 @@ def read_labels(
         found = np.unique(ys, return_inverse=True)[1].ravel()
         counts = np.bincount(found, weights=rows).astype(np.int64)
         check_classes(source.path, label, counts)
-    unknown = [v for v in set(yt[~is_missing(yt)].tolist()) if v not in set(ys.tolist())]
+    classes = {*ys.tolist()}
+    unknown = sorted({*yt[~is_missing(yt)].tolist()} - classes)
     if unknown:
-        shown = f"{unknown[0]:g}" if isinstance(unknown[0], float) else repr(unknown[0])
-        n = len({*ys.tolist()})
-        many = f" (of {n} different values: is it the right column?)" if n >= MANY_VALUES else ""
+        shown = [f"{v:g}" if isinstance(v, float) else repr(v) for v in unknown]
+        n = len(classes)
+        among = f" ({some_names(sorted(classes), n)})" if n <= FEW_CLASSES else ""
+        many = f" (of {n} different values: is it the right column?)" if n >= MANY_VALUES else among
+        what, it = f"label {shown[0]} in column {label!r} is no class", "it"
+        if len(unknown) > 1:
+            listed = some_names(shown, 3, str)
+            what, it = f"labels {listed} in column {label!r} are no classes", "them"
         raise InputError(
-            f"{target.path}: label {shown} in column {label!r} is no class of the source{many}: "
-            f"correct it, leave it empty, or say --na {shown} if it means that there is none."
+            f"{target.path}: {what} of the source{many}: correct {it}, leave {it} empty, or say "
+            f"--na {shown[0]} if it means that there is none."
         )
     return ys, yt
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda.io.cells import NESTED, table_of_cells
-from marda.io.table import InputError, Table
+from marda.io.table import InputError, Table, some_names
 from marda.io.text import name_columns
 
 __all__ = ["Frame", "as_frame", "make_frame"]
@@ -118,7 +118,25 @@ class Frame:
         table = table_of_cells(self.name, self.n_rows, cells, refused=refused, nameless=nameless)
         held = {**arrays, **table.columns}
         columns = {name: held[name] for name in names if name in held}
-        return Table(self.name, self.n_rows, columns, refused=table.refused, nameless=nameless)
+        return Table(
+            self.name,
+            self.n_rows,
+            columns,
+            refused=table.refused,
+            notes=self._index_notes(),
+            nameless=nameless,
+        )
+
+    def _index_notes(self) -> tuple[str, ...]:
+        """That an index holds more than names of rows, and is not read."""
+        index = self.given.index if self.library == "pandas" else None
+        if index is None or (index.nlevels == 1 and index.is_unique):
+            return ()
+        names = [name for name in index.names if name is not None]
+        if not names:
+            return ()
+        told = f"the index of {self.name} ({some_names(names)}) is not read"
+        return (f"{told}: .reset_index() makes columns of it.",)
 
     def _series(self, place: int) -> Any:
         return (
@@ -128,6 +146,8 @@ class Frame:
     def _values(self, place: int) -> NDArray[Any]:
         series = self._series(place)
         if self.library == "polars":
+            if str(series.dtype).endswith("Int128"):  # numpy has none
+                return np.array(series.to_list(), dtype=object)
             return np.asarray(series.to_numpy())
         kind = getattr(series.dtype, "kind", "O")
         if kind in "iufb" and not isinstance(series.dtype, np.dtype):

@@ -620,7 +620,7 @@ def _is_rule(fields: Sequence[str]) -> bool:
     return drawn and any(len(field) > 2 for field in filled)  # "-" and "--" mean no value
 
 
-def _closing(reader: Iterator[list[str]], first: str, after_blank: bool) -> list[str]:
+def _closing(reader: Iterator[Sequence[str]], first: str, after_blank: bool) -> list[str]:
     """What stands below the last row: a remark of the program that wrote the file.
 
     Empty unless it follows a blank line or can be no row that was cut off, as "(9 rows affected)".
