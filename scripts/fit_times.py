@@ -2,9 +2,11 @@
 
     MARDA_DATA=... python scripts/fit_times.py REVISION [--benchmarks NAME …] [--tasks N]
 
-The same rows are fitted by the sources of both, in turn, each in a fresh process that has fitted a
-small table before. Printed are the seconds of the tasks of a benchmark, the quicker of two fits of
-each, and how many times as long as before the task takes that has fared worst.
+The same rows are fitted in turn by the sources of both, each in a process of its own that has
+fitted a small table before. Printed are the processor seconds of the tasks of a benchmark, with one
+thread of BLAS: those of a clock where nothing else runs, and hardly others where something does. Of
+each task the quickest of a few fits counts; the task that has fared worst is told by how many times
+as long as before it takes.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import numpy as np
@@ -34,21 +37,19 @@ FIT = """
 import json, sys, time, warnings
 import numpy as np, scipy.sparse as sp
 import marda
-folder, file, rounds = sys.argv[1:]
+folder = sys.argv[1]
 assert marda.__file__.startswith(folder), f"{marda.__file__} is not of {folder}"
 warnings.simplefilter("ignore")
-held = np.load(file)
-X = held["X"] if "X" in held else sp.csr_array(
-    (held["data"], held["indices"], held["indptr"]), shape=tuple(held["shape"]))
 rng = np.random.default_rng(0)
 small = rng.normal(size=(60, 4)), np.r_[np.arange(30) % 2, np.full(30, -1)]
 marda.MDAClassifierCV().fit(*small, sample_domain=np.r_[np.ones(30, int), -np.ones(30, int)])
-taken = []
-for _ in range(int(rounds)):
-    began = time.perf_counter()
+for line in sys.stdin:
+    held = np.load(line.strip())
+    X = held["X"] if "X" in held else sp.csr_array(
+        (held["data"], held["indices"], held["indptr"]), shape=tuple(held["shape"]))
+    began = time.process_time()
     marda.MDAClassifierCV().fit(X, held["y"], sample_domain=held["domain"])
-    taken.append(time.perf_counter() - began)
-print(json.dumps(min(taken)))
+    print(json.dumps(time.process_time() - began), flush=True)
 """
 
 
@@ -74,19 +75,39 @@ def write_rows(spec: TaskSpec, file: Path) -> None:
     np.savez(file, y=y, domain=domain, **rows)
 
 
-def seconds(source: Path, file: Path, rounds: int) -> float:
-    """The quickest fit of these rows by the sources of a folder."""
-    done = subprocess.run(
-        [sys.executable, "-c", FIT, str(source), str(file), str(rounds)],
-        env={**os.environ, "PYTHONPATH": str(source)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        why = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
-        sys.exit(f"fit_times.py: {source}: {why[-1]}")
-    return float(json.loads(done.stdout))
+class Fits:
+    """A process that fits by the sources of a folder."""
+
+    def __init__(self, source: Path):
+        one = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        self.source = source
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", FIT, str(source)],
+            env={**os.environ, **one, "PYTHONPATH": str(source)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def seconds(self, file: Path) -> float:
+        """Of a fit of these rows."""
+        process = self.process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(BrokenPipeError):
+            process.stdin.write(f"{file}\n")
+            process.stdin.flush()
+        said = process.stdout.readline()
+        if not said:
+            why = process.communicate()[1].strip().splitlines()
+            sys.exit(f"fit_times.py: {self.source}: {why[-1] if why else process.returncode}")
+        return float(json.loads(said))
+
+    def end(self) -> None:
+        """No more fits."""
+        self.process.kill()
+        self.process.communicate()
 
 
 def extract(revision: str, folder: Path) -> Path:
@@ -104,20 +125,22 @@ def extract(revision: str, folder: Path) -> Path:
 def compare(revision: str, benchmarks: Iterable[str], most: int, rounds: int) -> None:
     """Print a line per benchmark as it is finished."""
     form = "{:20} {:>5} {:>9} {:>9} {:>7} {:>7}  {}"
-    with tempfile.TemporaryDirectory() as folder:
-        before = extract(revision, Path(folder))
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as ending:
+        both = [Fits(source) for source in (extract(revision, Path(folder)), ROOT / "src")]
+        ending.callback(lambda: [one.end() for one in both])
         print(form.format("benchmark", "tasks", "before", "now", "ratio", "worst", ""), flush=True)
         file = Path(folder, "rows.npz")
         for name in benchmarks:
             pairs, names = [], []
             for spec in tasks_of(name, most):
                 write_rows(spec, file)
-                pairs.append([seconds(source, file, rounds) for source in (before, ROOT / "src")])
+                tried = [[one.seconds(file) for one in both] for _ in range(rounds)]
+                pairs.append(np.min(tried, axis=0))
                 names.append(spec.pair)
             old, new = np.sum(pairs, axis=0)
             ratios = [now / then for then, now in pairs]
             worst = int(np.argmax(ratios))
-            line = (len(pairs), f"{old:.1f} s", f"{new:.1f} s", f"{new / old:.2f}")
+            line = (len(pairs), f"{old:.2f} s", f"{new:.2f} s", f"{new / old:.2f}")
             print(form.format(name, *line, f"{ratios[worst]:.2f}", names[worst]), flush=True)
 
 
