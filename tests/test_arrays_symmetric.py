@@ -9,6 +9,7 @@ from marda._arrays import (
     add_gram,
     lower_product,
     mirror_lower,
+    root_gram,
     symmetric_eigen,
     thin_product,
 )
@@ -49,6 +50,16 @@ def test_lower_product(n):
     product = lower_product(A, A.T)
     np.testing.assert_allclose(np.tril(product), np.tril(A @ A.T), rtol=1e-12, atol=1e-12)
     assert product.flags.f_contiguous
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_root_gram(order):
+    rng = np.random.default_rng(0)
+    A, W = rng.standard_normal((7, 7)), rng.standard_normal((7, 5)).astype(float, order=order)
+    held, R = W.copy(), np.tril(A)
+    product = root_gram(np.asfortranarray(A), W)  # above the diagonal nothing is read
+    np.testing.assert_allclose(np.tril(product), np.tril(W.T @ R @ R.T @ W), atol=1e-12)
+    np.testing.assert_array_equal(W, held)
 
 
 @pytest.mark.parametrize("columns", [0, 1, 3, 250])

@@ -26,7 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy import linalg, special
-from scipy.linalg.blas import dgemm, dsyrk, ssyrk
+from scipy.linalg.blas import dgemm, dsyrk, dtrmm, ssyrk
 from sklearn import get_config
 
 __all__ = [
@@ -73,6 +73,7 @@ __all__ = [
     "ones",
     "place_of",
     "probes",
+    "root_gram",
     "rows_at",
     "softmax",
     "solve",
@@ -583,6 +584,11 @@ def lower_product(A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.
         stop = start + _BLOCK
         out[start:stop, :stop] = A[start:stop] @ B[:, :stop]
     return out
+
+
+def root_gram(R: NDArray[np.float64], W: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The lower triangle of WᵀRRᵀW for a lower triangle R: a third less work than two products."""
+    return np.asarray(dsyrk(1.0, dtrmm(1.0, R, W, lower=1, trans_a=1), trans=1, lower=1))
 
 
 def thin_product(A: NDArray[Any], V: NDArray[Any]) -> NDArray[Any]:

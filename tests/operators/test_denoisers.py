@@ -114,6 +114,23 @@ def test_float32_factors_give_the_same_map_to_four_digits(route, variant, bias, 
         assert held.dtype == np.float32 or single.outputs is not None
 
 
+@pytest.mark.parametrize("empty", [True, False])
+def test_the_image_of_labelled_moments_with_a_root_of_them_and_without(bias, empty, monkeypatch):
+    """An empty labelled column has no root: the product itself is taken."""
+    case = make_case("SS", d=6, seed=1)
+    X = case.X.copy()
+    X[:, 2] *= not empty
+    settings = Settings(Dropout(0.3), ridge=0.4, fit_intercept=bias)
+    problem = Problem(moments_of(case._replace(X=X)), settings, "primal", np.ones(3))
+    den = problem.denoiser(parse_method("S1"))
+    taken = []
+    root_gram = denoisers.root_gram
+    monkeypatch.setattr(denoisers, "root_gram", lambda *a: taken.append(0) or root_gram(*a))
+    expected = den.W0.T @ problem.labelled.about_mean(den.W0)
+    assert relative(np.tril(den._labelled_image()), np.tril(expected)) < 1e-13
+    assert len(taken) == (not empty)
+
+
 @pytest.mark.parametrize(("noise", "dtype"), [(0.3, np.float32), (3e-4, np.float64), (0, None)])
 def test_single_precision_is_for_systems_that_keep_their_digits(noise, dtype, monkeypatch):
     """Columns that are the same, up to the noise: condition numbers of 10, of 1e4, and none."""

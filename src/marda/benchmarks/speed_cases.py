@@ -36,7 +36,7 @@ from marda import (
     noise_path,
     paper_settings,
 )
-from marda._arrays import add_gram, lower_product, thin_product
+from marda._arrays import add_gram, root_gram, thin_product
 from marda._machine import blas_threads, machine_facts, peak_mb
 from marda.benchmarks.execute import fit_unit
 from marda.benchmarks.plan import MODELS_US, Spec, TaskSpec
@@ -258,7 +258,7 @@ BLAS_CALLS: dict[CodeType, str] = {
     add_gram.__code__: "Grams (syrk)",
     CholeskyFactor.inverse.__code__: "W₀ (potri)",
     thin_product.__code__: "products with Q, Q_l and W₀ (gemm)",
-    lower_product.__code__: "W₀ᵀQ_lW₀ (gemm)",
+    root_gram.__code__: "W₀ᵀQ_lW₀ (trmm, syrk)",
 }
 SCIPY_CALLS: dict[CodeType, str] = {
     inspect.unwrap(cholesky).__code__: "Cholesky (potrf)",

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
+from scipy.linalg import LinAlgError, cholesky, lapack
 from scipy.linalg.blas import dtrsm
 
 from marda._arrays import (
@@ -40,6 +40,7 @@ from marda._arrays import (
     merge_columns,
     mirror_lower,
     namespace,
+    root_gram,
     thin_product,
     to_numpy,
     vdot,
@@ -355,9 +356,12 @@ class ExplicitMap(Denoiser):
         return DenseMap(self.W0)
 
     def _predictor(self, ridge: float) -> Factor:
-        Q_W = self.labelled.about_mean(self.W0)  # the bias row of W₀ is zero
-        K = add_to_diagonal(mirror_lower(lower_product(self.W0.T, Q_W)), ridge)
+        K = add_to_diagonal(mirror_lower(self._labelled_image()), ridge)
         return CholeskyFactor(K, "the class predictor's matrix", ridge)
+
+    def _labelled_image(self) -> Matrix:
+        """W₀ᵀQ_lW₀, its lower triangle; the bias row of W₀ is zero."""
+        return lower_product(self.W0.T, self.labelled.about_mean(self.W0))
 
 
 class PrimalDenoiser(ExplicitMap):
@@ -427,6 +431,17 @@ class PrimalDenoiser(ExplicitMap):
             return float(self.system.scale @ namespace(P).sum(P * self.W0, axis=1))
         return float(self.system.scale @ np.einsum("ij,ij->i", P, self.W0))
 
+    def _labelled_image(self) -> Matrix:
+        """W₀ᵀQ_lW₀ as the Gram of RᵀW₀ with Q_l = RRᵀ, for less work where Q_l is definite."""
+        if not is_numpy(self.W0) or self.W0.dtype != np.float64 or self.outputs is not None:
+            return super()._labelled_image()
+        Q = self.labelled.dense_about_mean()
+        try:
+            R = cholesky(Q, lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:  # an empty column is enough
+            return super()._labelled_image()
+        return root_gram(R, self.W0)
+
     def _solve_shifted(self, shifts: Matrix, B: Matrix) -> Matrix:
         pairs, which = np.unique(shifts, axis=0, return_inverse=True)
         which, parts = which.ravel(), []
@@ -464,13 +479,19 @@ class PrimalDenoiser(ExplicitMap):
     @cached_property
     def _banded(self) -> BandedForm:
         """M, of which the features take half the flops of two solves."""
-        Q, d = self.labelled.dense(), self.n_features
-        M = np.empty(Q.shape, order="F")
-        reduced, _ = lapack.dsygst(Q[:d, :d], self._L, lower=1)  # L⁻¹Q_lL⁻ᵀ
-        M[:d, :d] = self._balanced(self._balanced(mirror_lower(np.asarray(reduced))).T)
-        if self.bias:
-            M[:, d:] = self._whitened(Q[:, d:]) / np.sqrt(self.count)
-            M[d:, :d] = M[:d, d:].T
+        labelled, d = self.labelled, self.n_features
+        inside = labelled.dense_about_mean()
+        inside, _ = lapack.dsygst(inside, self._L, lower=1, overwrite_a=1)  # L⁻¹Q_lL⁻ᵀ
+        inside = mirror_lower(np.asarray(inside))
+        if self.system.extra.shape[0]:
+            inside = self._balanced(self._balanced(inside).T)
+        column = labelled.bias_column()
+        if column is None:
+            return BandedForm(inside)
+        M = np.zeros((d + 1, d + 1), order="F")
+        M[:d, :d] = inside
+        side = self._whitened(column[:, None]) / np.sqrt(labelled.count)
+        M += side @ side.T
         return BandedForm(M)
 
     def _whitened(self, R: Matrix) -> Matrix:

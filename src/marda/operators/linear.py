@@ -176,11 +176,19 @@ class SecondMoment:
         level = self.count * (self.mean @ V[:d, ...] + V[d:, ...])  # n (uᵀV + bias)
         return vstack([top + self.mean[:, None] * level, level])
 
+    def dense_about_mean(self) -> Matrix:
+        """A S A + D as a matrix, in Fortran order."""
+        Q = self.gram.dense()
+        Q = np.multiply(Q, self.scale, order="F") if is_numpy(Q) else Q * self.scale
+        Q *= self.scale[:, None]
+        return add_to_diagonal(Q, self.diagonal)
+
     def dense(self) -> Matrix:
         """Q as a matrix."""
         d = self.scale.shape[0]
-        size = d if self.mean is None else d + 1
-        Q = zeros((size, size), self.scale)
+        if self.mean is None:
+            return self.dense_about_mean()
+        Q = zeros((d + 1, d + 1), self.scale)
         Q[:d, :d] = self.gram.dense()
         Q[:d, :d] *= self.scale
         Q[:d, :d] *= self.scale[:, None]
