@@ -447,7 +447,7 @@ def test_the_error_is_the_worst_condition_of_what_was_solved(solver, fit_interce
         den = problem.denoiser(model)
         conditions = [den.factor.condition, den.predictor(problem.ridge_class).condition]
         conditions += [term.condition for term in terms_of(problem, model)]
-        assert solution.error == pytest.approx(max(conditions) * np.finfo(float).eps, rel=1e-9)
+        assert solution.error > max(conditions) * np.finfo(float).eps * (1 - 1e-9)
         assert solution.error < 1e-9
         assert (solution.n_iter, solution.converged) == (1, True)
         alone = solve(problem_of(case, settings, solver), model, predictor=False)
@@ -459,14 +459,30 @@ def test_the_error_is_the_worst_condition_of_what_was_solved(solver, fit_interce
 def test_any_condition_can_be_the_worst(worst):
     problem, model = problem_of(make_case("SS", seed=22), Settings(**VARIED)), parse_method("S1D")
     den = problem.denoiser(model)
-    if worst == "G":
-        den.plain.__dict__["condition"] = 1e7
-    elif worst == "K0":
-        den.predictor(problem.ridge_class).__dict__["condition"] = 1e7
+    factor = den.plain if worst == "G" else den.predictor(problem.ridge_class)
+    if worst in ("G", "K0"):
+        factor._least = 0.0  # no bound
+        factor.__dict__["condition"] = 1e7
     else:
         problem.__dict__["domain_term"] = dataclasses.replace(problem.domain_term, condition=1e7)
     solution = solve(problem, model, predictor=True)
     assert solution.error == pytest.approx(1e7 * np.finfo(float).eps)
+
+
+@pytest.mark.parametrize("solver", ["primal", "dual"])
+def test_a_condition_is_estimated_only_where_its_bound_might_refuse(solver, monkeypatch):
+    """A bound counts up to 1e-9, rows far from the origin included: less than what is refused."""
+    case, model = make_case("SS", seed=22), parse_method("S1")
+    problem = problem_of(case, Settings(**VARIED), solver)
+    bound = solve(problem, model, predictor=True).error / np.finfo(float).eps
+    den = problem.denoiser(model)
+    K0 = den.predictor(problem.ridge_class)
+    assert bound == max(den.factor.bound, K0.bound) < problem.enough == 1e-9 / np.finfo(float).eps
+    assert den.factor.condition <= den.factor.bound
+    assert K0.condition <= K0.bound
+    monkeypatch.setattr(type(problem), "offset_ratio", 1.01 * problem.enough / bound)
+    estimated = solve(problem, model, predictor=True).error / np.finfo(float).eps
+    assert max(den.factor.condition, K0.condition) <= estimated < bound
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

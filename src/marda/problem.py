@@ -27,6 +27,7 @@ from marda.operators.linear import (
     RowFactor,
     RowGram,
     SecondMoment,
+    condition_of,
 )
 from marda.operators.rows import Rows
 from marda.terms import (
@@ -45,6 +46,8 @@ __all__ = ["Problem", "Settings"]
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
+#: A condition that leaves nine digits of float64.
+ENOUGH = 1e-9 / float(np.finfo(float).eps)
 #: With scaling="relative", what is below this share of what it is made of is rounding.
 ROUNDING = 1e-12
 
@@ -329,6 +332,11 @@ class Problem:
         return float(np.sqrt(float(total(self._squares)) / spread)) if spread > 0 else 1.0
 
     @property
+    def enough(self) -> float:
+        """A bound of a condition below which none needs to be estimated: nothing is refused."""
+        return ENOUGH / self.offset_ratio
+
+    @property
     def has_target(self) -> bool:
         """Without target rows the domain terms vanish."""
         return bool((self.moments.domains < 0).any())
@@ -371,13 +379,13 @@ class Problem:
             assert Y is not None
             solved = factor.solve_rows(Y if factor.root is None else factor.root[:, None] * Y)
         elif self.solver == "primal":
-            factor = CholeskyFactor(system.dense(), name, ridge)
+            factor = CholeskyFactor(system.dense(), name, ridge, least=diagonal)
             solved = factor.solve(B)
         else:
             assert isinstance(gram, RowGram)
             factor = IterativeFactor(system, gram.rows.squares(gram.weights), 1e-13, name)
             solved = factor.solve(B)
-        return solved, factor.condition
+        return solved, condition_of(factor, self.enough)
 
     # Prediction terms -------------------------------------------------------------------------
 

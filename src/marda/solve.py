@@ -37,6 +37,7 @@ from marda._arrays import solve as solve_small
 from marda.operators.cost import ALTERNATIONS
 from marda.operators.denoiser import Coupling, Denoiser, PrimalDenoiser
 from marda.operators.dual import RowSpacePredictor
+from marda.operators.linear import condition_of
 from marda.problem import Problem
 from marda.terms import Model, PredictionTerm
 
@@ -396,7 +397,10 @@ def residual_and_error(
         _relative((left - right)[:, k : k + 1], right[:, k : k + 1], weights)
         for k in range(V.shape[1])
     )
-    condition = max([denoiser.factor.condition, *(term.condition for term in terms)])
+    # An error that a bound shows to be small needs no estimate, which costs solves.
+    enough = problem.enough
+    condition = condition_of(denoiser.factor, enough)
+    condition = max([condition, *(term.condition for term in terms)])
     if z_step is not None:
         assert Z is not None
         assert WZ is not None
@@ -404,7 +408,7 @@ def residual_and_error(
         sizes = scale[: problem.moments.n_features][outputs] + problem.ridge_class
         each = 1 / namespace(sizes).sqrt(sizes)
         residual = max(residual, z_step.residual(delta, U, Z, WZ, each))
-        condition = max(condition, z_step.K0.condition)
+        condition = max(condition, condition_of(z_step.K0, enough))
     return residual, condition * EPS
 
 

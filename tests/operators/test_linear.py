@@ -18,6 +18,7 @@ from marda.operators.linear import (
     SecondMoment,
     SingularError,
     UpdatedFactor,
+    condition_of,
     conjugate_gradients,
     inverse_norm,
     solve_together,
@@ -287,6 +288,27 @@ def test_condition_is_the_norm_of_the_inverse_in_any_units(smallest):
     units = np.geomspace(1e-5, 1e5, 8)
     assert CholeskyFactor(G * units * units[:, None]).condition == pytest.approx(found, rel=1e-5)
     assert inverse_norm(lambda B: B / 4, np.full(5, 4.0)) == pytest.approx(1.0)
+
+
+def test_the_bound_of_a_condition_holds_and_can_be_reached():
+    rng = np.random.default_rng(8)
+    for _ in range(20):
+        units, X = 10 ** rng.uniform(-3, 3, 6), rng.standard_normal((4, 6))
+        least = 10 ** rng.uniform(-6, 2, 6)
+        G = (X.T @ X + np.diag(least)) * units * units[:, None]
+        factor = CholeskyFactor(G, least=least * units**2)
+        assert 1 <= factor.condition <= factor.bound * (1 + 1e-9)
+        assert factor.bound == np.max(np.diag(G) / (least * units**2))
+    one = CholeskyFactor(np.ones((2, 2)) + 1e-3 * np.eye(2), least=1e-3)
+    assert one.condition == pytest.approx(one.bound, rel=1e-5)
+    assert UpdatedFactor(one, np.ones((1, 2))).bound == one.bound
+    for unknown in (0.0, np.array([1e-3, 0.0])):
+        factor = CholeskyFactor(np.ones((2, 2)) + 1e-3 * np.eye(2), least=unknown)
+        assert factor.bound == np.inf
+        assert condition_of(factor, 1e300) == factor.condition
+    assert CholeskyFactor(np.zeros((0, 0)), least=1.0).bound == np.inf
+    assert condition_of(one, one.bound) == one.bound
+    assert condition_of(one, 0.99 * one.bound) == one.condition
 
 
 @pytest.mark.parametrize("strength", [0.0, 1.0, 1e8])

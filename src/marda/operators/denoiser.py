@@ -357,7 +357,7 @@ class ExplicitMap(Denoiser):
 
     def _predictor(self, ridge: float) -> Factor:
         K = add_to_diagonal(mirror_lower(self._labelled_image()), ridge)
-        return CholeskyFactor(K, "the class predictor's matrix", ridge)
+        return CholeskyFactor(K, "the class predictor's matrix", ridge, least=ridge)
 
     def _labelled_image(self) -> Matrix:
         """W₀ᵀQ_lW₀, its lower triangle; the bias row of W₀ is zero."""
@@ -377,7 +377,8 @@ class PrimalDenoiser(ExplicitMap):
         large = self.n_features >= LEAST_SINGLE
         found = _single_factor(without) if single and large and not system.extra.shape[0] else None
         if found is None:
-            found = CholeskyFactor(without.dense(), ridge=self._least_diagonal())
+            least = self._least_diagonal()
+            found = CholeskyFactor(without.dense(), ridge=least, least=system.diagonal)
         self.plain = found
         self.factor: UpdatedFactor = UpdatedFactor(self.plain, system.extra)
         self._shifts: dict[tuple[float, float], CholeskyFactor] = {}

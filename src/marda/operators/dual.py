@@ -244,7 +244,7 @@ class RowSpacePredictor:
             more = ML.T @ (Psi @ ML)
             inside += (more + more.T) / 2
         inside = add_to_diagonal(inside, ridge)
-        self._solved = CholeskyFactor(inside, PREDICTOR, ridge)
+        self._solved = CholeskyFactor(inside, PREDICTOR, ridge, least=ridge)
 
     def _set_basis(self, denoiser: DualDenoiser) -> None:
         """L, and the rows that it is of: all, or as many as are independent."""
@@ -289,6 +289,11 @@ class RowSpacePredictor:
     def condition(self) -> float:
         """Of LᵀHL + δI."""
         return self._solved.condition
+
+    @property
+    def bound(self) -> float:
+        """Of the same."""
+        return self._solved.bound
 
     def _outside(self, u: Matrix) -> Matrix:
         """Φ u."""

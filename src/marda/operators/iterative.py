@@ -144,6 +144,8 @@ class IterativeDenoiser(_RowProducts):
 class _IteratedPredictor:
     """K₀ by products alone; few rows have it as a matrix of the row space, too: to precondition."""
 
+    bound = np.inf
+
     def __init__(self, denoiser: IterativeDenoiser, ridge: float):
         if ridge <= 0:
             raise ValueError("solver='cg' needs ridge_class > 0.")

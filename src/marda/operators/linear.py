@@ -62,6 +62,7 @@ __all__ = [
     "SingularError",
     "Solved",
     "UpdatedFactor",
+    "condition_of",
     "conjugate_gradients",
     "inverse_norm",
     "solve_together",
@@ -245,6 +246,17 @@ class Factor(Protocol):
         """About how many times a rounding error may grow in what it solves."""
         ...
 
+    @property
+    def bound(self) -> float:
+        """What `condition` is at most, where that is known without a solve; else infinity."""
+        ...
+
+
+def condition_of(factor: Factor, enough: float) -> float:
+    """The condition of a factor; a bound of it, if that is not above `enough`."""
+    bound = factor.bound
+    return bound if bound <= enough else factor.condition
+
 
 def inverse_norm(solve: Callable[[Matrix], Matrix], diagonal: Vector) -> float:
     """‖H⁻¹‖ of H = D^-½GD^-½, whose diagonal is one: two steps of a block power iteration."""
@@ -269,12 +281,21 @@ class CholeskyFactor:
         What was added to its diagonal, for the same message.
     overwrite : bool, default=False
         Whether G, in Fortran order, may be lost.
+    least : float or array of shape (d,), default=0
+        G less this diagonal has no eigenvalue below 0.
     """
 
     def __init__(
-        self, G: NDArray[Any], name: str = "Q", ridge: float = 0.0, *, overwrite: bool = False
+        self,
+        G: NDArray[Any],
+        name: str = "Q",
+        ridge: float = 0.0,
+        *,
+        overwrite: bool = False,
+        least: Vector | float = 0.0,
     ):
         d = G.shape[0]
+        self._least = least
         xp = namespace(G)
         self._diagonal = copy(diagonal(G))
         advice = "drop constant and repeated columns" if d else ""
@@ -322,6 +343,16 @@ class CholeskyFactor:
         """‖H⁻¹‖ of the matrix scaled to a diagonal of ones, in which Cholesky does not err."""
         return inverse_norm(self.solve, self._diagonal)
 
+    @property
+    def bound(self) -> float:
+        """The largest ratio of G's diagonal to the one that is in it: H is no less than that."""
+        diagonal = self._diagonal
+        xp = namespace(diagonal)
+        least = self._least + xp.zeros_like(diagonal)
+        if not diagonal.shape[0] or not bool(xp.all(least > 0)):
+            return np.inf
+        return float(xp.max(diagonal / least))
+
     def solve(self, B: Matrix) -> Matrix:
         """G⁻¹B."""
         if not B.shape[0]:  # rows of zeros have no row space; old SciPy refuses empty systems
@@ -357,6 +388,11 @@ class UpdatedFactor:
     def condition(self) -> float:
         """Of G."""
         return self.plain.condition
+
+    @property
+    def bound(self) -> float:
+        """Of G."""
+        return self.plain.bound
 
     def updated(self, V: Matrix) -> Matrix:
         """(G + EᵀE)⁻¹B from V = G⁻¹B, in place: V − G⁻¹Eᵀ(I + E G⁻¹Eᵀ)⁻¹E V."""
@@ -453,7 +489,7 @@ class RowFactor:
         core = add_to_diagonal(core, 1)
         ridge = float(namespace(core).min(self.system.diagonal))
         single = is_numpy(core) and core.dtype == np.float32
-        self.cholesky = CholeskyFactor(core, self.name, ridge, overwrite=single)
+        self.cholesky = CholeskyFactor(core, self.name, ridge, overwrite=single, least=1.0)
         if single:
             self.single_error = self.cholesky.condition * _SINGLE  # while there is a factor
         self.inverse = self.cholesky.inverse(overwrite=single)  # C⁻¹
@@ -476,6 +512,11 @@ class RowFactor:
     def condition(self) -> float:
         """Of C, for rounding errors of float64."""
         return self.single_error / _EPS if self.single else self.cholesky.condition
+
+    @property
+    def bound(self) -> float:
+        """Of C = I + K."""
+        return np.inf if self.single else self.cholesky.bound
 
     def kernel_of(self, weights: Vector, dtype: Any = np.float64) -> NDArray[Any]:
         """F diag(w) Fᵀ, n×n."""
@@ -600,6 +641,8 @@ class IterativeFactor:
         )
         self._seen = max(self._seen, solved.condition)
         return solved.X
+
+    bound = np.inf
 
     def _precondition(self, R: Matrix) -> Matrix:
         return R / self.jacobi[:, None] if self.near is None else self.near.solve(R)
