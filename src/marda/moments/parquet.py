@@ -156,18 +156,17 @@ class ParquetRows:
                 ]
                 while columns := _columns(path, pieces, told):
                     told = None
-                    if len(columns[names[0]]):
-                        yield self._rows(path, columns), self._labels(columns)
+                    if n_rows := len(columns[names[0]]):
+                        yield self._rows(path, columns, n_rows), self._labels(columns)
         except Unreadable as error:
             raise InputError(
                 f"{path}: row group {group} cannot be read: {error.why.rstrip('.')}."
             ) from error
 
-    def _rows(self, path: Path, batch: dict[str, Any]) -> NDArray[Any]:
+    def _rows(self, path: Path, batch: dict[str, Any], n_rows: int) -> NDArray[Any]:
         columns = [batch[name] for name in self.features]
         single = not self.double and all(str(c.type) in ("float", "halffloat") for c in columns)
         dtype = np.float32 if single else np.float64
-        n_rows = len(columns[0])
         X = np.empty((n_rows, len(columns)), dtype=dtype)
         step = 64  # that many columns are read along and written across: both stay in cache
         block = np.empty((step, n_rows), dtype=dtype)
