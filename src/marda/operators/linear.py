@@ -194,10 +194,9 @@ class SecondMoment:
         Q[:d, :d] *= self.scale
         Q[:d, :d] *= self.scale[:, None]
         Q = add_to_diagonal(Q, self.diagonal, d)
-        if self.mean is not None:
-            Q[:d, :d] += (self.count * self.mean)[:, None] * self.mean
-            Q[d, :d] = Q[:d, d] = self.count * self.mean
-            Q[d, d] = self.count
+        Q[:d, :d] += (self.count * self.mean)[:, None] * self.mean
+        Q[d, :d] = Q[:d, d] = self.count * self.mean
+        Q[d, d] = self.count
         return Q
 
     def bias_column(self) -> Vector | None:
