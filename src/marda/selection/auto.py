@@ -364,8 +364,7 @@ class _Action:
             lost = bool(outside.mean() > LOST)
             if moved:
                 shift = replace(shift, selected=not lost)
-            elif lost and shift.kind != "too few rows" and _trees_suffice(models):
-                trees = trees_alone(models)
+            elif lost and shift.kind != "too few rows" and (trees := _trees_that_suffice(models)):
                 return cls(fits, shift, trees, trees, source, target, costs, outside, steady=True)
         return cls(fits, shift, models, models, source, target, costs, outside)
 
@@ -686,13 +685,14 @@ def _by_features(fits: MemberFits, say: Any) -> AdaptedFit:
     return fit_adapted(fits, say, shares=False)
 
 
-def _trees_suffice(models: SourceFits) -> bool:
-    """Whether trees alone name left-out source rows right as often as the pool, or nearly."""
+def _trees_that_suffice(models: SourceFits) -> SourceFits | None:
+    """Trees alone, if these name left-out source rows right as often as the pool, or nearly."""
     if models.chosen.model.kind != "pool":
-        return False
-    said = [fit.left_out.argmax(1) for fit in (models.chosen, trees_alone(models).chosen)]
+        return None
+    trees = trees_alone(models)
+    said = [fit.left_out.argmax(1) for fit in (models.chosen, trees.chosen)]
     right = [np.average(one == models.codes, weights=models.weights) for one in said]
-    return bool(right[0] - right[1] <= NOTABLY)
+    return trees if right[0] - right[1] <= NOTABLY else None
 
 
 def _undone(explanation: Explanation) -> Inputs:
