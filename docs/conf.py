@@ -1,6 +1,7 @@
 """Sphinx configuration."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import marda
@@ -16,6 +17,8 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    # Of the extra `docs`: formulas show without a network.
+    *(["sphinx-mathjax-offline"] if find_spec("sphinx-mathjax-offline") else []),
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
