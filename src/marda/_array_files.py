@@ -34,14 +34,6 @@ from numpy.typing import NDArray
 
 from marda._machine import DEFLATE_RATIO, available_memory, format_bytes
 
-__all__ = [
-    "MatlabError",
-    "Npz",
-    "NpzError",
-    "open_npz",
-    "read_mat",
-]
-
 _MAGIC = b"\x93NUMPY"
 _CHUNK = 2**20
 _KEY = re.compile(

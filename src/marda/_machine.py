@@ -19,24 +19,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-__all__ = [
-    "DEFLATE_RATIO",
-    "available_cores",
-    "available_memory",
-    "blas_threads",
-    "claim_blas_memory",
-    "counted",
-    "fewer_blas_threads",
-    "format_bytes",
-    "git_commit",
-    "machine",
-    "machine_facts",
-    "parse_bytes",
-    "peak_mb",
-    "reset_peak",
-    "versions",
-]
-
 #: Deflate cannot make more bytes of one than this (zlib's own figure): what a compressed file
 #: declares is compared with it before memory is taken.
 DEFLATE_RATIO = 1032

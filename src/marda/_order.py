@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from marda._arrays import beside, float64, is_numpy, rows_at, to_numpy
 
-__all__ = ["row_hashes", "row_order"]
-
 Index = NDArray[np.int64]
 
 #: Projections that differ by less than this share of the largest one may differ by rounding.

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from marda._validation import check_indexes, is_marked
 
-__all__ = ["pack", "paper_settings"]
-
 
 def pack(
     Xs: Any, ys: Any, Xt: Any, yt: Any = None, *, unlabeled: Any = -1

@@ -14,8 +14,6 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self, TextIO
 
-__all__ = ["Progress", "Share", "Work", "listening", "step", "tell", "weigh"]
-
 #: Quick work shows nothing.
 DELAY = 2.0
 

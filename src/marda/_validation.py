@@ -24,30 +24,6 @@ from sklearn.utils.validation import validate_data
 
 from marda._arrays import detached, is_followed, namespace, place_of, to_numpy
 
-__all__ = [
-    "UNLABELED",
-    "Labels",
-    "check_callers",
-    "check_class_weight",
-    "check_domains",
-    "check_flags",
-    "check_indexes",
-    "check_magnitude",
-    "check_marks",
-    "check_new_rows",
-    "check_number",
-    "check_rows",
-    "check_same_place",
-    "check_unmasked",
-    "decode_labels",
-    "encode_labels",
-    "float_types",
-    "is_class",
-    "is_marked",
-    "seed_of",
-    "summed",
-]
-
 UNLABELED = -1  # code of a row without a label
 MAX_ENTRY = 1e150  # its square, and sums of many such, are numbers; so is the square of 1 / that
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from marda._machine import counted
 from marda.diagnostics.intervals import (
     Interval,
     bootstrap_mean,
-    counted,
     holm,
     percent,
     percentile_interval,

@@ -79,8 +79,6 @@ from marda.persist import save
 from marda.selection.inputs import SILENT, silent_columns_note
 from marda.selection.labelling import choose_rows
 
-__all__ = ["Adapted", "RowToLabel", "adapt", "adapt_rows", "why_in_batches"]
-
 TO_LABEL = 20
 #: Up to so many features, the influence of columns on a model that is not linear is sampled.
 WIDE = 500

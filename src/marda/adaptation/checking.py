@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.stats import binomtest, chi2_contingency, ks_2samp
 
+from marda._machine import counted
 from marda._order import row_hashes
 from marda.adaptation.reading import (
     PathLike,
@@ -31,14 +32,7 @@ from marda.adaptation.reading import (
 )
 from marda.criteria import domain_hits, sample_places
 from marda.diagnostics.diagnosis import Finding, a_distance, data_findings, domain_accuracy
-from marda.diagnostics.intervals import (
-    Interval,
-    counted,
-    holm,
-    share_right,
-    share_text,
-    signed,
-)
+from marda.diagnostics.intervals import Interval, holm, share_right, share_text, signed
 from marda.diagnostics.verdict import FEW_ROWS
 from marda.io import InputError, Table
 from marda.io.columns import Category, Date, Matrix, Number, Step, Words
@@ -48,15 +42,6 @@ from marda.selection.auto import fit_plain
 from marda.selection.expectation import LEAST, Expectation, outside_support
 from marda.selection.inputs import copies
 from marda.shift import Shift, explain_shift
-
-__all__ = [
-    "Checked",
-    "ColumnShift",
-    "check_files",
-    "check_rows",
-    "check_tables",
-    "compare_columns",
-]
 
 #: Rows per domain of a comparison; features of a matrix that are compared.
 ROWS, MOST_FEATURES = 5000, 2000

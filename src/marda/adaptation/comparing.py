@@ -61,8 +61,6 @@ from marda.diagnostics.verdict import ComparisonFacts, compared_text
 from marda.io import InputError
 from marda.io.writing import replacing
 
-__all__ = ["Compared", "Details", "MethodResult", "compare"]
-
 METHODS = ("BL", "S1", "S1M", "S1D", "auto", *BASELINES)
 
 

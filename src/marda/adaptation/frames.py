@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from marda._machine import format_bytes
+from marda._machine import counted, format_bytes
 from marda.adaptation.adapting import Adapted, adapt_rows
 from marda.adaptation.checking import Checked, check_tables
 from marda.adaptation.lines import (
@@ -39,7 +39,6 @@ from marda.adaptation.reading import (
     rows_size,
     sources_of,
 )
-from marda.diagnostics.intervals import counted
 from marda.diagnostics.verdict import Verdict, expected_text
 from marda.estimators import MDAClassifier
 from marda.io import InputError, Table, replacing
@@ -49,8 +48,6 @@ from marda.io.preprocessing import Unseen
 from marda.io.table import as_keywords, did_you_mean
 from marda.io.writing import prediction_names
 from marda.selection.labelling import choose_rows
-
-__all__ = ["Adaptation", "Check", "UnseenWarning", "adapt", "check"]
 
 Names = str | Sequence[str]
 CHOICES = {"missing": ("error", "impute"), "scale": ("none", "standard")}

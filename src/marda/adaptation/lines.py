@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from marda._machine import counted
 from marda.adaptation.adapting import Adapted
 from marda.adaptation.checking import Checked
 from marda.adaptation.comparing import Compared
@@ -15,20 +16,8 @@ from marda.adaptation.predicting import Predicted, ToLabel
 from marda.adaptation.statistics import AdaptedFromStatistics, DomainCounts
 from marda.diagnostics import Facts, Finding, Interval
 from marda.diagnostics.evaluation import Evaluated
-from marda.diagnostics.intervals import counted
 from marda.diagnostics.verdict import expected_text, judged_verdict
 from marda.io.table import some_names
-
-__all__ = [
-    "Aside",
-    "adapted_lines",
-    "checked_lines",
-    "compared_lines",
-    "evaluated_lines",
-    "label_lines",
-    "predicted_lines",
-    "predicted_shares",
-]
 
 #: Classes that have a line each.
 MOST_CLASSES = 30

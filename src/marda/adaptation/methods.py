@@ -30,27 +30,6 @@ from marda.selection.auto import Costs, entries_per_row
 from marda.selection.labelling import LOOKED_AT, MAX_DIRECTIONS
 from marda.terms import parse_method
 
-__all__ = [
-    "ALIGNED",
-    "ALIGNED_ROWS",
-    "AUTO",
-    "BASELINES",
-    "FROM_STATISTICS",
-    "MAX_WIDTH",
-    "WITH_PARAMETERS",
-    "Baseline",
-    "Weights",
-    "chosen_method",
-    "classes_and_probabilities",
-    "classifier_of",
-    "compared_classifier",
-    "explained",
-    "fit_on_device",
-    "make_classifier",
-    "method_of",
-    "sample_notes",
-]
-
 AUTO = "auto"
 #: Where noise or a classifier is given, of which "auto" chooses its own.
 WITH_PARAMETERS = "S1D"

@@ -48,17 +48,6 @@ from marda.persist import load
 from marda.selection import MDAClassifierCV
 from marda.selection.labelling import LOOKED_AT, choose_rows
 
-__all__ = [
-    "Predicted",
-    "ToLabel",
-    "evaluate",
-    "label",
-    "load_model",
-    "predict",
-    "predict_on_spark",
-    "predict_rows",
-]
-
 #: Rows of a batch: few enough for the processor's cache.
 BATCH_BYTES = 4 * 2**20
 MAX_BATCH_ROWS = 50_000

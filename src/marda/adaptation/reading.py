@@ -48,34 +48,6 @@ from marda.io.table import (
 from marda.io.text import unpacked_size
 from marda.selection.inputs import COPIES
 
-__all__ = [
-    "LARGEST",
-    "Data",
-    "Outputs",
-    "PathLike",
-    "Progress",
-    "ReadOptions",
-    "ReportFiles",
-    "Sources",
-    "Watch",
-    "check_folder",
-    "check_names",
-    "check_predictions",
-    "data_of",
-    "input_errors",
-    "is_parquet",
-    "memory_budget",
-    "names_of",
-    "one_naming",
-    "one_per_file",
-    "read_data",
-    "refuse_report",
-    "rows_size",
-    "silent",
-    "sources_of",
-    "without_totals",
-]
-
 #: Of fewer rows any may be a sum by chance; and how far a rounded sum may be off.
 FEW_TO_SUM, ROUNDING = 5, 1e-3
 NOTHING: Mapping[str, float] = {}

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marda._machine import counted
 from marda._validation import UNLABELED
 from marda.adaptation.methods import chosen_method
 from marda.adaptation.predicting import predict_rows
@@ -23,7 +24,7 @@ from marda.adaptation.reading import (
     silent,
 )
 from marda.diagnostics.diagnosis import Finding, share_findings
-from marda.diagnostics.intervals import counted, times_text
+from marda.diagnostics.intervals import times_text
 from marda.diagnostics.verdict import FEW_ROWS, Facts, next_step, statistics_text
 from marda.estimators import MDAClassifier
 from marda.estimators.streaming import why_rows
@@ -33,16 +34,6 @@ from marda.moments import Moments
 from marda.moments.files import merge_files
 from marda.persist import save
 from marda.terms import parse_method
-
-__all__ = [
-    "AdaptedFromStatistics",
-    "DomainCounts",
-    "Summary",
-    "adapt_moments",
-    "fit_statistics",
-    "model_for",
-    "summarize",
-]
 
 #: A variance below this share of the squared mean is rounding.
 ROUNDING = 1e-24

@@ -47,22 +47,6 @@ from marda.moments.parquet import ROLES, ParquetRows, Part, column_types, moment
 from marda.selection.inputs import KEPT_PER_CLASS
 from marda.terms import parse_method
 
-__all__ = [
-    "BatchLabels",
-    "Cluster",
-    "Draw",
-    "FileRows",
-    "adapt_streaming",
-    "checkpoint_of",
-    "draw_from_files",
-    "feature_columns",
-    "open_parts",
-    "quiet",
-    "read_errors",
-    "refuse_other_formats",
-    "survey_labels",
-]
-
 Index = NDArray[np.int64]
 Vector = NDArray[np.float64]
 Count = Callable[[int], None]

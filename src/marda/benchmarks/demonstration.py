@@ -18,13 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda import datasets
-from marda._machine import fewer_blas_threads
+from marda._machine import counted, fewer_blas_threads
 from marda.benchmarks.render import align
 from marda.datasets import Dataset, Task, changed_digits
 from marda.diagnostics import Diagnosis, Evidence, Interval, diagnose, gather
 from marda.diagnostics.intervals import (
     bootstrap_mean,
-    counted,
     percentile_interval,
     row_counts,
     scaled,

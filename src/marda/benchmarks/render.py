@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from marda import datasets
+from marda._machine import counted
 from marda.benchmarks.store import ResultRow
 from marda.benchmarks.tables import (
     Block,
@@ -25,7 +26,7 @@ from marda.benchmarks.tables import (
     Figure,
     PaperTable,
 )
-from marda.diagnostics.intervals import counted, seconds_text
+from marda.diagnostics.intervals import seconds_text
 from marda.io.writing import harmless, replacing
 
 if TYPE_CHECKING:

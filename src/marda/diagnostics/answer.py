@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from marda.diagnostics.intervals import counted, share_text
+from marda._machine import counted
+from marda.diagnostics.intervals import share_text
 from marda.diagnostics.verdict import ENOUGH, FEW_LABELS, LABELS, Facts, Judgement, outcome_of
-
-__all__ = ["Answer", "can_use"]
 
 Kind = Literal["good", "unclear", "bad"]
 #: Rows that are named within a sentence; a table holds more.

@@ -10,12 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from marda._machine import counted
 from marda._order import row_order
 from marda.criteria import domain_hits, sample_places, sample_rows, stack_rows
 from marda.diagnostics.intervals import (
     Interval,
     bootstrap_mean,
-    counted,
     percentile_interval,
     row_counts,
     times_text,
@@ -32,25 +32,6 @@ from marda.diagnostics.verdict import (
 from marda.io.table import some_names
 from marda.selection.source_only import SourceOnly
 from marda.selection.stacking import LEARNED
-
-__all__ = [
-    "Diagnosis",
-    "Evidence",
-    "Finding",
-    "Gap",
-    "Picture",
-    "a_distance",
-    "checks_of",
-    "data_findings",
-    "denoise",
-    "diagnose",
-    "domain_accuracy",
-    "facts_of",
-    "gather",
-    "mmd",
-    "prediction_findings",
-    "share_findings",
-]
 
 ROWS = 1000  # per domain, for distances
 DRAWS = 200

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
+from marda._machine import counted
 from marda.criteria import confidence_bins
 from marda.diagnostics.intervals import (
     Interval,
     bootstrap_mean,
-    counted,
     holm,
     percent,
     percentile_interval,
@@ -23,17 +23,6 @@ from marda.diagnostics.intervals import (
 )
 from marda.io import InputError
 from marda.io.table import as_numbers, as_texts, is_missing, some_names
-
-__all__ = [
-    "Bin",
-    "Evaluated",
-    "OfClass",
-    "Pair",
-    "evaluation",
-    "label_codes",
-    "mcnemar",
-    "pairs_of",
-]
 
 N_BINS = 10
 DRAWS = 2000

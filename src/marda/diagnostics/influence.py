@@ -24,16 +24,6 @@ from numpy.typing import NDArray
 
 from marda._order import row_order
 
-__all__ = [
-    "MAX_PARTS",
-    "FeatureGroup",
-    "Influence",
-    "explain_rows",
-    "is_exact",
-    "overall_influence",
-    "parts_of",
-]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]

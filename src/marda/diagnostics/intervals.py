@@ -13,27 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from marda._machine import counted
-
-__all__ = [
-    "Interval",
-    "bootstrap_mean",
-    "counted",
-    "holm",
-    "percent",
-    "percentile_interval",
-    "points_text",
-    "row_counts",
-    "scaled",
-    "seconds_text",
-    "share_right",
-    "share_text",
-    "signed",
-    "step_text",
-    "times_text",
-    "wilson",
-]
-
 
 @dataclass(frozen=True)
 class Interval:

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
+from marda._machine import counted
 from marda.diagnostics.intervals import (
     Interval,
-    counted,
     percent,
     points_text,
     scaled,
@@ -31,37 +31,6 @@ from marda.diagnostics.intervals import (
     signed,
     step_text,
 )
-
-__all__ = [
-    "CHECKS",
-    "ENOUGH",
-    "FEW_LABELS",
-    "FEW_ROWS",
-    "LABELS",
-    "Change",
-    "ComparisonFacts",
-    "Facts",
-    "Judgement",
-    "Outcome",
-    "Verdict",
-    "adapted_verdict",
-    "benchmark_verdict",
-    "checks_text",
-    "compared_text",
-    "compared_verdict",
-    "diagnosis_text",
-    "expected_text",
-    "gain_text",
-    "gaps_text",
-    "judged_verdict",
-    "losses_text",
-    "next_step",
-    "outcome_of",
-    "pairs_verdict",
-    "probabilities_text",
-    "sampled_text",
-    "statistics_text",
-]
 
 FEW_ROWS = 20  # per domain: fewer show nothing
 FEW_LABELS = 20  # fewer labels cannot tell any two methods apart

@@ -21,22 +21,6 @@ from marda._array_files import MatlabError, NpzError, open_npz, read_mat
 from marda._machine import available_memory, format_bytes
 from marda.io.table import InputError, ReadRequest, Table, check_width, first_repeated
 
-__all__ = [
-    "Unreadable",
-    "arrow_batches",
-    "check_groups",
-    "is_number",
-    "mat_batches",
-    "npz_batches",
-    "open_parquet",
-    "parquet_batches",
-    "parquet_files",
-    "parquet_footer",
-    "pyarrow",
-    "reading_parquet",
-    "record_batches",
-]
-
 BATCH_ROWS = 65_536
 SMALL_FILE = 2**26
 WITHOUT_END = 2**62  # batches of a stream: it says when it ends

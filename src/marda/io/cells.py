@@ -23,8 +23,6 @@ from marda.io import text
 from marda.io.table import WHOLE, InputError, ReadRequest, Table, some_names
 from marda.io.text import MAX_COLUMNS, WithoutRemarks, WithoutTotals, is_title, name_columns
 
-__all__ = ["NESTED", "excel_batches", "json_batches", "table_of_cells"]
-
 
 def table_of_cells(
     path: Path | str,

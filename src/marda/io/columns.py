@@ -30,20 +30,6 @@ from marda.io.table import (
     some_names,
 )
 
-__all__ = [
-    "Category",
-    "Date",
-    "Matrix",
-    "MissingValues",
-    "Number",
-    "Step",
-    "Words",
-    "check_classes",
-    "read_labels",
-    "step_from_json",
-    "tfidf",
-]
-
 #: From so many numbers on, labels look like a quantity if most of them are rare.
 MANY_VALUES = 20
 FEW_CLASSES = 5

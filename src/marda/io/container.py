@@ -27,25 +27,6 @@ from numpy.typing import NDArray
 
 from marda.io.writing import replacing
 
-__all__ = [
-    "MAX_HEADER",
-    "Arrays",
-    "Container",
-    "ContainerError",
-    "Damaged",
-    "Foreign",
-    "Kind",
-    "Lazy",
-    "Newer",
-    "Overlong",
-    "TooLarge",
-    "Truncated",
-    "WrongChecksum",
-    "open_container",
-    "start_digest",
-    "write_container",
-]
-
 MAX_HEADER = 256 * 2**20
 MAX_DIMENSIONS = 4
 DTYPES = {

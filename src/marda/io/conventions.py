@@ -36,18 +36,6 @@ from marda.io.table import (
     word_key,
 )
 
-__all__ = [
-    "Conventions",
-    "Notation",
-    "convert",
-    "days_of",
-    "one_spelling",
-    "quantities",
-    "respelled",
-    "settle",
-    "what_hinders",
-]
-
 # Numbers -----------------------------------------------------------------------------------------
 
 _SIGNS = (

@@ -22,8 +22,6 @@ from marda.io.cells import NESTED, table_of_cells
 from marda.io.table import InputError, Table, some_names
 from marda.io.text import name_columns
 
-__all__ = ["Frame", "as_frame", "make_frame"]
-
 LIBRARIES = ("pandas", "polars")
 #: Missing values, and values that are written as text, by their type: of libraries that may not be
 #: installed.

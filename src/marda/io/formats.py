@@ -31,8 +31,6 @@ from marda.io.text import (
     svmlight_batches,
 )
 
-__all__ = ["FORMATS", "detect_format", "is_sample", "read_batches", "read_table", "refuse_address"]
-
 Reader = Callable[[Path, ReadRequest], Iterator[Table]]
 FORMATS: dict[str, Reader] = {
     "csv": csv_batches,

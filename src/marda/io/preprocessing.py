@@ -45,8 +45,6 @@ from marda.io.table import (
     unusable,
 )
 
-__all__ = ["MAX_CATEGORIES", "Preprocessing", "Unseen", "fit_preprocessing", "missing_values"]
-
 MAX_CATEGORIES = 1000
 MAX_WORDS = 10_000
 MOST_EXAMPLES = 3

@@ -20,18 +20,6 @@ from marda.io.columns import tfidf
 from marda.io.conventions import days_of, what_hinders
 from marda.io.table import Table, as_numbers, as_texts, is_missing, joined_names, option, some_names
 
-__all__ = [
-    "LeftOut",
-    "free_texts",
-    "is_prose",
-    "is_unspaced",
-    "notes_of",
-    "odd_numbers",
-    "screen",
-    "unique_dates",
-    "used_notes",
-]
-
 #: Fewer rows tell nothing of ids; of leaks, fewer source rows.
 ENOUGH_FOR_IDS, ENOUGH_FOR_LEAKS = 20, 40
 UNIQUE = 0.95

@@ -19,37 +19,6 @@ from numpy.typing import NDArray
 
 from marda._machine import available_memory, format_bytes
 
-__all__ = [
-    "MISSING_WORDS",
-    "WHOLE",
-    "InputError",
-    "InputProblem",
-    "Problems",
-    "ReadRequest",
-    "Table",
-    "as_keywords",
-    "as_numbers",
-    "as_texts",
-    "check_width",
-    "did_you_mean",
-    "first_repeated",
-    "is_missing",
-    "join",
-    "joined_names",
-    "lacking",
-    "name_key",
-    "named",
-    "near_words",
-    "option",
-    "read_as",
-    "refuse",
-    "some_names",
-    "split_names",
-    "stack_sources",
-    "unusable",
-    "word_key",
-]
-
 Column = NDArray[Any]
 #: In a column of numbers or dates these mean "no value"; in one of words only an empty field does.
 MISSING_WORDS = frozenset(

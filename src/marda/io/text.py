@@ -34,27 +34,6 @@ from marda.io.table import (
     some_names,
 )
 
-__all__ = [
-    "PACKED_SUFFIXES",
-    "Lines",
-    "WithoutRemarks",
-    "WithoutTotals",
-    "archive_members",
-    "csv_batches",
-    "first_line",
-    "head_of",
-    "is_title",
-    "name_columns",
-    "only_member",
-    "open_bytes",
-    "open_text",
-    "packing",
-    "packing_of",
-    "reading",
-    "svmlight_batches",
-    "unpacked_size",
-]
-
 CSV_ROWS = 50_000  # fields are Python strings while they are read: a batch bounds their memory
 BATCH_CHARACTERS = 2**23  # and so does this where rows are wide
 #: Longest row of text, in characters, and most columns: a file that unpacks to one endless line is

@@ -19,15 +19,6 @@ from numpy.typing import NDArray
 from marda.io.binary import pyarrow
 from marda.io.table import InputError, is_missing
 
-__all__ = [
-    "PredictionWriter",
-    "harmless",
-    "prediction_names",
-    "process_exists",
-    "remove_stale",
-    "replacing",
-]
-
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], *, make_folder: bool = True) -> Iterator[Path]:

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from marda._machine import peak_mb, versions
+from marda._machine import counted, peak_mb, versions
 from marda.adaptation import Adapted
 from marda.adaptation.methods import classifier_of, explained, method_of
 from marda.diagnostics.answer import Answer, can_use
 from marda.diagnostics.influence import is_exact
-from marda.diagnostics.intervals import counted, percent, share_text
+from marda.diagnostics.intervals import percent, share_text
 from marda.diagnostics.verdict import Judgement, Verdict, adapted_verdict, judged_verdict
 from marda.io.table import as_keywords
 from marda.report import charts
@@ -34,8 +34,6 @@ from marda.report.page import (
     verdict_box,
 )
 from marda.report.sections import before_and_after, confidence, confusion, convergence, times
-
-__all__ = ["adapted_head", "adapted_page", "adapted_sections", "model_card"]
 
 #: Of an absolute path, all but the name.
 FOLDERS = re.compile(r"(?<!\S)(?:/|[A-Za-z]:[\\/])\S*[\\/](?=[^\s\\/])")

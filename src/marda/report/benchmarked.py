@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from marda._machine import counted
 from marda.benchmarks.leaderboard import (
     RANKING_NOTES,
     Entry,
@@ -24,7 +25,7 @@ from marda.benchmarks.render import time_lines
 from marda.benchmarks.results import HALVES, RANKING, Results
 from marda.benchmarks.store import ResultRow
 from marda.benchmarks.tables import Block, Cell, CheckedClaim, Column, PaperTable
-from marda.diagnostics.intervals import counted, signed
+from marda.diagnostics.intervals import signed
 from marda.diagnostics.verdict import Verdict, benchmark_verdict
 from marda.report import charts
 from marda.report.charts import Drawing
@@ -42,8 +43,6 @@ from marda.report.page import (
     table,
 )
 from marda.report.sections import heat_chart, times
-
-__all__ = ["benchmarked_page", "benchmarked_sections", "ranks_drawing"]
 
 BASE, ADAPTED = "BL", "S1D"
 SOME = 6  # models that a line of warnings names

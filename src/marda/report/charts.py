@@ -21,19 +21,6 @@ from unicodedata import east_asian_width
 from marda.diagnostics import Evidence, Gap, Interval, Picture
 from marda.diagnostics.intervals import signed
 
-__all__ = [
-    "Drawing",
-    "bars",
-    "gaps",
-    "heat_map",
-    "histogram",
-    "intervals",
-    "lines",
-    "paper_against_ours",
-    "scatter",
-    "standalone",
-]
-
 WIDTH = 380  # of all charts but heat maps, in pixels
 SIZE = 12  # of letters
 FEW_MARKS = 50  # fewer rows of a domain would be lost among the other's

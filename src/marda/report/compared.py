@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from marda._machine import peak_mb
+from marda._machine import counted, peak_mb
 from marda.adaptation import Compared
 from marda.adaptation.methods import explained
-from marda.diagnostics.intervals import counted, percent, scaled, signed
+from marda.diagnostics.intervals import percent, scaled, signed
 from marda.diagnostics.verdict import compared_verdict
 from marda.report import charts
 from marda.report.page import (
@@ -37,8 +37,6 @@ from marda.report.sections import (
     times,
     warnings,
 )
-
-__all__ = ["compared_page", "compared_sections"]
 
 
 def compared_page(result: Compared, command: str = "") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from marda._machine import peak_mb
+from marda._machine import counted, peak_mb
 from marda.benchmarks.demonstration import (
     DIGIT_METHODS,
     DIGITS_INTRO,
@@ -22,7 +22,6 @@ from marda.benchmarks.demonstration import (
     verdict,
     word_lists,
 )
-from marda.diagnostics.intervals import counted
 from marda.diagnostics.verdict import Verdict, pairs_verdict
 from marda.report.page import (
     Cells,
@@ -46,8 +45,6 @@ from marda.report.sections import (
     interval_chart,
     times,
 )
-
-__all__ = ["demonstrated_page"]
 
 
 def demonstrated_page(result: DemoResult, command: str = "") -> str:

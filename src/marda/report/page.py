@@ -23,27 +23,6 @@ from marda.diagnostics.intervals import share_text, signed
 from marda.diagnostics.verdict import Verdict
 from marda.report.charts import WIDTH, Drawing, standalone
 
-__all__ = [
-    "NONE",
-    "Cells",
-    "Chart",
-    "NumberCell",
-    "Section",
-    "Term",
-    "can_make_png",
-    "charts_of",
-    "facts",
-    "head",
-    "interval_cells",
-    "number",
-    "page",
-    "paragraph",
-    "plot_files",
-    "points",
-    "table",
-    "verdict_box",
-]
-
 # The browser itself refuses whatever the page might be made to ask for.
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "

@@ -32,21 +32,6 @@ from marda.report.page import (
     table,
 )
 
-__all__ = [
-    "before_and_after",
-    "beside",
-    "confidence",
-    "confusion",
-    "convergence",
-    "distances",
-    "features",
-    "heat_chart",
-    "interval_chart",
-    "pictures",
-    "times",
-    "warnings",
-]
-
 Distance = tuple[str, Interval]
 MOST_CLASSES = 40  # a larger confusion matrix has cells that nobody can see
 LABELLED_CELLS = 12
