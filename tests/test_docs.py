@@ -6,13 +6,17 @@ import ast
 import doctest
 import inspect
 import re
+import warnings
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 
 import marda
+from marda.cli import parser
 from problems import make_case
 from repository_scripts import script
 
@@ -158,3 +162,67 @@ def test_python_of_the_pages_compiles_and_imports_what_exists(path):
         imports = [n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
         ours = [n for n in imports if not re.search("skada|torch", ast.unparse(n))]
         exec(compile(ast.Module(ours, []), str(path), "exec"), {})
+
+
+def made_rows(label: str) -> dict[str, object]:
+    """What the guides take as given: rows of two domains, sentences; CSV files beside."""
+    rng = np.random.default_rng(0)
+    ys, yt = rng.integers(2, size=90), rng.integers(2, size=80)
+    Xs, Xt = (rng.normal(2 * y[:, None], 1, (len(y), 4)) for y in (ys, yt))
+    few = np.where(np.arange(80) < 6, yt, -1)
+    X, y, sample_domain = marda.pack(Xs, ys, Xt)
+    words = ["good", "bad", "film", "love", "the", "a", "nice", "awful", "plot", "great"]
+    reviews, tweets = ([" ".join(rng.choice(words, 8)) for _ in range(90)] for _ in range(2))
+    for name, n in (("old", 90), ("new", 80), ("more", 9)):
+        table = pd.DataFrame(rng.normal(size=(n, 2)), columns=["spent", "visits"])
+        table["customer"] = [f"{name}-{i}" for i in range(n)]
+        if name == "old":
+            table[label] = np.where(table["spent"] > 0, "yes", "no")
+        table.to_csv(f"{name}.csv", index=False)
+    return {
+        "marda": marda, "MDAClassifier": marda.MDAClassifier, "clf": marda.MDAClassifier("S1"),
+        "MDAClassifierCV": marda.MDAClassifierCV, "X": X, "y": y, "sample_domain": sample_domain,
+        "Xs": Xs, "ys": ys, "Xt": Xt, "yt": few, "Xa": Xs[:40], "ya": ys[:40], "Xb": Xs[40:],
+        "yb": ys[40:], "Xt_labelled": Xt[:9], "yt_labelled": yt[:9], "Fs": Xs, "Ft": Xt,
+        "reviews": reviews, "tweets": tweets, "labels": ["good" in text for text in reviews],
+    }  # fmt: skip
+
+
+GUIDES = sorted(p for p in (DOCS / "learn").glob("*.md") if "```python" in p.read_text("utf-8"))
+
+
+@pages
+@pytest.mark.slow
+@pytest.mark.parametrize("path", GUIDES, ids=lambda p: p.stem)
+def test_python_of_the_guides_runs(path, tmp_path, monkeypatch):
+    """Block by block on small rows; those of Spark and torch have tests of their own."""
+    monkeypatch.chdir(tmp_path)
+    text = path.read_text("utf-8")
+    names = made_rows("churn" if 'label="churn"' in text else "y")
+    with sklearn.config_context(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+            if not re.search("spark|torch", block):
+                exec(compile(block, str(path), "exec"), names)
+
+
+@pages
+@pytest.mark.parametrize(
+    "path", [README, ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))], ids=lambda p: p.stem
+)
+def test_options_that_pages_name_exist(path):
+    """In "marda COMMAND --option" of a line or of prose, for that very command."""
+    text = re.sub(r"\\\n\s*", " ", path.read_text(encoding="utf-8"))
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    calls, commands = re.findall(r"`marda ([a-z][^`]*)`", prose), parser().commands
+    for block in re.findall(r"```[^\n]*\n(.*?)```", text, re.DOTALL):
+        calls += re.findall(r"^(?:\$ )?marda ([a-z]+(?: .*)?)$", block, re.MULTILINE)
+    for call in calls:
+        name, *words = call.split()
+        if (command := commands.get(name)) is None:
+            continue  # prose that wraps: "marda predicts …"
+        if command.commands and words:
+            command = command.commands[words[0]]
+        known = {flag for action in command.arguments for flag in action.option_strings}
+        told = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", call))
+        assert told <= {*known, "--help"}, call
