@@ -172,6 +172,22 @@ def test_the_table_of_benchmarks_is_what_the_rows_on_record_give():
         assert f"| {' | '.join(expected)} |" in page.splitlines()
 
 
+def test_halves_of_benchmarks_are_those_of_the_leaderboard():
+    docs = script("make_figures.py").DOCS
+    board = (docs / "tables" / "leaderboard.md").read_text(encoding="utf-8")
+    names = {"generated": "generated shifts all", "digits": "changed digits all"}
+    names |= {"tables": "tables all"}
+    page = (docs / "benchmarks.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| (\w+) \| (development|report) \| (.*) \|$", page, re.MULTILINE)
+    for name, half, line in found:
+        tasks, auto, plain, falls, off, hold = line.split(" | ")
+        row = f"| {names.get(name, f'SKADA-Bench {name}')} | {half} | {tasks} | {auto} | {plain} |"
+        told = board[board.index(row) + len(row) :].splitlines()[0].split(" | ")
+        assert [c.strip() for c in told[1:5:2]] == [falls, off.split(",")[0]]
+        assert told[4].strip(" |") == hold
+    assert len(found) == 12
+
+
 def test_tables_of_the_reproduction_are_what_the_rows_on_record_give():
     """Models down; nn / dscm / ridge of the first draw in every cell, on text dscm / ridge."""
     tables = script("paper_tables.py")
