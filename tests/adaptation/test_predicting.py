@@ -164,6 +164,32 @@ def test_a_later_batch_may_not_change_its_mind(local_model, monkeypatch):
         predict(folder / "m", new, folder / "p.csv")
 
 
+@pytest.mark.parametrize(
+    ("then", "now"), [("{:.0f}%", "{:.0f}"), ("{:.0f}", "{:.0f}%"), ("0:{:02.0f}", "{:.0f}")]
+)
+def test_numbers_that_mean_another_thing_than_at_adapt_are_refused(tmp_path, then, now):
+    def rows(name, form, n, label=False):
+        lines = ["a,b" + ",y" * label]
+        for k in range(n):
+            size = 20 + 3 * (k % 2) + k % 11
+            lines.append(f"{form.format(size)},{k % 5}" + (",no" if k % 2 else ",yes") * label)
+        (tmp_path / name).write_text("\n".join(lines))
+        return tmp_path / name
+
+    source, target = rows("s.csv", then, 60, label=True), rows("t.csv", then, 40)
+    adapt(source, target, ReadOptions("y"), model=tmp_path / "m", method="BL")
+    predict(tmp_path / "m", target, tmp_path / "p.csv")
+    other = rows("n.csv", now, 40, label=True)
+    for read in (
+        lambda: predict(tmp_path / "m", other, tmp_path / "q.csv"),
+        lambda: evaluate(tmp_path / "m", other),
+        lambda: label(tmp_path / "m", other),
+    ):
+        with pytest.raises(InputError, match=r"column 'a' holds .* where the model was made"):
+            read()
+    assert not (tmp_path / "q.csv").exists()
+
+
 def test_words_that_mean_no_value_are_remembered(tmp_path):
     source = write(tmp_path / "s.csv", XS, YS)
     target = write(tmp_path / "t.csv", XT)

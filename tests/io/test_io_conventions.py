@@ -114,6 +114,54 @@ def test_signs_that_do_not_go_together():
     assert "'a' is in $ and €" in notes[0]
 
 
+def test_yes_and_no_are_not_1_and_2():
+    bits, more = table("t", a=["1", "0", None]), table("t", a=["1", "2", None])
+    (s, t), problems, *_ = settled(table("s", a=["yes", "no"]), bits)
+    assert not problems
+    np.testing.assert_array_equal(np.r_[s["a"], t["a"]], [1, 0, 1, 0, np.nan])
+    _, (problem,), *_ = settled(table("s", a=["yes", "no"]), more)
+    assert problem.options == (("--drop", "a"),)
+    assert "holds yes and no in one file and other numbers than 1 and 0 in another" in problem.what
+    _, (problem,), *_ = settled(table("s", a=["5%", "6%"]), bits)  # 1 is no 100 %
+    assert "some values with a percent sign" in problem.what
+
+
+PERCENT, HOURS, TRUTH = ["40%", "5 %"], ["1:30:05", "0:45"], ["yes", "no"]
+PLAIN, COUNTS, BITS = ["40", "0.5"], ["1", "2"], ["1", "0"]
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "told"),
+    [
+        (PERCENT, PERCENT, None),
+        (PERCENT, [None, None], None),
+        (PERCENT, PLAIN, "numbers alone, but numbers with a percent sign"),
+        (PERCENT, BITS, "numbers alone, but numbers with a percent sign"),
+        (PERCENT, ["40%", "5"], "numbers alone, but"),
+        (PLAIN, PERCENT, "numbers with a percent sign, but numbers alone"),
+        (HOURS, HOURS, None),
+        (HOURS, PLAIN, "numbers alone, but durations such as 1:30:05"),
+        (PLAIN, HOURS, "durations such as 1:30:05, but numbers alone"),
+        (TRUTH, TRUTH, None),
+        (TRUTH, BITS, None),
+        (TRUTH, ["TRUE", "false"], None),
+        (TRUTH, COUNTS, "numbers alone, but yes and no"),
+        (BITS, TRUTH, None),
+        (BITS, COUNTS, None),
+        (["$ 3", "$ 4"], PLAIN, None),
+        (PLAIN, ["3 €", "4 €"], None),
+    ],
+)
+def test_new_numbers_that_mean_another_thing_are_refused(then, now, told):
+    habits = settled(table("s", a=then), table("t", a=then))[3]
+    known = {"a": habits.written["a"]}
+    _, _, problems = convert(table("n.csv", a=now), known, {}, Notation())
+    assert len(problems) == (told is not None)
+    if told is not None:
+        assert problems[0].what.startswith(f"n.csv: column 'a' holds {told}")
+    assert not convert(table("n.csv", a=now), {"a": None}, {}, Notation())[2]  # older models
+
+
 def test_words_of_truth():
     (s, t), *_ = settled(table("s", a=["Yes", "no"]), table("t", a=["TRUE", "false"]))
     np.testing.assert_array_equal([s["a"], t["a"]], [[1, 0], [1, 0]])
@@ -183,11 +231,11 @@ def test_day_and_month():
     _, (problem,), *_ = settled(table(a=["3/4/2024"]))
     assert "--dates day-first or --dates month-first" in problem.what
     for first, month in ((True, 4), (False, 3)):
-        (found,), problems, _, agreed = settled(
+        (found,), problems, _, habits = settled(
             table(a=["3/4/2024"]), notation=[Notation(day_first=first)]
         )
         assert not problems
-        assert agreed == {"a": first}
+        assert habits.day_first == {"a": first}
         assert found["a"][0].astype("datetime64[M]").astype(int) % 12 + 1 == month
     # The other column, or the other file, tells.
     (found,), problems, *_ = settled(table(a=["3/4/2024"], b=["13/4/2024"]))
@@ -210,22 +258,22 @@ def test_stray_words_are_named_with_what_they_need():
 
 
 def test_batches_follow_the_first():
-    first, known, problems = convert(table(a=["1.234,5", "2"]), ["a"], {}, Notation())
+    first, known, problems = convert(table(a=["1.234,5", "2"]), {"a": ""}, {}, Notation())
     assert not problems
     np.testing.assert_array_equal(first["a"], [1234.5, 2])
-    second, _, _ = convert(table(a=["1.234", "7,25"]), ["a"], {}, Notation(), known)
+    second, _, _ = convert(table(a=["1.234", "7,25"]), {"a": ""}, {}, Notation(), known)
     np.testing.assert_array_equal(second["a"], [1234, 7.25])
-    third, _, _ = convert(table(a=["1,234.5"]), ["a"], {}, Notation(), known)
+    third, _, _ = convert(table(a=["1,234.5"]), {"a": ""}, {}, Notation(), known)
     assert third["a"].tolist() == ["1,234.5"]  # left as it is: the step refuses it
-    first, known, _ = convert(table(a=["1", "2"]), ["a"], {}, Notation())
-    later, _, _ = convert(table(a=["1,5"]), ["a"], {}, Notation(), known)
+    first, known, _ = convert(table(a=["1", "2"]), {"a": ""}, {}, Notation())
+    later, _, _ = convert(table(a=["1,5"]), {"a": ""}, {}, Notation(), known)
     assert later["a"].tolist() == ["1,5"]
-    day, known, problems = convert(table(a=["3/4/2024"]), [], {"a": True}, Notation())
+    day, known, problems = convert(table(a=["3/4/2024"]), {}, {"a": True}, Notation())
     assert not problems
     assert str(day["a"][0])[:10] == "2024-04-03"
-    later, _, _ = convert(table(a=["3/14/2024"]), [], {"a": True}, Notation(), known)
+    later, _, _ = convert(table(a=["3/14/2024"]), {}, {"a": True}, Notation(), known)
     assert later["a"].tolist() == ["3/14/2024"]
-    _, _, problems = convert(table(a=["3/4/2024"]), [], {"a": None}, Notation())
+    _, _, problems = convert(table(a=["3/4/2024"]), {}, {"a": None}, Notation())
     assert len(problems) == 1
 
 
@@ -238,19 +286,19 @@ def test_days():
 @pytest.mark.parametrize("name", ["created_at", "time", "eventTime", "Unix timestamp", "ts"])
 def test_seconds_since_1970(name, factor):
     moments = np.array([1.7e9, 1.6e9, np.nan]) * factor
-    (found, other), problems, notes, agreed = settled(
+    (found, other), problems, notes, habits = settled(
         table(**{name: moments}), table(**{name: ["1650000000" + "0" * 3 * (factor > 1), None]})
     )
     assert not problems
     assert notes == [f"column {name!r} is read as times: seconds, or thousandths, since 1970."]
-    assert agreed == {name: None}
+    assert habits.day_first == {name: None}
     assert found[name].astype("datetime64[s]").astype(str).tolist() == [
         "2023-11-14T22:13:20",
         "2020-09-13T12:26:40",
         "NaT",
     ]
     assert other[name][0] == np.datetime64("2022-04-15T05:20:00")
-    again, _, problems = convert(table(**{name: moments}), [], agreed, Notation())
+    again, _, problems = convert(table(**{name: moments}), {}, habits.day_first, Notation())
     assert not problems
     assert np.array_equal(again[name], found[name], equal_nan=True)
 

@@ -319,7 +319,7 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
     left_out = {*options.not_features, *options.text}
     beside = any(table.block is not None for table in tables)  # a matrix holds the features
     features = [n for n in tables[0].names if n not in left_out and not beside]
-    tables, found, guessed, day_first = settle(
+    tables, found, guessed, habits = settle(
         tables, features, options.notations(len(tables)), missing=options.missing
     )
     problems += found
@@ -352,7 +352,7 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
         missing=options.missing,
         scale=options.scale,
         na=options.na,
-        day_first=day_first,
+        habits=habits,
         problems=problems,
     )
     for table in (whole, last):

@@ -169,7 +169,7 @@ def fit_statistics(
         ]
     else:
         numbers = zip(names, center.tolist(), deviation.tolist(), strict=True)
-        steps = [Number(name, None, *number) for name, *number in numbers]
+        steps = [Number(name, None, mean, by, written="") for name, mean, by in numbers]
     chosen = Preprocessing(tuple(steps), label, outputs.id)
     with input_errors() as said:
         classifier.fit_moments(moments)

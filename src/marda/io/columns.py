@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda._machine import counted
-from marda.io.conventions import days_of, quantities
+from marda.io.conventions import WRITTEN, days_of, quantities
 from marda.io.table import (
     InputError,
     Table,
@@ -102,12 +102,17 @@ class _OneColumn(Step):
 
 @dataclass(frozen=True)
 class Number(_OneColumn):
-    """(x − center) / scale."""
+    """(x − center) / scale.
+
+    `written` says what numbers were written as where the model was made, of `conventions.WRITTEN`,
+    so that files in which they mean another thing are refused; None in older models.
+    """
 
     name: str
     fill: float | None = None
     center: float = 0.0
     scale: float = 1.0
+    written: str | None = None
     kind: ClassVar[str] = "number"
 
     @property
@@ -324,7 +329,10 @@ def step_from_json(state: dict[str, Any]) -> Step:
         fill = () if step.fill is None else (step.fill,)
         good = isinstance(step.name, str) and _numbers((*fill, step.center, step.scale))
         good = good and step.scale != 0
-        good = good and (isinstance(step, Number) or step.day_first in (True, False, None))
+        if isinstance(step, Number):
+            good = good and (step.written is None or step.written in WRITTEN)
+        else:
+            good = good and step.day_first in (True, False, None)
     else:
         good = isinstance(step.name, str) and (step.fill is None or isinstance(step.fill, str))
         values = step.categories if isinstance(step, Category) else step.words

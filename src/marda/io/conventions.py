@@ -151,6 +151,16 @@ def _seconds(text: str) -> float | None:
     return 3600.0 * int(found[1]) + 60 * int(found[2]) + float((found[3] or "0").replace(",", "."))
 
 
+#: What numbers are written as, beside "%", signs of currencies, and "" for numbers alone.
+CLOCK, TRUTH, BITS = ":", "yes", "0/1"
+WRITTEN = {
+    "": "numbers alone",
+    "%": "numbers with a percent sign",
+    CLOCK: "durations such as 1:30:05",
+    TRUTH: "yes and no",
+}
+
+
 _DIGITS = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 
 
@@ -412,6 +422,22 @@ class Conventions:
     day_first: Mapping[str, bool] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Habits:
+    """How columns were written where the model was made, for files to come.
+
+    Attributes
+    ----------
+    day_first : mapping of str to bool or None
+        Per column of dates, whether the day comes first in every file that tells.
+    written : mapping of str to str
+        Per column of numbers, what it is written as, of `WRITTEN`; others hold numbers alone.
+    """
+
+    day_first: Mapping[str, bool | None] = field(default_factory=dict)
+    written: Mapping[str, str] = field(default_factory=dict)
+
+
 class _Cell:
     """A column of one file, and what it may be."""
 
@@ -480,6 +506,17 @@ class _Cell:
             self.days[True], self.days[False], equal_nan=True
         )
 
+    def signs(self, point: str) -> frozenset[str]:
+        """What stands beside the numbers, or tells how they are written; nothing if it is empty."""
+        if self.empty:
+            return frozenset()
+        if self.plain is not None:
+            bits = np.isin(self.plain, (0, 1)) | np.isnan(self.plain)
+            return frozenset({BITS if bits.all() else ""})
+        if point in self.parsed:
+            return self.parsed[point].signs
+        return frozenset({TRUTH if self.truth is not None else CLOCK})
+
     def numbers(self, point: str) -> NDArray[np.float64] | None:
         """By this mark, or by none where the column has none."""
         if not self.text or (point == "." and self.plain is not None):
@@ -495,7 +532,7 @@ def settle(
     notations: Sequence[Notation],
     *,
     missing: str = "impute",
-) -> tuple[list[Table], list[InputProblem], list[str], dict[str, bool | None]]:
+) -> tuple[list[Table], list[InputProblem], list[str], Habits]:
     """Columns that hold numbers, or dates, in every file as numbers or dates.
 
     Parameters
@@ -511,9 +548,9 @@ def settle(
 
     Returns
     -------
-    tables, problems, notes, day_first
-        The files with other columns; what has to be asked for; what was guessed; per column of
-        dates whether the day comes first in every file that tells.
+    tables, problems, notes, habits
+        The files with other columns; what has to be asked for; what was guessed; how columns were
+        written.
     """
     cells = [
         {name: _Cell(table.columns[name]) for name in names if name in table.columns}
@@ -537,6 +574,7 @@ def settle(
             problems.append(problem)
     new = [dict(table.columns) for table in tables]
     marks = _decimal_marks(tables, cells, numeric, notations, problems)
+    written: dict[str, str] = {}
     for name in numeric:
         signs: list[frozenset[str]] = []
         for k, held in enumerate(cells):
@@ -544,14 +582,8 @@ def settle(
                 numbers = held[name].numbers(marks[k].get(name, "."))
                 if numbers is not None:
                     new[k][name] = numbers
-                bare = held[name].plain is not None  # a plain look was enough: no signs
-                parsed = None if bare else held[name].parsed.get(marks[k].get(name, "."))
-                if parsed is not None:
-                    signs.append(parsed.signs)
-                elif not held[name].empty:
-                    timed = not bare and held[name].truth is None
-                    signs.append(frozenset({":" if timed else ""}))
-        _check_signs(name, signs, problems, notes)
+                signs.append(held[name].signs(marks[k].get(name, ".")))
+        written[name] = _check_signs(name, signs, problems, notes)
     agreed: dict[str, bool | None] = {}
     every = _orders(tables, cells, dated, notations, problems)
     for name in dated:
@@ -577,7 +609,7 @@ def settle(
                     np.full(tables[k].n_rows, np.nan) if days is None else days
                 )
     settled = [replace(table, columns=held) for table, held in zip(tables, new, strict=True)]
-    return settled, problems, notes, agreed
+    return settled, problems, notes, Habits(agreed, written)
 
 
 def _are_unix(cells: Sequence[_Cell]) -> bool:
@@ -672,24 +704,37 @@ def _decimal_marks(
 
 def _check_signs(
     name: str, signs: Sequence[frozenset[str]], problems: list[InputProblem], notes: list[str]
-) -> None:
-    """Refuse percentages or durations beside plain numbers, and several currencies."""
+) -> str:
+    """Refuse numbers beside percentages, durations or yes and no, and several currencies.
+
+    Returns what the column is written as, of `WRITTEN`.
+    """
     whole = frozenset().union(*signs)
-    money = whole - {"%", ""}
+    # 1 and 0 beside yes and no mean these; elsewhere they are numbers.
+    kinds = _kinds(whole - {BITS}) | ({""} if BITS in whole and TRUTH not in whole else set())
+    money = whole - {*WRITTEN, BITS}
     wrong, alike = "", "write them alike"
-    if whole == {":"}:
+    if kinds == {CLOCK}:
         notes.append(f"column {name!r} is read as durations, in seconds.")
-    elif ":" in whole:
+    elif CLOCK in kinds:
         wrong = f"holds durations such as 1:30:05 in one file and numbers in another: {alike}"
-    elif "%" in whole and len(whole) > 1:
+    elif TRUTH in kinds and len(kinds) > 1:
+        wrong = f"holds yes and no in one file and other numbers than 1 and 0 in another: {alike}"
+    elif "%" in whole and (len(kinds) > 1 or money):
         wrong = f"has some values with a percent sign and some without: {alike}"
-    elif any(len(held - {"%", ""}) > 1 for held in signs):
+    elif any(len(held & money) > 1 for held in signs):
         wrong = f"holds several currencies ({', '.join(sorted(money))}): convert them"
     elif len(money) > 1:
         told = " and ".join(sorted(money))
         notes.append(f"column {name!r} is in {told}; amounts stay as they are.")
     if wrong:
         problems.append(unusable(f"column {name!r} {wrong}, or", name))
+    return next(iter(kinds)) if len(kinds) == 1 else ""
+
+
+def _kinds(signs: frozenset[str]) -> set[str]:
+    """The signs of which numbers cannot stand beside others; currencies are numbers alone."""
+    return {sign if sign in WRITTEN else "" for sign in signs}
 
 
 def _orders(
@@ -742,7 +787,7 @@ def _orders(
 
 def convert(
     table: Table,
-    numbers: Sequence[str],
+    numbers: Mapping[str, str | None],
     dates: Mapping[str, bool | None],
     notation: Notation,
     known: Conventions | None = None,
@@ -753,8 +798,9 @@ def convert(
     ----------
     table : Table
         The rows.
-    numbers : sequence of str
-        Columns that must hold numbers; those that do not are left as they are.
+    numbers : mapping of str to str or None
+        Columns that must hold numbers, and what they were written as when the model was made
+        (`Habits.written`; None: nobody knows); those that hold none are left as they are.
     dates : mapping of str to bool or None
         Columns that must hold dates, and whether the day came first when the model was made.
     notation : Notation
@@ -785,11 +831,22 @@ def convert(
             for name, mark in marks[0].items()
         }
         known = Conventions(decimals, orders[0])
-    for name in numbers:
-        if name in held and held[name].text:
-            found = held[name].numbers(known.decimals.get(name, "."))
-            if found is not None:
-                new[name] = found
+    for name, habit in numbers.items():
+        if name not in held:
+            continue
+        mark = known.decimals.get(name, ".")
+        found = held[name].numbers(mark)
+        if found is None:
+            continue
+        new[name] = found
+        if other := _other_habit(held[name], mark, habit):
+            problems.append(
+                InputProblem(
+                    f"{table.path}: column {name!r} holds {other}, but {WRITTEN[str(habit)]} where "
+                    "the model was made: write them as there",
+                    column=name,
+                )
+            )
     for name in dates:
         if name in held and (unix := held[name].unix) is not None:
             new[name] = _dates_of(unix)
@@ -798,3 +855,14 @@ def convert(
             if days is not None:
                 new[name] = _dates_of(days)
     return replace(table, columns=new), known, problems
+
+
+def _other_habit(cell: _Cell, mark: str, habit: str | None) -> str:
+    """What numbers are written as that mean another thing by this habit; "" if they do not."""
+    if habit is None or (not habit and cell.plain is not None):
+        return ""
+    signs = cell.signs(mark)
+    # 1 and 0 are yes and no, and the other way round.
+    kinds = _kinds(signs - {BITS} if habit == TRUTH else signs) - {habit}
+    kinds -= set() if habit else {TRUTH}
+    return WRITTEN[min(kinds)] if kinds else ""

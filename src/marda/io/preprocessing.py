@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from marda.io.columns import (
     step_from_json,
     tfidf,
 )
-from marda.io.conventions import Conventions, Notation, convert, days_of, what_hinders
+from marda.io.conventions import Conventions, Habits, Notation, convert, days_of, what_hinders
 from marda.io.screening import is_prose, is_unspaced
 from marda.io.table import (
     InputError,
@@ -208,7 +208,7 @@ class Preprocessing:
         The first batch of a file decides on conventions (`known` is None); others follow it.
         """
         table, _ = named(table, self.columns)
-        numbers = [step.name for step in self.steps if isinstance(step, Number)]
+        numbers = {step.name: step.written for step in self.steps if isinstance(step, Number)}
         dates = {step.name: step.day_first for step in self.steps if isinstance(step, Date)}
         table, known, problems = convert(table, numbers, dates, notation, known)
         refuse(problems)
@@ -306,7 +306,7 @@ def fit_preprocessing(
     missing: str = "error",
     scale: str = "none",
     na: Collection[str] = (),
-    day_first: Mapping[str, bool | None] | None = None,
+    habits: Habits | None = None,
     problems: list[InputProblem] | None = None,
 ) -> Preprocessing:
     """Decide what becomes of every column; labels are not looked at.
@@ -328,8 +328,8 @@ def fit_preprocessing(
         always brought there: their origin means nothing.
     na : collection of str
         Words that were taken for "no value", for the files to come.
-    day_first : mapping of str to bool or None
-        How dates were read, for the files to come.
+    habits : Habits, default=None
+        How numbers and dates were written, for the files to come.
     problems : list of InputProblem, default=None
         Takes what is wrong, so that the caller can say all of it at once; None: it is raised.
     """
@@ -350,7 +350,8 @@ def fit_preprocessing(
                     raise Problems([lacking(table, other, name)])
                 table[name]  # raises where it cannot be used
             impute = missing == "impute"
-            steps.append(_column(source, target, name, name in text, impute, scale, day_first))
+            step = _column(source, target, name, name in text, impute, scale)
+            steps.append(_as_written(step, habits or Habits()))
         except Problems as error:
             found += error.problems
     if problems is None:
@@ -359,6 +360,14 @@ def fit_preprocessing(
         raise InputError(f"{source.path} has no column of features beside {label!r}.")
     lost = _missing_shares(target, steps) if missing == "impute" and not found else ()
     return Preprocessing(tuple(steps), label, id, tuple(na), missing=lost)
+
+
+def _as_written(step: Step, habits: Habits) -> Step:
+    if isinstance(step, Number):
+        return replace(step, written=habits.written.get(step.name, ""))
+    if isinstance(step, Date):
+        return replace(step, day_first=habits.day_first.get(step.name))
+    return step
 
 
 def _missing_shares(target: Table, steps: Collection[Step]) -> tuple[tuple[str, float], ...]:
@@ -379,14 +388,13 @@ def _column(
     text: bool,
     impute: bool,
     scale: str,
-    day_first: Mapping[str, bool | None] | None,
 ) -> Step:
     columns = [table[name] for table in (source, target)]
     numbers = [None if text else as_numbers(values) for values in columns]
     if numbers[0] is not None and numbers[1] is not None:
         return _number(source, name, np.concatenate([numbers[0], numbers[1]]), impute, scale)
     if not text and all(values.dtype.kind == "M" for values in columns):
-        return _date(name, np.concatenate(columns), impute, (day_first or {}).get(name))
+        return _date(name, np.concatenate(columns), impute)
     values = np.concatenate([as_texts(values) for values in columns])
     known = values[~is_missing(values)].tolist()
     if not known:
@@ -430,13 +438,13 @@ def _number(
     return Number(name, fill, mean, float(known.std()) or 1.0)
 
 
-def _date(name: str, values: NDArray[Any], impute: bool, day_first: bool | None) -> Date:
+def _date(name: str, values: NDArray[Any], impute: bool) -> Date:
     days = days_of(values)
     known = days[~np.isnan(days)]
     if not len(known):
         raise Problems([_no_values(name)])
     mean = float(known.mean())
-    return Date(name, mean if impute else None, mean, float(known.std()) or 1.0, day_first)
+    return Date(name, mean if impute else None, mean, float(known.std()) or 1.0)
 
 
 def _words(name: str, texts: list[str], impute: bool) -> Words:
