@@ -38,12 +38,8 @@ from marda.adaptation.reading import (
     PathLike,
     Progress,
     ReadOptions,
-    ReportFiles,
     Sources,
     Watch,
-    check_folder,
-    check_names,
-    check_predictions,
     data_of,
     input_errors,
     is_parquet,
@@ -240,19 +236,18 @@ def adapt(
     Adapted or AdaptedFromStatistics
         The second where rows were read in batches for a method that was named.
     """
-    outputs = Outputs(target, options.format, options.id, out, model)
+    outputs = Outputs(target, options.format, options.id, out, model, report, card, plots)
     reason = None if cluster is not None else why_in_batches(source, target, options, memory)
     if cluster is None and reason is None:
-        shown = ReportFiles(report, card, plots)
         return _adapt_in_memory(
-            source, target, options, outputs, shown, progress, method, device=device, **parameters
+            source, target, options, outputs, progress, method, device=device, **parameters
         )
     if device is not None:
         raise InputError(
             "--device is for rows that are held in memory, and these are read in batches: leave "
             "it out."
         )
-    for name, wanted in (("--report", report), ("--card", card), ("--plots", plots)):
+    for name, wanted in outputs.shown.items():
         refuse_report(wanted, "rows are not held in memory here", name)
     if method_of(make_classifier(method, None, **parameters)) == AUTO:
         return _adapt_sampled(
@@ -312,42 +307,37 @@ def _adapt_in_memory(
     target: PathLike,
     options: ReadOptions,
     outputs: Outputs,
-    shown: ReportFiles,
     progress: Progress,
     method: str | None,
     **parameters: Any,
 ) -> Adapted:
     """`adapt` with all rows at once."""
     watch = Watch(progress)
-    out, model = outputs.out, outputs.model
+    judged = bool(outputs.shown)
     with ExitStack() as stack:
         watch(0.0, "reading")
-        check_predictions(out)
-        names = {"--out": out, "--model": model, **shown.files}
-        check_names((*sources_of(source), target), names)
-        check_folder(shown.folder, "--plots")
+        outputs.check((*sources_of(source), target), make_folders=False)
         data = read_data(source, target, options)
         called = names_of(source), Path(target).name
-        result = adapt_rows(data, called, method, judged=shown.any, watch=watch, **parameters)
+        result = adapt_rows(data, called, method, judged=judged, watch=watch, **parameters)
         fitted = result.model
         watch(watch.done, "writing")
-        if out is not None:
-            writer = PredictionWriter(Path(out), fitted.classes_, options.id)
+        if outputs.out is not None:
+            writer = PredictionWriter(Path(outputs.out), fitted.classes_, options.id)
             stack.enter_context(writer)
             codes = np.searchsorted(fitted.classes_, result.predictions).astype(np.int64)
             writer.write(data.ids, codes, result.probabilities)
-        written = (*names.values(), shown.folder)
         result = replace(
             result,
             seconds=watch.seconds,
-            notes=(*result.notes, *_notes(*written)),
-            files=tuple(str(path) for path in written if path is not None),
+            notes=(*result.notes, *_notes(outputs)),
+            files=outputs.files,
             times=tuple(watch.times),
         )
-        for path, content in shown.contents(result):
+        for path, content in outputs.pages(result):
             stack.enter_context(replacing(path)).write_bytes(content)
-        if model is not None:
-            save(fitted, model)
+        if outputs.model is not None:
+            save(fitted, outputs.model)
     watch(1.0, "done")
     return result
 
@@ -414,7 +404,7 @@ def _adapt_sampled(
             *ignored,
             *result.notes,
             *sample_notes(result.model, n_rows),
-            *_notes(outputs.out, outputs.model),
+            *_notes(outputs),
         ),
         files=outputs.files,
         times=tuple(watch.times),
@@ -621,7 +611,6 @@ def _to_label(
     )
 
 
-def _notes(*paths: PathLike | None) -> list[str]:
-    if all(path is None for path in paths):
-        return ["nothing was written: name files with --out, --model and --report."]
-    return []
+def _notes(outputs: Outputs) -> list[str]:
+    nothing = "nothing was written: name files with --out, --model and --report."
+    return [] if outputs.files else [nothing]

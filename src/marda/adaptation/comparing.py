@@ -24,14 +24,12 @@ from marda.adaptation.methods import (
 )
 from marda.adaptation.reading import (
     Data,
+    Outputs,
     PathLike,
     Progress,
     ReadOptions,
-    ReportFiles,
     Sources,
     Watch,
-    check_folder,
-    check_names,
     input_errors,
     names_of,
     read_data,
@@ -214,9 +212,9 @@ def compare(
     if methods is not None and (len(methods) < 2 or len(set(methods)) < len(methods)):
         raise InputError(f"compare needs two or more different methods, got {' '.join(methods)}.")
     watch(0.0, "reading")
-    shown = ReportFiles(report, plots=plots)
-    check_names((*sources_of(source), target), shown.files)
-    check_folder(shown.folder, "--plots")
+    outputs = Outputs(report=report, plots=plots)
+    outputs.check((*sources_of(source), target), make_folders=False)
+    shown = bool(outputs.shown)
     data = read_data(source, target, options)
     if methods is None:
         enough = min(len(data.ys), len(data.yt)) >= ALIGNED_ROWS
@@ -228,7 +226,7 @@ def compare(
     data = data.without_copies()
     largest = int(np.unique(domain, return_counts=True)[1].max())
     costs = [Weights.of(data, method) for method in methods]
-    done, each = costs[0].read, costs[0].measure + (costs[0].draw if shown.any else 0.0)
+    done, each = costs[0].read, costs[0].measure + (costs[0].draw if shown else 0.0)
     results, predictions, details = [], [], []
     for k, method in enumerate(methods):
         at = watch.seconds
@@ -243,14 +241,14 @@ def compare(
             predictions.append(model.predict(data.Xt))
             spent = watch.seconds - at
             results.append(_result(method, data, model, predictions, spent))
-            if shown.any:
+            if shown:
                 details.append(_details(data, model, predictions[-1]))
         done = work.done + each
         notes += [*messages, *sample_notes(model, largest)]
     watch(0.99, "comparing")
     right = [np.asarray(p[data.known] == data.yt[data.known]) for p in predictions]
     pairs = pairs_of(methods, right) if data.known.any() else ()
-    before = None if not shown.any else (_a_distance(*_sampled(data)), mmd(*_sampled(data)))
+    before = None if not shown else (_a_distance(*_sampled(data)), mmd(*_sampled(data)))
     known = data.yt[data.known]
     watch(1.0, "done")
     result = Compared(
@@ -263,13 +261,13 @@ def compare(
         tuple(notes),
         watch.seconds,
         tuple(watch.times),
-        tuple(str(path) for path in (*shown.files.values(), shown.folder) if path is not None),
+        outputs.files,
         (names_of(source), Path(target).name),
         before,
         tuple(details),
     )
     with ExitStack() as stack:
-        for path, content in shown.contents(result):
+        for path, content in outputs.pages(result):
             stack.enter_context(replacing(path)).write_bytes(content)
     return result
 

@@ -607,32 +607,24 @@ def check_names(
             raise InputError(f"{name} {path}: there is no folder {Path(path).parent}.")
 
 
-def check_predictions(out: PathLike | None) -> None:
-    """Refuse names that predictions cannot be written under."""
-    if out is not None:
-        PredictionWriter(Path(out), np.empty(0), None)
-
-
-def check_folder(folder: PathLike | None, name: str) -> None:
-    """Refuse a folder that is a file, or that lies in none."""
-    if folder is None:
-        return
-    at = Path(folder).resolve()
-    if at.exists() and not at.is_dir():
-        raise InputError(f"{name} {folder} is a file: give the name of a folder.")
-    if not at.parent.is_dir():
-        raise InputError(f"{name} {folder}: there is no folder {Path(folder).parent}.")
-
-
-def refuse_report(report: object, why: str, name: str = "--report") -> None:
+def refuse_report(report: object, why: str, name: str) -> None:
     """A page shows rows: refuse one where there are none, and say why."""
     if report is not None:
         raise InputError(f"{name} shows rows, and {why}: leave it out, or allow more --memory.")
 
 
+def check_folder(folder: PathLike) -> None:
+    """Refuse a folder of charts that is a file, or that lies in none."""
+    at = Path(folder).resolve()
+    if at.exists() and not at.is_dir():
+        raise InputError(f"--plots {folder} is a file: give the name of a folder.")
+    if not at.parent.is_dir():
+        raise InputError(f"--plots {folder}: there is no folder {Path(folder).parent}.")
+
+
 @dataclass(frozen=True)
 class Outputs:
-    """What is written: predictions of the rows of `target` to `out`, and the model.
+    """What is written, all of it or nothing: predictions, the model, and what a person reads.
 
     Attributes
     ----------
@@ -641,7 +633,11 @@ class Outputs:
     format, id : str or None
         Of the target: its format, and the column that is carried through.
     out, model : paths or None
-        Where predictions and the model go. Both are written, or none is.
+        Where predictions and the model go.
+    report, card : path and function, or None
+        Where a page goes, and what makes it of the result.
+    plots : path and function, or None
+        The same for a folder: the function gives the content of every file in it.
     """
 
     target: PathLike | None = None
@@ -649,50 +645,38 @@ class Outputs:
     id: str | None = None
     out: PathLike | None = None
     model: PathLike | None = None
-
-    def check(self, inputs: Sequence[PathLike]) -> None:
-        """Refuse before the work what would fail after it."""
-        check_names(inputs, {"--out": self.out, "--model": self.model}, make_folders=True)
-        if self.out is not None and self.target is None:
-            raise InputError("--out without --target: name the file whose rows to predict.")
-        check_predictions(self.out)
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """What is there in the end."""
-        return tuple(str(path) for path in (self.out, self.model) if path is not None)
-
-
-@dataclass(frozen=True)
-class ReportFiles:
-    """What a person reads: files, and the functions that make them of a result."""
-
     report: tuple[PathLike, Callable[[Any], str]] | None = None
     card: tuple[PathLike, Callable[[Any], str]] | None = None
     plots: tuple[PathLike, Callable[[Any], Mapping[str, bytes]]] | None = None
 
     @property
-    def any(self) -> bool:
-        """Whether anything is wanted."""
-        return (self.report, self.card, self.plots) != (None, None, None)
+    def shown(self) -> dict[str, tuple[PathLike, Callable[[Any], Any]]]:
+        """What shows rows, by the options that name it."""
+        every = {"--report": self.report, "--card": self.card, "--plots": self.plots}
+        return {name: wanted for name, wanted in every.items() if wanted is not None}
 
     @property
-    def files(self) -> dict[str, PathLike | None]:
-        """By the options that name them."""
-        pages = {"--report": self.report, "--card": self.card}
-        return {name: None if page is None else page[0] for name, page in pages.items()}
+    def files(self) -> tuple[str, ...]:
+        """What is there in the end."""
+        paths = (self.out, self.model, *(path for path, _ in self.shown.values()))
+        return tuple(str(path) for path in paths if path is not None)
 
-    @property
-    def folder(self) -> PathLike | None:
-        """Where charts go."""
-        return None if self.plots is None else self.plots[0]
-
-    def contents(self, result: Any) -> Iterator[tuple[Path, bytes]]:
-        """Every file, and what it holds."""
-        for page in (self.report, self.card):
-            if page is not None:
-                yield Path(page[0]), page[1](result).encode()
+    def check(self, inputs: Sequence[PathLike], *, make_folders: bool = True) -> None:
+        """Refuse before the work what would fail after it."""
+        pages = {name: path for name, (path, _) in self.shown.items() if name != "--plots"}
+        files = {"--out": self.out, "--model": self.model, **pages}
+        check_names(inputs, files, make_folders=make_folders)
+        if self.out is not None and self.target is None:
+            raise InputError("--out without --target: name the file whose rows to predict.")
+        if self.out is not None:  # its name must say how predictions are written
+            PredictionWriter(Path(self.out), np.empty(0), None)
         if self.plots is not None:
-            folder = Path(self.plots[0])
-            for name, content in self.plots[1](result).items():
-                yield folder / name, content
+            check_folder(self.plots[0])
+
+    def pages(self, result: Any) -> Iterator[tuple[Path, bytes]]:
+        """Every file that shows rows, and what it holds."""
+        for name, (path, made) in self.shown.items():
+            if name == "--plots":
+                yield from ((Path(path, file), held) for file, held in made(result).items())
+            else:
+                yield Path(path), made(result).encode()

@@ -331,7 +331,8 @@ def run_report(args: argparse.Namespace) -> int:
     from marda.report.page import plot_files
 
     check_names((args.folder / STORE,), {"--out": args.out})
-    check_folder(args.plots, "--plots")
+    if args.plots is not None:
+        check_folder(args.plots)
     warn_of_png(args.plots)
     results = read_results(args.folder)
     written = [write_text(args.out, benchmarked_page(results, command_of(args)))]
