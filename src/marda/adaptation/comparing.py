@@ -225,6 +225,10 @@ def compare(
         raise InputError(f"{target}: {data.copy_notes[0]} Label other rows, each once.")
     data = data.without_copies()
     largest = int(np.unique(domain, return_counts=True)[1].max())
+    # The rows that distances look at, the same for every method.
+    rng = np.random.default_rng(0)
+    places = [sample_places(X, 500, rng) for X in (data.Xs, data.Xt)]
+    drawn = data.Xs[places[0]], data.Xt[places[1]]
     costs = [Weights.of(data, method) for method in methods]
     done, each = costs[0].read, costs[0].measure + (costs[0].draw if shown else 0.0)
     results, predictions, details = [], [], []
@@ -240,15 +244,17 @@ def compare(
             progress(work.before(each), f"judging {method}")
             predictions.append(model.predict(data.Xt))
             spent = watch.seconds - at
-            results.append(_result(method, data, model, predictions, spent))
+            denoised = denoise(model, *drawn, source_domain=data.source_domain[places[0]])
+            results.append(_result(method, data, predictions, mmd(*denoised), spent))
             if shown:
-                details.append(_details(data, model, predictions[-1]))
+                apart = _a_distance(*denoised)
+                details.append(_details(data, model, predictions[-1], apart))
         done = work.done + each
         notes += [*messages, *sample_notes(model, largest)]
     watch(0.99, "comparing")
     right = [np.asarray(p[data.known] == data.yt[data.known]) for p in predictions]
     pairs = pairs_of(methods, right) if data.known.any() else ()
-    before = None if not shown else (_a_distance(*_sampled(data)), mmd(*_sampled(data)))
+    before = (_a_distance(*drawn), mmd(*drawn)) if shown else None
     known = data.yt[data.known]
     watch(1.0, "done")
     result = Compared(
@@ -273,31 +279,15 @@ def compare(
 
 
 def _result(
-    method: str, data: Data, model: Any, predictions: list[NDArray[Any]], seconds: float
+    method: str, data: Data, predictions: list[NDArray[Any]], mmd: Interval, seconds: float
 ) -> MethodResult:
     predicted, known = predictions[-1], data.known
     accuracy = None
     if known.any():
         right = np.asarray(predicted[known] == data.yt[known], dtype=bool)
         accuracy = share_right(right)
-    after = mmd(*_denoised(data, model))
     agreement = float(np.mean(predicted == predictions[0]))
-    return MethodResult(method, accuracy, agreement, after, seconds)
-
-
-def _sampled(data: Data) -> list[Any]:
-    """The rows that distances look at, the same for every method."""
-    return [X[at] for X, at in zip((data.Xs, data.Xt), _places(data), strict=True)]
-
-
-def _places(data: Data) -> list[NDArray[np.int64]]:
-    rng = np.random.default_rng(0)
-    return [sample_places(X, 500, rng) for X in (data.Xs, data.Xt)]
-
-
-def _denoised(data: Data, model: Any) -> list[Any]:
-    domain = data.source_domain[_places(data)[0]]
-    return denoise(model, *_sampled(data), source_domain=domain)
+    return MethodResult(method, accuracy, agreement, mmd, seconds)
 
 
 def _a_distance(Xs: Any, Xt: Any) -> Interval | None:
@@ -305,7 +295,7 @@ def _a_distance(Xs: Any, Xt: Any) -> Interval | None:
     return a_distance(domain_accuracy(Xs, Xt)) if enough else None
 
 
-def _details(data: Data, model: Any, predicted: NDArray[Any]) -> Details:
+def _details(data: Data, model: Any, predicted: NDArray[Any], apart: Interval | None) -> Details:
     known, classes = data.known, model.classes_
     names = data.preprocessing.features
     counts = (
@@ -326,6 +316,5 @@ def _details(data: Data, model: Any, predicted: NDArray[Any]) -> Details:
     findings += prediction_findings(classes, data.ys, predicted, n_known)
     # No method saw a target label, so that none of them counts here.
     facts = facts_of(model, data.ys, names=names, n_target=len(data.yt))
-    after = _a_distance(*_denoised(data, model))
     checks = checks_of(data.Xs, data.Xt)
-    return Details(after, counts, evidence, tuple(findings), checks, facts)
+    return Details(apart, counts, evidence, tuple(findings), checks, facts)
