@@ -8,7 +8,6 @@ from scipy.special import softmax
 
 from marda import MDAClassifier, MDAClassifierCV
 from marda.adaptation.methods import (
-    chosen_method,
     classes_and_probabilities,
     compared_classifier,
     explained,
@@ -78,14 +77,6 @@ def test_classifiers_of_others_predict_by_their_own_rule():
     codes, P = classes_and_probabilities(Foreign([(0.0, 1.0, 2.0)]), None)
     assert codes.tolist() == [2]
     assert P.argmax(1).tolist() == [0]
-
-
-def test_the_default_method_is_chosen_in_one_place():
-    assert chosen_method("J12", rows=True) == ("J12", ())
-    assert chosen_method("J12", rows=False) == ("J12", ())
-    method, notes = chosen_method(None, rows=False)
-    assert method == "S1D"
-    assert "no --method was named: S1D" in notes[0]
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,16 @@ def test_predictions_of_one_class_are_a_warning(tmp_path):
 )
 def test_models_that_need_rows_are_refused_before_any_work(parameters, words):
     with pytest.raises(InputError, match=words):
-        model_for("S1D", None, **parameters)
+        model_for("S1D", **parameters)
     with pytest.raises(InputError, match="auto needs rows, not statistics"):
-        model_for("auto", None)
+        model_for("auto")
     with pytest.raises(InputError, match="S9"):
-        model_for("S9", None)
+        model_for("S9")
+
+
+def test_without_a_method_statistics_have_one_of_their_own():
+    model, notes = model_for("J12")
+    assert (model.method, notes) == ("J12", ())
+    model, notes = model_for(None)
+    assert model.method == "S1D"
+    assert "no --method was named: S1D" in notes[0]

@@ -33,7 +33,6 @@ from marda.terms import parse_method
 AUTO = "auto"
 #: Where noise or a classifier is given, of which "auto" chooses its own.
 WITH_PARAMETERS = "S1D"
-FROM_STATISTICS = "S1D"
 #: Probabilities that differ by more have scores of the same order, whatever a softmax rounded.
 CLEAR = 1e-12
 #: Copies of all rows, in double precision, that a fit on a device holds about.
@@ -65,32 +64,6 @@ BASELINES = {
     "SA": f"up to {DIRECTIONS} principal directions of the source are turned to the target's, then "
     "logistic regression",
 }
-
-
-def chosen_method(method: str | None, *, rows: bool) -> tuple[str, tuple[str, ...]]:
-    """The method, and notes about the choice.
-
-    Parameters
-    ----------
-    method : str or None
-        What was asked for; None: the default.
-    rows : bool
-        Whether rows are in memory; statistics alone do not allow every choice.
-
-    Returns
-    -------
-    method : str
-    notes : tuple of str
-    """
-    if rows:
-        return method or AUTO, ()
-    if method == AUTO:
-        raise InputError("--method auto needs rows, not statistics alone: name one such as S1D.")
-    if method is None:
-        return FROM_STATISTICS, (
-            f"no --method was named: {FROM_STATISTICS} is used, since choosing one needs rows.",
-        )
-    return method, ()
 
 
 def make_classifier(method: str | None, unlabeled: Any, **parameters: Any) -> Any:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from marda._machine import counted
 from marda._validation import UNLABELED
-from marda.adaptation.methods import chosen_method
+from marda.adaptation.methods import AUTO
 from marda.adaptation.predicting import predict_rows
 from marda.adaptation.reading import (
     LARGEST,
@@ -35,6 +35,8 @@ from marda.moments.files import merge_files
 from marda.persist import save
 from marda.terms import parse_method
 
+#: The method where none is named: the default of rows in memory chooses by them.
+DEFAULT = "S1D"
 #: A variance below this share of the squared mean is rounding.
 ROUNDING = 1e-24
 FARTHEST = 3
@@ -91,19 +93,18 @@ class AdaptedFromStatistics:
         }
 
 
-def model_for(
-    method: str | None, mark: Any, **parameters: Any
-) -> tuple[MDAClassifier, tuple[str, ...]]:
+def model_for(method: str | None, **parameters: Any) -> tuple[MDAClassifier, tuple[str, ...]]:
     """A classifier that statistics determine, and notes; others are refused before any work."""
-    name, notes = chosen_method(method, rows=False)
+    if method == AUTO:
+        raise InputError("--method auto needs rows, not statistics alone: name one such as S1D.")
+    name, told = method or DEFAULT, f"no --method was named: {DEFAULT} is used"
     given = {key: value for key, value in parameters.items() if value is not None}
-    classifier = MDAClassifier(name, unlabeled=mark, **given)
+    classifier = MDAClassifier(name, unlabeled=None, **given)
     with input_errors():
         parse_method(name)
-        reason = why_rows(classifier)
-        if reason:
+        if reason := why_rows(classifier):
             raise InputError(f"rows are not held in memory here: {reason}")
-    return classifier, notes
+    return classifier, () if method else (f"{told}, since choosing one needs rows.",)
 
 
 def adapt_moments(
@@ -126,7 +127,7 @@ def adapt_moments(
     scale : {"none", "standard"}
         Whether numbers are brought to mean 0 and standard deviation 1.
     method : str, default=None
-        Of `MDAClassifier`; None: `chosen_method`.
+        Of `MDAClassifier`; None: `DEFAULT`.
     progress : callable
         Called with the share of the work done and what comes next.
     **parameters
@@ -134,7 +135,7 @@ def adapt_moments(
     """
     began = time.perf_counter()
     outputs.check([*files, *([outputs.target] if outputs.target else [])])
-    classifier, notes = model_for(method, None, **parameters)
+    classifier, notes = model_for(method, **parameters)
     progress(0.0, "reading statistics")
     with input_errors():
         moments, _ = merge_files([str(path) for path in files])

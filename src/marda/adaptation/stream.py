@@ -126,7 +126,7 @@ def adapt_streaming(
     cluster : Cluster, default=None
         Read row groups on its workers, which must see the files; there is no checkpoint then.
     method : str, default=None
-        Of `MDAClassifier`; None: `chosen_method`.
+        Of `MDAClassifier`; None: that of `model_for`.
     reason : str, default=None
         A note: why rows are read in batches.
     announce : callable
@@ -140,7 +140,7 @@ def adapt_streaming(
     sources = sources_of(source)
     outputs.check([*sources, target])
     refuse_other_formats([*sources, target], options.format)
-    classifier, notes = model_for(method, None, **parameters)
+    classifier, notes = model_for(method, **parameters)
     checkpoint = None if cluster is not None else checkpoint_of(outputs)
     told: list[str] = []
 

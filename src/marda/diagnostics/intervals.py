@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
+DRAWS = 2000
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -40,12 +42,12 @@ def percentile_interval(value: float, resampled: NDArray[Any]) -> Interval:
     return Interval(float(value), float(min(low, value)), float(max(high, value)))
 
 
-def bootstrap_mean(values: NDArray[Any], *, draws: int = 2000, seed: int = 0) -> Interval:
+def bootstrap_mean(values: NDArray[Any], *, seed: int = 0) -> Interval:
     """The mean of one value per row."""
     # Rows of one value are alike, so that drawing their numbers draws the rows: any number fits.
     levels, counts = np.unique(np.asarray(values, dtype=float), return_counts=True)
     n = len(values)
-    drawn = np.random.default_rng(seed).multinomial(n, counts / n, draws)
+    drawn = np.random.default_rng(seed).multinomial(n, counts / n, DRAWS)
     return percentile_interval(float(np.mean(values)), drawn @ levels / n)
 
 
