@@ -607,12 +607,8 @@ def thin_product(A: NDArray[Any], V: NDArray[Any]) -> NDArray[Any]:
 
 
 def syrk(A: NDArray[Any], *, transposed: bool) -> NDArray[Any]:
-    """AAᵀ or AᵀA, in half the work of a product."""
-    if not is_numpy(A):
-        return A.T @ A if transposed else A @ A.T
-    product = ssyrk if A.dtype == np.float32 else dsyrk
-    # A C-ordered A is Aᵀ to Fortran; the lower triangle of the result is then the one to read.
-    return mirror_lower(product(1.0, A.T, trans=not transposed, lower=1)).T
+    """AAᵀ or AᵀA: numpy sees that the product is symmetric, and does half the work."""
+    return A.T @ A if transposed else A @ A.T
 
 
 def mirror_lower(matrix: NDArray[Any]) -> NDArray[Any]:

@@ -21,13 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda._arrays import (
-    add_gram,
     astype,
     diagonal,
     host_type,
     is_numpy,
     like,
-    mirror_lower,
     namespace,
     to_numpy,
 )
@@ -43,7 +41,7 @@ Shares = NDArray[np.float64]
 
 #: Shares that differ by less, in total variation, are the same.
 SAME = 0.02
-CACHE_BYTES, BLOCK_BYTES = 2**20, 2**24
+CACHE_BYTES = 2**20
 #: Rounds of centring by predicted shares.
 ROUNDS = 3
 
@@ -149,23 +147,10 @@ class CentredGram:
 
     def __init__(self, H: Matrix, side: NDArray[np.int64], normalize: bool):
         self._mean, self._rows = namespace(H).mean(H, axis=0), H
-        self._gram = self._products()
+        about = H - self._mean
+        self._gram = about @ about.T
         self._domains, self._place = np.unique(side, return_inverse=True)
         self._normalize = normalize
-
-    def _products(self) -> Matrix:
-        """Of the rows, about their mean, with each other."""
-        H = self._rows
-        if not is_numpy(H):
-            about = H - self._mean
-            found: Matrix = about @ about.T
-            return found
-        gram = np.zeros((len(H), len(H)), dtype=H.dtype, order="F")
-        step = max(64, BLOCK_BYTES // (H.itemsize * max(1, len(H))))
-        for start in range(0, H.shape[1], step):  # no copy of all rows
-            some = slice(start, start + step)
-            gram = add_gram(gram, H[:, some] - self._mean[some])
-        return mirror_lower(gram).T
 
     def _along(self, C: Matrix) -> Matrix:
         """Products of the rows, about their mean, with those of C, on the host."""
