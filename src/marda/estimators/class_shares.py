@@ -148,7 +148,7 @@ class CentredGram:
     def __init__(self, H: Matrix, side: NDArray[np.int64], normalize: bool):
         self._mean, self._rows = namespace(H).mean(H, axis=0), H
         about = H - self._mean
-        self._gram = about @ about.T
+        self._gram: Matrix = about @ about.T
         self._domains, self._place = np.unique(side, return_inverse=True)
         self._normalize = normalize
 
