@@ -97,6 +97,39 @@ def test_every_public_name_has_a_page():
         assert all(getattr(module, n).__doc__ for n in names)
 
 
+def described(text: str) -> dict[str, str]:
+    """Parameters of a docstring, each with what stands behind the colon."""
+    found = re.search(r"^Parameters\n-+\n(.*?)(?:\n\n\S|\Z)", text, re.DOTALL | re.MULTILINE)
+    lines = [line for line in found[1].splitlines() if line[:1].strip()] if found else []
+    pairs = [line.partition(" : ")[::2] for line in lines]
+    return {name.strip("*"): kind for names, kind in pairs for name in names.split(", ")}
+
+
+PUBLIC = [
+    (home, name)
+    for home in ("marda", "marda.noise", "marda.selection", "marda.datasets")
+    for name in sorted(listed(home) if DOCS.exists() else ())
+]
+
+
+@pages
+@pytest.mark.parametrize(("home", "name"), PUBLIC, ids=lambda text: text)
+def test_described_parameters_are_those_of_the_signature(home, name):
+    """Of every public function, class and method that describes some: all, with their defaults."""
+    thing = getattr(import_module(home), name)
+    for one in [thing] + [m for n, m in inspect.getmembers(thing, callable) if n[0] != "_"]:
+        text, module = inspect.getdoc(one) or "", getattr(one, "__module__", None) or ""
+        if not module.startswith("marda") or not (told := described(text)):
+            continue
+        parameters = dict(inspect.signature(one).parameters)
+        parameters.pop("self", None)
+        assert set(told) == set(parameters), one
+        for parameter, kind in told.items():
+            shown = re.search(r"default=([^,]+)$", kind)  # several names have several
+            if shown and re.match(r"[\d\"'-]|None|True|False", shown[1]):
+                assert ast.literal_eval(shown[1]) == parameters[parameter].default, (one, parameter)
+
+
 @pages
 def test_python_of_the_front_page_is_that_of_the_readme():
     blocks = [

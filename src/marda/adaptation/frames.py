@@ -440,8 +440,10 @@ def check(
     label : str, default=None
         Column of the labels. With it, a model of the source alone is fitted and asked what to
         expect of it on the target; without, only the columns are compared.
-    text, id, drop, keep, na, missing, scale, format, encoding, sheet, decimal, dates
-        As for `adapt`. Missing values are themselves compared.
+    text, id, drop, keep, na, scale, format, encoding, sheet, decimal, dates : as for `adapt`
+        How tables are read.
+    missing : {"error", "impute"}, default="impute"
+        As for `adapt`; missing values are themselves compared.
 
     Returns
     -------

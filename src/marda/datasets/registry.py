@@ -117,8 +117,8 @@ def check(name: str, path: Folder = None) -> tuple[FileCheck, ...]:
 
     Parameters
     ----------
-    name, path
-        As for `locate`.
+    name, path : as for `locate`
+        Which files.
 
     Returns
     -------

@@ -104,8 +104,8 @@ def sampled_task(
 
     Parameters
     ----------
-    dataset, source, target, setting, labelled, surf_l2
-        As for `make_task`.
+    dataset, source, target, setting, labelled, surf_l2 : as for `make_task`
+        What is prepared, and how.
     seed : int, default=0
         Seed of the draw.
 

@@ -300,7 +300,17 @@ class MDAClassifier(ClassifierMixin, BaseMDA):
     @available_if(_has("decision_function"))
     @lazy_on_dask
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Scores of rows; for two classes, those of the second."""
+        """Scores of rows; for two classes, those of the second.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows, of the target as a rule.
+
+        Returns
+        -------
+        scores : array of shape (n_rows,) with two classes, else (n_rows, n_classes)
+        """
         X, model = self._new_rows(X, "decision_function"), self.model_
         if model.classifier is None:
             scores = model.scores(X)
@@ -314,6 +324,16 @@ class MDAClassifier(ClassifierMixin, BaseMDA):
         """Probabilities of classes: a softmax of the ridge scores, or the classifier's own.
 
         They are not calibrated; those of `MDAClassifierCV` are.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows, of the target as a rule.
+
+        Returns
+        -------
+        P : array of shape (n_rows, n_classes)
+            In the order of `classes_`; every row adds up to 1.
         """
         X, model = self._new_rows(X, "predict_proba"), self.model_
         if model.classifier is None:
@@ -341,7 +361,21 @@ class MDAClassifier(ClassifierMixin, BaseMDA):
         return found
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy on the rows that carry a label; marked rows are left out."""
+        """Accuracy on the rows that carry a label; marked rows are left out.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows, of the target as a rule.
+        y : array of shape (n_rows,)
+            Labels; marked rows have none.
+        sample_weight : array of shape (n_rows,), default=None
+            Weights of rows; None: all alike.
+
+        Returns
+        -------
+        accuracy : float
+        """
         return labelled_accuracy(self, X, y, sample_weight)
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:

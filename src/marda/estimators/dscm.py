@@ -158,12 +158,32 @@ class DSCM(ClassifierMixin, BaseEstimator):
         return np.array([float(given.get(d, 1.0)) for d in domains.tolist()])
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Logarithm of the scores; for two classes, their difference (second minus first)."""
+        """Logarithm of the scores; for two classes, their difference (second minus first).
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows, of the target as a rule.
+
+        Returns
+        -------
+        scores : array of shape (n_rows,) with two classes, else (n_rows, n_classes)
+        """
         scores = self._log_scores(X, "decision_function")
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def log_scores(self, X: Any) -> NDArray[np.float64]:
-        """Logarithm of the score of every class, one column per class."""
+        """Logarithm of the score of every class, one column per class.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows, of the target as a rule.
+
+        Returns
+        -------
+        scores : array of shape (n_rows, n_classes)
+        """
         return self._log_scores(X, "log_scores")
 
     def _log_scores(self, X: Any, method: str) -> NDArray[np.float64]:
@@ -192,11 +212,32 @@ class DSCM(ClassifierMixin, BaseEstimator):
         return cast("NDArray[np.float64]", found)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Scores, normalised over classes."""
+        """Scores, normalised over classes.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows, of the target as a rule.
+
+        Returns
+        -------
+        P : array of shape (n_rows, n_classes)
+            In the order of `classes_`; every row adds up to 1.
+        """
         return softmax(self._log_scores(X, "predict_proba"))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of the highest score."""
+        """The class of the highest score.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows, of the target as a rule.
+
+        Returns
+        -------
+        y : array of shape (n_rows,)
+        """
         scores = self._log_scores(X, "predict")
         return labels_at(self.classes_, argmax(scores))
 

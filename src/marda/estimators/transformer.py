@@ -320,12 +320,32 @@ class BaseMDA(TransformerMixin, BaseEstimator, ABC):
         return model.features(X, check_domains(sample_domain, X.shape[0], both=False))
 
     def fit_transform(self, X: Any, y: Any = None, *, sample_domain: Any = None) -> Any:
-        """Fit, then denoised rows of all domains, each centred (if so set) at its own mean."""
+        """Fit, then denoised rows of all domains, each centred (if so set) at its own mean.
+
+        Parameters
+        ----------
+        X, y, sample_domain : arrays
+            As in `fit`.
+
+        Returns
+        -------
+        H : array of shape (n_rows, n_outputs)
+        """
         fitted = self.fit(X, y, sample_domain=sample_domain)
         return fitted.transform(X, sample_domain=sample_domain)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of denoised features: those of the inputs that they reconstruct."""
+        """Names of denoised features: those of the inputs that they reconstruct.
+
+        Parameters
+        ----------
+        input_features : array of str of shape (n_features,), default=None
+            Names of the columns of X; None: those of the fit, else "x0", "x1", …
+
+        Returns
+        -------
+        names : array of str
+        """
         check_is_fitted(self)
         return self.model_.names_out(_check_feature_names_in(self, input_features))
 

@@ -107,8 +107,8 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     With `candidates`, models are compared by a label-free criterion and the best one is kept.
 
     The default follows arrays of torch, CuPy and array-api-strict (docs/learn/scale.md):
-    adapted models are fitted, compressed and applied where the rows are. What asks for the shift
-    and source-only models are of the host: a fit makes one copy of the rows there, and so do
+    adapted models are fitted, compressed and applied where the rows are. What differs is asked,
+    and source-only models are fitted, in numpy: a fit copies the rows to the host once, and so do
     predictions in which a source-only model has a part.
 
     Parameters
@@ -277,7 +277,7 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X, y, sample_domain
+        X, y, sample_domain : arrays
             As in `fit`: the sample. All choices rest on it.
         rest : RestOfRows
             The labelled source rows outside of it, of which sums are asked for. `rest.counts` has
@@ -495,13 +495,34 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         return X
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Scores of rows; for two classes, those of the second minus those of the first."""
+        """Scores of rows; for two classes, those of the second minus those of the first.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows, of the target as a rule.
+
+        Returns
+        -------
+        scores : array of shape (n_rows,) with two classes, else (n_rows, n_classes)
+        """
         X = self._check_new(X, "decision_function")
         scores = beside(self._predictor.scores(X), X)
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities of classes, calibrated on left-out source rows (see `calibration_`)."""
+        """Probabilities of classes, calibrated on left-out source rows (see `calibration_`).
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows, of the target as a rule.
+
+        Returns
+        -------
+        P : array of shape (n_rows, n_classes)
+            In the order of `classes_`; every row adds up to 1.
+        """
         X = self._check_new(X, "predict_proba")
         return beside(self._predictor.probabilities(X), X)
 
@@ -552,12 +573,32 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         return X
 
     def fit_transform(self, X: Any, y: Any = None, *, sample_domain: Any = None) -> Any:
-        """Fit, then denoised rows of all domains, each centred (if so set) at its own mean."""
+        """Fit, then denoised rows of all domains, each centred (if so set) at its own mean.
+
+        Parameters
+        ----------
+        X, y, sample_domain : arrays
+            As in `fit`.
+
+        Returns
+        -------
+        H : array of shape (n_rows, n_outputs)
+        """
         fitted = self.fit(X, y, sample_domain=sample_domain)
         return fitted.transform(X, sample_domain=sample_domain)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the features that `transform` gives: those that they reconstruct."""
+        """Names of the features that `transform` gives: those that they reconstruct.
+
+        Parameters
+        ----------
+        input_features : array of str of shape (n_features,), default=None
+            Names of the columns of X; None: those of the fit, else "x0", "x1", …
+
+        Returns
+        -------
+        names : array of str
+        """
         members = self.members_
         names = _check_feature_names_in(self, input_features)
         for member in members:
@@ -567,7 +608,21 @@ class MDAClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
         return np.asarray(names)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy on the rows that carry a label; marked rows are left out."""
+        """Accuracy on the rows that carry a label; marked rows are left out.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_rows, n_features)
+            Rows, of the target as a rule.
+        y : array of shape (n_rows,)
+            Labels; marked rows have none.
+        sample_weight : array of shape (n_rows,), default=None
+            Weights of rows; None: all alike.
+
+        Returns
+        -------
+        accuracy : float
+        """
         return labelled_accuracy(self, X, y, sample_weight)
 
     # Files ------------------------------------------------------------------------------------
