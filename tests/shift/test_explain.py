@@ -27,6 +27,7 @@ def test_nothing():
     assert shift.left == 0
     assert shift.sentence() == "The target looks like the source."
     np.testing.assert_array_equal(shift.shares, shift.prior.source)
+    assert shift.explanation("linear map") is None  # it holds what fits: not tested
 
 
 def test_other_shares():
@@ -62,6 +63,7 @@ def test_what_no_explanation_explains():
     assert shift.shares is None
     assert shift.prior is None
     assert 0 < shift.left <= 1
+    assert len(shift.explanations) == 5
     assert "nothing explains it" in shift.sentence()
 
 

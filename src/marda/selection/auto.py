@@ -71,6 +71,7 @@ from marda.selection.stacking import (
     stack,
 )
 from marda.shift import Explanation, Shift, explain_shift
+from marda.shift.explain import FLEXIBLE
 
 __all__ = [
     "AutoFit",
@@ -104,8 +105,6 @@ AGREED = 81.0
 ASKED = 0.5
 #: Adapted models of tables must know this share of what the pool knows of left-out source rows.
 KNOWN = 0.9
-#: Explanations that fit so much that they may take classes for each other: told, not acted on.
-FLEXIBLE = {"class shares and moved columns", "linear map"}
 #: How far the adapted ensemble is believed in before labels where no explanation fits and it was
 #: not asked for.
 UNASKED = 0.05
@@ -340,7 +339,8 @@ class _Action:
                 columns=columns,
                 random_state=seed,
             )
-            simple = shift.kind in ("none", "too few rows") or set(shift.fitting) - FLEXIBLE
+            flexible = set(shift.fitting) <= set(FLEXIBLE)
+            simple = shift.kind in ("none", "too few rows") or not flexible
             weigh_step(costs.explain if simple else costs.refuted)
         rest = costs.all_rows + weigh
         rest = rest if simple else costs.total - costs.explain - costs.source + weigh
@@ -396,7 +396,7 @@ class _Action:
         model = self.models.chosen.model
         if self.shift.kind in ("none", "too few rows"):
             return [ExplainedModel.of(model)]
-        if not set(self.shift.fitting) - FLEXIBLE:
+        if set(self.shift.fitting) <= set(FLEXIBLE):
             return []
         # An explanation that lost to its rival is not refuted: it is believed as far as its weight
         # says.

@@ -30,7 +30,7 @@ from marda.criteria import check_probabilities
 from marda.selection.ensemble import Ensemble, Member
 from marda.selection.inputs import RARE, share_of_zeros
 from marda.shift import Shift, adjust_probabilities
-from marda.shift.explain import MIN_ROWS, NEARLY
+from marda.shift.explain import FLEXIBLE, MIN_ROWS, NEARLY
 
 __all__ = [
     "DRAWN",
@@ -51,9 +51,6 @@ NORMAL = 1.645
 #: Half-width that no number of rows takes away: an explanation that is not rejected is not quite
 #: true.
 FLOOR = 0.03
-#: Explanations so flexible that they may fit and take classes for each other: half-width BASE at
-#: least.
-FLEXIBLE = ("class shares and moved columns", "linear map")
 #: Explanations that may still be true though they are rejected: these, by fewer deviations than
 #: that; by fewer than `NEARLY` where a class all but vanished.
 RIVALS, RIVAL_Z = ("none", "class shares", "moved columns"), 5.0

@@ -47,6 +47,9 @@ KINDS = (
     "features", "unexplained", "several", "too few rows",
 )  # fmt: skip
 
+#: Explanations that hold simpler ones, and are tested where none of these fits: they fit so much
+#: that they may take classes for each other.
+FLEXIBLE = ("class shares and moved columns", "linear map")
 #: Different rows that either domain must have.
 MIN_ROWS = 20
 #: Rows per column, in either domain, that explanations about columns need.
@@ -155,7 +158,7 @@ class Shift:
     fitting : tuple of str
         The simplest explanations that are not rejected: one, several, or none.
     explanations : tuple of Explanation
-        Every explanation that could be tested.
+        Every explanation that was tested: those that hold a fitting one are not.
     classes : array of shape (n_classes,)
         Values of the classes.
     prior : ClassPrior or None
@@ -380,9 +383,15 @@ def explain_shift(
     seen = np.flatnonzero(np.bincount(sample.codes, minlength=len(classes)) >= MIN_CLASS)
     known = _without_rare(sample, seen)
     source = _Source(known) if len(seen) > 1 else None
-    fits, found = [], []
+    fits: list[Fit] = []
+    found: list[Comparison] = []
     for k, hypothesis in enumerate(HYPOTHESES):
         tell(k / (len(HYPOTHESES) + 1))
+        if hypothesis.name in FLEXIBLE and any(
+            one.p_value > level and fit.hypothesis.name not in FLEXIBLE
+            for fit, one in zip(fits, found, strict=True)
+        ):
+            break
         rows = known if hypothesis.shares else sample
         if not _can_test(hypothesis, rows, source):
             continue
@@ -555,11 +564,7 @@ def _in_units(alignment: Alignment, sample: Sample, n_columns: int) -> tuple[Arr
 
 def _simplest(explanations: tuple[Explanation, ...]) -> tuple[str, ...]:
     """Fitting explanations that hold no simpler fitting one."""
-    for group in (
-        ("none",),
-        ("class shares", "moved columns"),
-        ("class shares and moved columns", "linear map"),
-    ):
+    for group in (("none",), ("class shares", "moved columns"), FLEXIBLE):
         fitting = tuple(
             explanation.name
             for explanation in explanations
@@ -595,7 +600,7 @@ def _rivals(
         if one.name not in against:
             return one
         p, weight = against[one.name]
-        fits = p > level / 2 or weight > 0.5  # what is believed more than its rival is not out
+        fits = p > level / 2 or weight >= 0.5  # what is believed more than its rival is not out
         return replace(one, rival_p=p, weight=weight, fits=fits)
 
     return tuple(with_rival(one) for one in explanations)
