@@ -64,8 +64,8 @@ for seed in SEEDS:
 #
 # For ``MDAClassifierCV`` one label per class is worth more than twenty points here. The source
 # helps most while labels are fewest; from three per class on, a kernel classifier on those alone
-# is as good. The class term C lifts S1 by up to twelve points. Where labels of the target can be
-# had, they decide more than any choice of model.
+# is nearly as good. The class term C lifts S1 by up to twelve points. Where labels of the target
+# can be had, they decide more than any choice of model.
 
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 for name, (colour, line, _) in models.items():

@@ -49,9 +49,10 @@ for name, arguments in shifts.items():
 # possible rule.
 #
 # A shift of the mean moves all rows alike. The denoising map is linear and close to the identity
-# there, so no term undoes it, and S1M would need a larger weight; centring, which
-# ``MDAClassifierCV`` does, undoes it at once. With words, denoising helps by itself, and the
-# domain terms help further.
+# there, so no term undoes it, and S1M would need a larger weight. ``MDAClassifierCV`` moves the
+# columns back; in one draw of five it takes the move for other class shares, is right on 63 %, and
+# says that only labels can tell. With words, denoising helps by itself, and the domain terms help
+# further; the default finds no explanation, and says the same.
 
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.6), sharey=True, layout="constrained")
 for ax, (name, scores) in zip(axes, found.items(), strict=True):

@@ -44,8 +44,8 @@ for name, model in models.items():
 
 # %%
 # Balanced accuracy on the tweets, with a 95 % interval (binomial, for so many rows).
-# ``MDAClassifierCV`` chooses the noise and the rest by itself; it takes half a minute on these
-# rows, and is left out here to be quick.
+# ``MDAClassifierCV`` chooses the noise and the rest by itself; it takes some ten seconds on
+# these rows, and is left out here to be quick.
 
 fig, ax = plt.subplots(figsize=(7, 2.8), layout="constrained")
 values = np.array(list(scores.values()))

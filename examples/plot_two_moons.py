@@ -94,5 +94,5 @@ for angle, value, count in zip(degrees, curves[1], stopped, strict=True):
 ax.axhline(0.5, color="k", linewidth=0.8, linestyle=":")
 ax.annotate("guessing", (0, 0.515), fontsize=9)
 ax.set(xlabel="turn of the target (degrees)", ylabel="accuracy on the target", ylim=(0.25, 1.03))
-ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 0.3))
+ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 0.38))
 plt.show()
