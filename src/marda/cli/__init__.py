@@ -17,10 +17,16 @@ from typing import NoReturn
 
 from marda._machine import claim_blas_memory
 from marda.cli._common import Parser, refuse_existing
-from marda.cli.adapt import add_adapt, add_check, add_compare
 from marda.cli.completion import add_completion
+from marda.cli.files import (
+    add_adapt,
+    add_check,
+    add_compare,
+    add_evaluate,
+    add_label,
+    add_predict,
+)
 from marda.cli.moments import add_moments
-from marda.cli.predict import add_evaluate, add_label, add_predict
 from marda.cli.reproduce import add_bench, add_data, add_demo, add_report, add_reproduce
 
 #: In the order of ``marda --help``.

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -293,26 +293,14 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 
 def read_options(args: argparse.Namespace) -> Any:
-    """`ReadOptions` of the arguments."""
+    """`ReadOptions` of the arguments, as far as the command has them."""
     from marda.adaptation import ReadOptions
 
-    return ReadOptions(
-        label=args.label or "",
-        format=args.format,
-        id=args.id,
-        text=tuple(args.text),
-        drop=tuple(args.drop),
-        missing=args.missing,
-        scale=args.scale,
-        keep=tuple(args.keep),
-        na=tuple(args.na),
-        **reading_options(args),
-    )
-
-
-def reading_options(args: argparse.Namespace) -> dict[str, Any]:
-    """What `add_reading_options` asks for, but the format."""
-    return {name: tuple(vars(args)[name]) for name in ("encoding", "sheet", "decimal", "dates")}
+    given: dict[str, Any] = {"label": ""}
+    for one in fields(ReadOptions):
+        if (value := vars(args).get(one.name)) is not None:
+            given[one.name] = tuple(value) if isinstance(value, list) else value
+    return ReadOptions(**given)
 
 
 def command_of(args: argparse.Namespace) -> str:

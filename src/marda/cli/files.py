@@ -1,4 +1,4 @@
-"""``marda check``, ``adapt`` and ``compare``: files of a source and of a target."""
+"""``marda check``, ``adapt``, ``compare``, ``predict``, ``label``, ``evaluate``: on own files."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from marda.cli._common import (
     LABEL,
     add_command,
     add_file_options,
+    add_model_and_rows,
     add_model_options,
+    add_reading_options,
     joint,
     output_file,
     output_folder,
     plots_to,
+    positive,
     progress_of,
     read_options,
-    reading_options,
     report_to,
     show,
     standard_streams,
@@ -119,6 +121,11 @@ def run_adapt(args: argparse.Namespace) -> int:
         "plots": plots_to(args.plots, adapted_sections),
     }
     parameters = {"method": args.method, "noise": args.noise, "classifier": args.classifier}
+
+    def announce(sentence: str) -> None:
+        if not args.quiet:
+            print(f"marda adapt: {sentence}", file=sys.stderr)
+
     with standard_streams(args, "source", "target") as streams:
         with progress_of(args) as progress:
             if args.moments:
@@ -136,21 +143,13 @@ def run_adapt(args: argparse.Namespace) -> int:
                     memory=args.memory,
                     cluster=Cluster(args.scheduler) if args.scheduler or args.cluster else None,
                     device=args.device,
-                    announce=_quiet if args.quiet else _announce,
+                    announce=announce,
                     progress=progress,
                     **pages,
                     **parameters,
                 )
         show(result, adapted_lines(result), args, streams)
     return 0
-
-
-def _announce(sentence: str) -> None:
-    print(f"marda adapt: {sentence}", file=sys.stderr)
-
-
-def _quiet(sentence: str) -> None:
-    """Say nothing."""
 
 
 def _check_call(args: argparse.Namespace) -> None:
@@ -176,7 +175,7 @@ def _check_call(args: argparse.Namespace) -> None:
         ("--drop", args.drop),
         ("--keep", args.keep),
         ("--na", args.na),
-        *((f"--{name}", value) for name, value in reading_options(args).items()),
+        *((f"--{name}", vars(args)[name]) for name in ("encoding", "sheet", "decimal", "dates")),
         ("--missing impute", args.missing == "impute"),
         ("--memory", args.memory),
         ("--scheduler", args.scheduler),
@@ -239,4 +238,134 @@ def run_compare(args: argparse.Namespace) -> int:
                 classifier=args.classifier,
             )
         show(result, compared_lines(result), args, streams)
+    return 0
+
+
+# A saved model on rows of a file ----------------------------------------------------------------
+
+
+def add_predict(commands: Any) -> None:
+    """Add ``marda predict``."""
+    parser = add_command(
+        commands,
+        "predict",
+        run_predict,
+        "score new rows with a saved model, in batches",
+        usage="--model F --input X --out P [options]",
+        example=f"{EXAMPLE}\n  marda predict --model m.marda --input sample:new --out p.csv",
+    )
+    add = parser.add_argument
+    add_model_and_rows(parser, "rows; columns in any order")
+    add("--out", type=output_file, required=True, metavar="P", help=".csv, .tsv or .parquet, or -")
+    add_reading_options(parser)
+    add("--id", metavar="COL", help="column to carry through (default: that of adapt)")
+    add(
+        "--explain",
+        type=positive,
+        nargs="?",
+        const=3,
+        metavar="K",
+        help="the K columns or words that moved each score most (3)",
+    )
+    add("--json", action="store_true", help="print the result as JSON")
+
+
+def run_predict(args: argparse.Namespace) -> int:
+    """Predict and say how many rows."""
+    from marda.adaptation import predict
+    from marda.adaptation.lines import predicted_lines
+
+    with standard_streams(args, "input") as streams:
+        with progress_of(args) as progress:
+            result = predict(
+                args.model,
+                args.input,
+                args.out,
+                format=args.format,
+                id=args.id,
+                explain=args.explain,
+                options=read_options(args),
+                progress=progress,
+            )
+        show(result, predicted_lines(result), args, streams)
+    return 0
+
+
+def add_label(commands: Any) -> None:
+    """Add ``marda label``."""
+    parser = add_command(
+        commands,
+        "label",
+        run_label,
+        "which rows to label next, and why",
+        usage="--model F --input X [--budget N] [--out R] [options]",
+        example=f"{EXAMPLE}\n  marda label --model m.marda --input sample:target --out r.csv",
+    )
+    add = parser.add_argument
+    add_model_and_rows(parser, "rows; those with a label already are left out")
+    add("--budget", type=positive, default=20, metavar="N", help="how many (default: 20)")
+    add(
+        "--out", type=output_file, metavar="R", help="rows with a column to fill in (.csv, .tsv, -)"
+    )
+    add("--all", action="store_true", help="write all rows, these first: a target for adapt")
+    add_reading_options(parser)
+    add("--id", metavar="COL", help="column that names rows (default: that of adapt)")
+    add("--json", action="store_true", help="print the result as JSON")
+
+
+def run_label(args: argparse.Namespace) -> int:
+    """Choose rows, write them, and print them."""
+    from marda.adaptation import label
+    from marda.adaptation.lines import label_lines
+
+    with standard_streams(args, "input") as streams:
+        with progress_of(args) as progress:
+            result = label(
+                args.model,
+                args.input,
+                args.budget,
+                out=args.out,
+                whole=args.all,
+                id=args.id,
+                options=read_options(args),
+                progress=progress,
+            )
+        show(result, label_lines(result), args, streams)
+    return 0
+
+
+def add_evaluate(commands: Any) -> None:
+    """Add ``marda evaluate``."""
+    parser = add_command(
+        commands,
+        "evaluate",
+        run_evaluate,
+        "how good a saved model is on rows whose labels have arrived",
+        usage="--model F --input X [--label COL] [options]",
+        example=f"{EXAMPLE}\n  marda evaluate --model m.marda --input sample:labelled",
+    )
+    add = parser.add_argument
+    add_model_and_rows(parser, "rows of which some or all have a label")
+    add("--label", metavar="COL", help="column of labels (default: that of adapt)")
+    add("--out", type=output_file, metavar="E", help="the figures (.json)")
+    add_reading_options(parser)
+    add("--json", action="store_true", help="print the result as JSON")
+
+
+def run_evaluate(args: argparse.Namespace) -> int:
+    """Evaluate and print the figures."""
+    from marda.adaptation import evaluate
+    from marda.adaptation.lines import evaluated_lines
+
+    with standard_streams(args, "input") as streams:
+        with progress_of(args) as progress:
+            result = evaluate(
+                args.model,
+                args.input,
+                args.label,
+                out=args.out,
+                options=read_options(args),
+                progress=progress,
+            )
+        show(result, evaluated_lines(result), args, streams)
     return 0
