@@ -19,29 +19,6 @@ from sklearn.utils import check_random_state
 from marda._arrays import add_to_diagonal, largest
 from marda._order import row_order
 
-__all__ = [
-    "Agreement",
-    "Neighbours",
-    "check_probabilities",
-    "confidence_bins",
-    "density_ratio",
-    "dev_risk",
-    "domain_hits",
-    "entropy",
-    "expected_calibration_error",
-    "importance_weighted",
-    "label_agreement",
-    "most_similar",
-    "mutual_information",
-    "nearest_neighbours",
-    "neighbour_agreement",
-    "proxy_a_distance",
-    "sample_places",
-    "sample_rows",
-    "soft_neighbourhood_density",
-    "stack_rows",
-]
-
 MAX_CELLS = 2_000_000  # values per domain that a domain classifier is given
 BLOCK_CELLS = 4_000_000  # similarities held at a time
 BLOCK_MEMORY = 32  # MiB of distances at a time

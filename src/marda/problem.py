@@ -41,8 +41,6 @@ from marda.terms import (
     label_products,
 )
 
-__all__ = ["Problem", "Settings"]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 

@@ -41,8 +41,6 @@ from marda.operators.linear import condition_of
 from marda.problem import Problem
 from marda.terms import Model, PredictionTerm
 
-__all__ = ["Solution", "residual_and_error", "solve"]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 # Of residuals and errors: above it an answer is refused; of an answer in float32.

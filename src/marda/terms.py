@@ -19,19 +19,6 @@ from marda.moments import Moments
 from marda.noise import Dropout, Noise
 from marda.operators.linear import SecondMoment
 
-__all__ = [
-    "Discrepancy",
-    "DomainTargets",
-    "Model",
-    "PredictionTerm",
-    "class_discrepancy",
-    "classes_to_target",
-    "domain_discrepancy",
-    "domain_targets",
-    "label_products",
-    "parse_method",
-]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 

@@ -39,21 +39,6 @@ from marda.benchmarks.runner import Executor, RunProgress, RunReport, run
 from marda.benchmarks.store import ResultRow, Store, StoreError
 from marda.benchmarks.tables import CheckedClaim, Column, PaperTable, build_table, check_findings
 
-__all__ = [
-    "HALVES",
-    "RANKING",
-    "STORE",
-    "Results",
-    "RunOptions",
-    "compare_rows",
-    "failure_lines",
-    "read_results",
-    "reproduce",
-    "reproduce_all",
-    "results_of",
-    "write_results",
-]
-
 STORE = "results.sqlite"
 HALVES = "Development and report halves"
 RANKING = "All systems, ranked over the tasks that they share"

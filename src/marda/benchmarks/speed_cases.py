@@ -49,24 +49,6 @@ from marda.selection.ensemble import BATCH, SIZES, Ensemble, Member, compress
 from marda.selection.inputs import Inputs
 from marda.solve import residual_and_error
 
-__all__ = [
-    "alternation",
-    "blas_share",
-    "checking",
-    "default",
-    "dual",
-    "floor",
-    "gpu",
-    "joint",
-    "memory",
-    "oc10",
-    "path",
-    "peers",
-    "prediction",
-    "search",
-    "serving",
-]
-
 Figures = dict[str, Any]
 Matrix = NDArray[np.float64]
 

@@ -24,8 +24,6 @@ from marda.benchmarks.render import write_text
 from marda.benchmarks.runner import how_it_ended
 from marda.benchmarks.store import describe
 
-__all__ = ["PLAN", "QUICK", "Claim", "measure", "render", "run"]
-
 
 @dataclass(frozen=True)
 class Claim:

@@ -20,16 +20,6 @@ from marda._order import row_order
 from marda.criteria import check_probabilities
 from marda.estimators.heads import Head
 
-__all__ = [
-    "accuracy_above_threshold",
-    "accuracy_by_agreement",
-    "accuracy_by_difference",
-    "agreement",
-    "expected_accuracy",
-    "recall_above_chance",
-    "target_skill",
-]
-
 Index = NDArray[np.int64]
 PARTS = 3
 #: Two of the thirds, whose models are compared, and the one that neither has seen.

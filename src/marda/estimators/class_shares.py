@@ -34,8 +34,6 @@ from marda.estimators.heads import RidgeHead
 from marda.estimators.model import ROUNDINGS
 from marda.estimators.pseudo_labels import LabelPool
 
-__all__ = ["Centred", "CentredGram", "Centring"]
-
 Matrix = NDArray[Any]
 Shares = NDArray[np.float64]
 

@@ -35,8 +35,6 @@ from marda.estimators.transformer import BaseMDA, with_parameters
 from marda.moments import Moments
 from marda.moments.accumulate import is_dask
 
-__all__ = ["MDAClassifier", "fit_rows", "fit_scored_rows", "labelled_accuracy", "training_rows"]
-
 T = TypeVar("T")
 
 

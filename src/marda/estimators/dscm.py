@@ -39,8 +39,6 @@ from marda.moments import Moments, accumulate
 from marda.operators.linear import DenseGram
 from marda.operators.maps import DenoisingMap
 
-__all__ = ["DSCM", "class_means", "denoised_means"]
-
 
 class DSCM(ClassifierMixin, BaseEstimator):
     """Classify by soft distance to the class means of every domain.

@@ -46,8 +46,6 @@ from marda.problem import Problem, Settings
 from marda.solve import Solution, solve
 from marda.terms import parse_method
 
-__all__ = ["Shared", "fit_and_score", "fit_layers", "fit_model", "fit_moments"]
-
 Matrix = NDArray[Any]
 
 

@@ -37,16 +37,6 @@ from marda.estimators.kernel_ridge import (
 )
 from marda.moments import accumulate
 
-__all__ = [
-    "EstimatorHead",
-    "Head",
-    "MeansHead",
-    "NearestHead",
-    "NearestRow",
-    "RidgeHead",
-    "class_scores",
-]
-
 Matrix = NDArray[Any]
 Vector = NDArray[Any]
 Index = NDArray[np.int64]

@@ -67,15 +67,6 @@ from marda._arrays import (
 )
 from marda.moments.features import similarity
 
-__all__ = [
-    "MAX_EXACT",
-    "GaussianRidge",
-    "RidgeOnRows",
-    "RidgeSolution",
-    "RowsOnDemand",
-    "signs",
-]
-
 Matrix = NDArray[Any]
 Vector = NDArray[Any]
 Index = NDArray[np.int64]

@@ -35,25 +35,6 @@ from marda.operators.rows import Rows
 from marda.problem import Settings
 from marda.terms import Model, parse_method
 
-__all__ = [
-    "ACTIVATIONS",
-    "CLASSIFIERS",
-    "ROUNDINGS",
-    "FittedModel",
-    "GroupMeans",
-    "Layer",
-    "ModelSettings",
-    "SelfTraining",
-    "TrainingRows",
-    "center_and_normalize",
-    "centers_for",
-    "check_classifier",
-    "learns_from_features",
-    "row_lengths",
-    "settings_of",
-    "why_numpy",
-]
-
 Matrix = NDArray[Any]
 Index = NDArray[np.int64]
 Centers = Mapping[int, Matrix]

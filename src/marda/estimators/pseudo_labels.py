@@ -21,15 +21,6 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from marda.criteria import Agreement, Neighbours, label_agreement
 
-__all__ = [
-    "LabelPool",
-    "RefinementWarning",
-    "Round",
-    "balanced_weights",
-    "class_separation",
-    "refine",
-]
-
 Matrix = NDArray[np.floating]
 Vector = NDArray[np.floating]
 Index = NDArray[np.int64]

@@ -43,8 +43,6 @@ from marda.estimators.pseudo_labels import (
     refine,
 )
 
-__all__ = ["Trained", "train_on_features"]
-
 Matrix = NDArray[Any]
 Index = NDArray[np.int64]
 #: Rows with other labels, and settings with other terms → the model of these.

@@ -20,17 +20,6 @@ from marda.moments.accumulate import Collector, is_dask
 from marda.noise import Poisson, as_noise
 from marda.terms import parse_method
 
-__all__ = [
-    "IfStatisticsSuffice",
-    "Stream",
-    "check_batch",
-    "check_mark",
-    "dask_moments",
-    "labels_to_read",
-    "lazy_on_dask",
-    "why_rows",
-]
-
 
 class Stream:
     """The sums of all batches so far.

@@ -46,8 +46,6 @@ from marda.moments.accumulate import is_dask
 from marda.operators.maps import DenoisingMap
 from marda.terms import parse_method
 
-__all__ = ["MDA", "BaseMDA", "with_parameters"]
-
 Matrix = NDArray[Any]
 T = TypeVar("T")
 

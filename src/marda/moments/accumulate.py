@@ -40,17 +40,6 @@ from marda._validation import (
 )
 from marda.moments.stats import Moments, merge_classes
 
-__all__ = [
-    "Accumulator",
-    "Collector",
-    "accumulate",
-    "batch_rows",
-    "from_arrays",
-    "from_batches",
-    "holds_mark",
-    "is_dask",
-]
-
 Matrix = NDArray[np.float64]
 BATCH_BYTES, DEVICE_BYTES = 64 * 2**20, 2**31
 

@@ -25,16 +25,6 @@ from marda.moments.accumulate import Collector, holds_mark, is_dask
 from marda.moments.parquet import ROLES, ParquetRows, Part
 from marda.moments.stats import Moments
 
-__all__ = [
-    "apply_blockwise",
-    "connect",
-    "moments_from_dask",
-    "parquet_on_workers",
-    "part_on_workers",
-    "start_local",
-    "sum_on_workers",
-]
-
 #: Seconds to wait for a scheduler; one that runs answers in a fraction of one.
 CONNECT_TIMEOUT = 5.0
 LANES_PER_THREAD = 2

@@ -25,17 +25,6 @@ from scipy.special import softmax
 
 from marda._arrays import add_gram, mirror_lower
 
-__all__ = [
-    "BLOCK",
-    "EIGENVALUE_FLOOR",
-    "FixedFeatures",
-    "HeldRows",
-    "RestOfRows",
-    "RowSums",
-    "landmark_basis",
-    "similarity",
-]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]

@@ -45,16 +45,6 @@ from marda.io.container import (
 from marda.io.table import some_names
 from marda.moments.stats import Moments
 
-__all__ = [
-    "MomentsFileError",
-    "load",
-    "merge_files",
-    "read",
-    "smallest_group",
-    "summary_lines",
-    "write",
-]
-
 VERSION = 2
 MOMENTS = Kind("marda-moments", VERSION, readable=("2",))
 NAMES = ("counts", "sums", "squares", "shift", "gram", "gram_labelled", "class_grams")

@@ -28,16 +28,6 @@ from marda.moments.accumulate import BATCH_BYTES, Collector
 from marda.moments.files import MomentsFileError, read, write
 from marda.moments.stats import Moments
 
-__all__ = [
-    "ROLES",
-    "ParquetRows",
-    "Part",
-    "column_types",
-    "label_values",
-    "moments_from_parquet",
-    "moments_of_parts",
-]
-
 ROLES = {"source": 0, "target": -1}
 #: Columns are read in so many pieces at most, so that something is told of the first batch.
 PIECES = 16

@@ -24,8 +24,6 @@ from marda.moments.files import load, write
 from marda.moments.parquet import ROLES
 from marda.moments.stats import Moments
 
-__all__ = ["moments_from_spark"]
-
 WHOLE = ("tinyint", "smallint", "int", "bigint")
 NUMBERS = (*WHOLE, "float", "double", "boolean")
 SCHEMA = "part binary, problem string"

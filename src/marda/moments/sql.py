@@ -30,8 +30,6 @@ from marda.io.table import InputError
 from marda.moments.parquet import ROLES
 from marda.moments.stats import Moments
 
-__all__ = ["DIALECTS", "moments_from_sql", "moments_query"]
-
 #: How names are quoted, and what a number of 64 bits is called.
 DIALECTS = {
     "ansi": ('"', "DOUBLE PRECISION"),

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from os import PathLike
 
-__all__ = ["Moments", "merge_classes"]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 

@@ -43,8 +43,6 @@ from marda.problem import Problem, Settings
 from marda.solve import LIMIT, solve
 from marda.terms import parse_method
 
-__all__ = ["SHARED", "PathCandidates", "on_path", "path_bytes"]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Engine = EigenBasis | InverseMaps | RowSpace

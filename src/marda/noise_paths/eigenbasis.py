@@ -23,8 +23,6 @@ from marda._arrays import SingularError, add_gram, mirror_lower, symmetric_eigen
 from marda.noise_paths.levels import FACTORS, Found, Point, SharedSums, Trial
 from marda.operators.linear import CholeskyFactor, RowGram
 
-__all__ = ["EigenBasis"]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Single = NDArray[np.float32]

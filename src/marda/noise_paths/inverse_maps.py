@@ -30,8 +30,6 @@ from marda._arrays import SingularError, add_gram, mirror_lower, thin_product
 from marda.noise_paths.levels import Found, Point, SharedSums, Trial
 from marda.operators.linear import CholeskyFactor, conjugate_gradients
 
-__all__ = ["InverseMaps"]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 CONDITION = 1e4  # of S; above it S⁻² has lost too much

@@ -32,8 +32,6 @@ from marda.terms import (
     label_products,
 )
 
-__all__ = ["FACTORS", "Directions", "Found", "Point", "SharedSums", "Trial", "offset_ratio"]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 TINY = float(np.finfo(float).tiny)

@@ -43,8 +43,6 @@ from marda.noise_paths.levels import offset_ratio
 from marda.operators.rows import Rows
 from marda.solve import LIMIT
 
-__all__ = ["NoisePath", "NoisePathMap", "noise_path"]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 EPS, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)

@@ -29,8 +29,6 @@ from marda.noise_paths.levels import FACTORS, Found, Point, SharedSums, Trial
 from marda.operators.linear import CholeskyFactor, RowGram
 from marda.operators.rows import Rows
 
-__all__ = ["RowSpace"]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 TINY = float(np.finfo(float).tiny)

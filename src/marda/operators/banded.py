@@ -14,8 +14,6 @@ from scipy.linalg import LinAlgError, lapack, solveh_banded
 
 from marda._arrays import InaccurateError
 
-__all__ = ["BandedForm"]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 #: Diagonals below the first one: of more, products are quicker; of fewer, what is left is.

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from marda._machine import available_memory, format_bytes
 
-__all__ = ["ALTERNATIONS", "FEW_ROWS", "Cost", "Workload", "costs", "routes"]
-
 BANDED_FACTOR = 2.0  # a banded form of d×d against d³
 SPARSE_FACTOR = 20.0  # an entry of a sparse product against one of a dense product
 THIN_FACTOR = 3.0  # products with few columns are bound by memory, not by arithmetic

@@ -25,6 +25,7 @@ from scipy.linalg import LinAlgError, cholesky, lapack
 from scipy.linalg.blas import dtrsm
 
 from marda._arrays import (
+    SingularError,
     add_to_diagonal,
     append,
     astype,
@@ -54,12 +55,9 @@ from marda.operators.linear import (
     DiagonalPlusGram,
     Factor,
     SecondMoment,
-    SingularError,
     UpdatedFactor,
 )
 from marda.operators.maps import DenseMap, Map
-
-__all__ = ["CG_TOL", "THIN_FACTOR", "Coupling", "Denoiser", "ExplicitMap", "PrimalDenoiser"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack, solve_triangular
 
 from marda._arrays import (
+    SingularError,
     add_gram,
     add_to_diagonal,
     beside,
@@ -36,13 +37,10 @@ from marda.operators.linear import (
     DiagonalPlusGram,
     RowFactor,
     RowGram,
-    SingularError,
     solve_together,
 )
 from marda.operators.maps import Map, RowMap
 from marda.operators.rows import Rows
-
-__all__ = ["DualDenoiser", "RowSpacePredictor"]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]

@@ -22,8 +22,6 @@ from marda.operators.dual import DualDenoiser
 from marda.operators.linear import Factor, IterativeFactor, RowGram, conjugate_gradients
 from marda.operators.maps import IterativeMap, Map
 
-__all__ = ["IterativeDenoiser", "PivotDenoiser"]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 COLUMN_BLOCK = 128

@@ -47,27 +47,6 @@ from marda._arrays import cholesky as cholesky_elsewhere
 from marda._arrays import solve as solve_small
 from marda.operators.rows import Rows
 
-__all__ = [
-    "SINGLE_LIMIT",
-    "CholeskyFactor",
-    "DenseGram",
-    "DiagonalPlusGram",
-    "Factor",
-    "Gram",
-    "IterativeFactor",
-    "LazyGram",
-    "RowFactor",
-    "RowGram",
-    "SecondMoment",
-    "SingularError",
-    "Solved",
-    "UpdatedFactor",
-    "condition_of",
-    "conjugate_gradients",
-    "inverse_norm",
-    "solve_together",
-]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 

@@ -14,8 +14,6 @@ from marda._arrays import astype, copy, eye, float64, is_numpy, namespace, vstac
 from marda._machine import available_memory, format_bytes
 from marda.operators.rows import Rows
 
-__all__ = ["DenoisingMap", "DenseMap", "IdentityMap", "IterativeMap", "Map", "RowMap"]
-
 Matrix = NDArray[Any]
 APPLY_BYTES, DEVICE_BYTES = 64 * 2**20, 2**31
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from marda._arrays import add_gram, is_numpy, mirror_lower, namespace, ones, thin_product, zeros
 
-__all__ = ["Rows"]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 CHUNK_BYTES = 32 * 2**20

@@ -40,8 +40,6 @@ from marda.shift import ClassPrior, Explanation, Move, Shift
 from marda.trees.boosting import Boosted
 from marda.trees.forest import Forest
 
-__all__ = ["decode_search", "encode_search"]
-
 #: Fitted attributes of plain values: the record of the choice, which predictions do not read.
 RECORD = (
     *("best_params_", "best_index_", "candidates_", "calibration_", "fit_seconds_"),

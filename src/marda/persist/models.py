@@ -47,26 +47,6 @@ from marda.noise import Dropout, Gaussian, Noise, Poisson
 from marda.operators.maps import DenoisingMap, DenseMap, IdentityMap, Map, RowMap
 from marda.operators.rows import Rows
 
-__all__ = [
-    "FORMAT",
-    "SETTINGS",
-    "ModelFileError",
-    "Reader",
-    "Writer",
-    "count",
-    "decode_kernel",
-    "decode_model",
-    "encode_kernel",
-    "encode_model",
-    "encode_shell",
-    "indices",
-    "make_shell",
-    "number",
-    "one_of",
-    "read_file",
-    "write_file",
-]
-
 #: 2: models that centre, normalise and refine, kernel classifiers, `MDAClassifierCV`.
 #: 3: source-only members, inputs that are forest leaves or aligned rows.
 #: 4: compact members.

@@ -34,8 +34,6 @@ from marda.selection.source_only import Pool, SourceOnly
 from marda.trees.boosting import Boosted
 from marda.trees.forest import Forest
 
-__all__ = ["Graph", "OnnxError", "export"]
-
 OPSET, IR_VERSION = 17, 8  # read by onnxruntime since 1.12
 MAX_BYTES = 2**31 - 2**20  # protobuf's limit
 LEAST_ROOT = 1e-30  # what the root of no float32 number but 0 is changed by

@@ -55,15 +55,6 @@ from marda.selection.inputs import (
 from marda.selection.source_only import SourceOnly
 from marda.trees.forest import fit_forest
 
-__all__ = [
-    "AdaptedFit",
-    "MemberFits",
-    "fit_adapted",
-    "fit_leaves",
-    "member_parameters",
-    "noise_rule",
-]
-
 NOISE_BOUNDS = 0.5, 0.9
 MAX_FEATURES = 5000
 #: Inputs are compared on at most this many rows per domain. Rows of many columns are dear: others

@@ -73,15 +73,6 @@ from marda.selection.stacking import (
 from marda.shift import Explanation, Shift, explain_shift
 from marda.shift.explain import FLEXIBLE
 
-__all__ = [
-    "AutoFit",
-    "Costs",
-    "PlainModel",
-    "entries_per_row",
-    "fit_auto",
-    "fit_plain",
-]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]

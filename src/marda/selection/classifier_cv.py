@@ -66,8 +66,6 @@ from marda.selection.scorers import get_criterion
 from marda.selection.search import TARGET_CRITERIA, Candidate, expand, search
 from marda.selection.source_only import WIDE
 
-__all__ = ["MDAClassifierCV"]
-
 #: Above this many values single precision halves time, memory and the model file, and moves scores
 #: by less than any rule here can see.
 SINGLE_PRECISION = 2**20

@@ -66,24 +66,6 @@ from marda.estimators import MDAClassifier
 from marda.estimators.kernel_ridge import GaussianRidge
 from marda.selection.inputs import Inputs
 
-__all__ = [
-    "BATCH",
-    "SIZES",
-    "Compact",
-    "Ensemble",
-    "Member",
-    "MemberModel",
-    "best_sharpness",
-    "calibrate",
-    "calibrate_ensemble",
-    "compress",
-    "compress_ensemble",
-    "importance",
-    "is_compact",
-    "soften",
-    "spread_of",
-]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]

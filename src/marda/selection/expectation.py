@@ -32,17 +32,6 @@ from marda.selection.inputs import RARE, share_of_zeros
 from marda.shift import Shift, adjust_probabilities
 from marda.shift.explain import FLEXIBLE, MIN_ROWS, NEARLY
 
-__all__ = [
-    "DRAWN",
-    "UNKNOWN",
-    "Expectation",
-    "TargetEvidence",
-    "expect",
-    "expect_by_labels",
-    "explanations_to_judge",
-    "outside_support",
-]
-
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 

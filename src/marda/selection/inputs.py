@@ -24,39 +24,6 @@ from marda._validation import UNLABELED, Labels
 from marda.estimators.model import row_lengths
 from marda.trees.forest import Forest
 
-__all__ = [
-    "ALL_KINDS",
-    "KINDS",
-    "MARGIN",
-    "ROOTS",
-    "SILENT",
-    "STANDARD",
-    "TAIL",
-    "UNIT",
-    "InputOption",
-    "Inputs",
-    "align",
-    "alternative_inputs",
-    "any_better",
-    "choose_inputs",
-    "column_energy",
-    "constant_in_target",
-    "copies",
-    "draw_rows",
-    "drop_copies",
-    "host_rows",
-    "leaf_inputs",
-    "make_inputs",
-    "robust_inputs",
-    "sample",
-    "share_of_zeros",
-    "silent_columns_note",
-    "stratified_folds",
-    "telling_columns",
-    "usual_inputs",
-    "with_constants",
-]
-
 Vector = NDArray[Any]
 Index = NDArray[np.int64]
 

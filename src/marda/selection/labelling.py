@@ -32,8 +32,6 @@ from marda.selection.expectation import DRAWN, explanations_to_judge
 from marda.selection.inputs import RARE, share_of_zeros
 from marda.selection.source_only import SourceOnly
 
-__all__ = ["LOOKED_AT", "MAX_DIRECTIONS", "RowsToLabel", "choose_rows"]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]

@@ -20,19 +20,6 @@ from marda.estimators.kernel_ridge import signs
 from marda.selection.inputs import Inputs, robust_inputs, stratified_folds
 from marda.shift.class_prior import fit_logistic
 
-__all__ = [
-    "LEAST",
-    "LabelledRows",
-    "Linear",
-    "Ridge",
-    "View",
-    "column_views",
-    "cross_validated",
-    "logistic",
-    "unit_views",
-    "wide_ridges",
-]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]

@@ -35,22 +35,6 @@ from marda.criteria import (
     soft_neighbourhood_density,
 )
 
-__all__ = [
-    "CRITERIA",
-    "Criterion",
-    "DeepEmbeddedScorer",
-    "ImportanceWeightedScorer",
-    "MutualInformationScorer",
-    "NeighbourAgreementScorer",
-    "PredictionEntropyScorer",
-    "ProxyADistanceScorer",
-    "ReverseValidationScorer",
-    "Scorer",
-    "SoftNeighbourhoodDensityScorer",
-    "get_criterion",
-]
-
-
 # What a scorer sees: rows of one side, and a fitted estimator of marda, scikit-learn or skada -----
 
 

@@ -40,20 +40,6 @@ from marda.selection.ensemble import Member, spread_of
 from marda.selection.inputs import Inputs, make_inputs
 from marda.selection.scorers import get_criterion
 
-__all__ = [
-    "COMBINED",
-    "JUDGED_SHARPNESS",
-    "TARGET_CRITERIA",
-    "Candidate",
-    "LeftOut",
-    "SearchResult",
-    "Trials",
-    "expand",
-    "judge",
-    "search",
-    "target_scores",
-]
-
 Matrix = NDArray[np.float64]
 Index = NDArray[np.int64]
 #: Rows that a fit left out: their places, classes and scores.

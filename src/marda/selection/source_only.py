@@ -64,19 +64,6 @@ from marda.selection.regressions import (
 from marda.trees.boosting import Boosted, fit_boosted
 from marda.trees.forest import Forest, fit_forest
 
-__all__ = [
-    "SOURCE_KINDS",
-    "AllRows",
-    "Pool",
-    "SourceFit",
-    "SourceFits",
-    "SourceOnly",
-    "fit_alike",
-    "fit_all_rows",
-    "fit_source_only",
-    "trees_alone",
-]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]

@@ -39,17 +39,6 @@ from marda.selection.inputs import Inputs, stratified_folds
 from marda.selection.source_only import SourceOnly, fit_source_only
 from marda.shift import Explanation
 
-__all__ = [
-    "LEARNED",
-    "Adapt",
-    "BaseModels",
-    "ExplainedModel",
-    "adapted_models",
-    "learned_models",
-    "left_out_scores",
-    "stack",
-]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]

@@ -23,23 +23,6 @@ from marda._arrays import log_softmax
 from marda.criteria import check_probabilities
 from marda.shift.two_sample import Features, Sample, leading_directions
 
-__all__ = [
-    "Calibration",
-    "ClassPrior",
-    "Logistic",
-    "SourceModel",
-    "adjust_probabilities",
-    "calibrate",
-    "confusion_prior",
-    "em_prior",
-    "estimate_class_prior",
-    "fit_logistic",
-    "fit_simplex",
-    "fit_source_model",
-    "mixed_folds",
-    "rough_posterior",
-]
-
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 

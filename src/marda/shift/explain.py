@@ -36,8 +36,6 @@ from marda.shift.hypotheses import (
 )
 from marda.shift.two_sample import Comparison, Sample, draw_sample
 
-__all__ = ["KINDS", "Explanation", "Move", "Shift", "explain_shift"]
-
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 

@@ -28,17 +28,6 @@ from marda.shift.two_sample import (
     winsorised,
 )
 
-__all__ = [
-    "HYPOTHESES",
-    "Alignment",
-    "Fit",
-    "Hypothesis",
-    "Rivals",
-    "fit_hypothesis",
-    "judge_hypothesis",
-    "judge_rivals",
-]
-
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 

@@ -25,17 +25,6 @@ from numpy.typing import NDArray
 
 from marda._order import row_order
 
-__all__ = [
-    "Comparison",
-    "Features",
-    "Projected",
-    "Sample",
-    "compare",
-    "draw_sample",
-    "leading_directions",
-    "winsorised",
-]
-
 Array = NDArray[np.float64]
 Single = NDArray[np.float32]
 Index = NDArray[np.int64]

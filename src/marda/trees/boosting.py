@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from marda._arrays import log_softmax
 from marda.trees.forest import Forest, Limits, grow, joined, single, units_of
 
-__all__ = ["Boosted", "GrownTrees", "fit_boosted"]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]

@@ -27,18 +27,6 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-__all__ = [
-    "Forest",
-    "GrownForest",
-    "Limits",
-    "fit_forest",
-    "from_trees",
-    "grow",
-    "joined",
-    "single",
-    "units_of",
-]
-
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Index = NDArray[np.int64]

@@ -16,21 +16,6 @@ from numpy.typing import NDArray
 
 from marda._machine import available_memory, format_bytes
 
-__all__ = [
-    "FOLDS",
-    "MAX_DIRECTIONS",
-    "MAX_TRANSPORT_ROWS",
-    "NOTES",
-    "SUBSPACE",
-    "TaskRows",
-    "adapt_rows",
-    "classifier",
-    "column_classifier",
-    "draw_rows",
-    "narrow_rows",
-    "source_folds",
-]
-
 MAX_DIRECTIONS = 1000
 """Adapters decompose matrices of features × features: wider rows are cut to the leading singular
 directions of the task's rows (exact where the task has fewer rows than this)."""

@@ -30,8 +30,6 @@ from marda.benchmarks.peers.projections import (
     split_domains,
 )
 
-__all__ = ["DAN", "DANN", "DDC", "AdaptedNetwork", "kernel_discrepancy", "mean_discrepancy"]
-
 Parameters = dict[str, Matrix]
 
 

@@ -30,23 +30,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from marda._validation import UNLABELED, check_domains, encode_labels
 
-__all__ = [
-    "GFK",
-    "JDA",
-    "TTM",
-    "Domains",
-    "NearestSystem",
-    "System",
-    "dense_rows",
-    "discrepancy",
-    "flow_factor",
-    "leading_directions",
-    "nearest",
-    "principal_directions",
-    "split_domains",
-    "unit_rows",
-]
-
 Matrix = NDArray[np.float64]
 Labels = NDArray[np.int64]
 

@@ -39,18 +39,6 @@ from marda.benchmarks.peers.projections import (
     unit_rows,
 )
 
-__all__ = [
-    "CMMS",
-    "MEDA",
-    "SPL",
-    "EasyTL",
-    "adaptive_factor",
-    "adaptive_graph",
-    "assign",
-    "locality_directions",
-    "select_per_class",
-]
-
 # EasyTL -------------------------------------------------------------------------------------------
 
 

@@ -29,8 +29,6 @@ from marda.benchmarks.peers.projections import (
     unit_rows,
 )
 
-__all__ = ["DASVM", "MMDT", "AuxiliaryClassifiers", "box_program"]
-
 _BATCH = 2000
 """Rows of which a kernel with all target rows is held at once."""
 
