@@ -60,6 +60,13 @@ KINDS = {
     "digits": (lambda y: list(map(str, y)), lambda y: every_second(map(str, y), "NA")),
     "bool": (lambda y: y == 0, None),
     "words, numbers": (lambda y: ["x" if v else "7" for v in y], lambda y: every_second([7] * 200)),
+    "spaces": (lambda y: [" " * (k % 2) + "abc"[v] for k, v in enumerate(y)], None),
+    "cases": (
+        lambda y: [str(WORDS[v]).upper() if k % 5 == 0 else WORDS[v] for k, v in enumerate(y)],
+        lambda y: every_second(str(WORDS[v]).title() for v in y),
+    ),
+    "yes": (lambda y: ["yes" if v else "no" for v in y], lambda y: every_second(y.clip(0, 1))),
+    "2 ** 53": (lambda y: y + 2**53, None),
     "all null": (lambda y: y, lambda y: pa.nulls(len(y))),
 }
 
@@ -67,7 +74,18 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_labels_of_every_kind(tmp_path, kind):
     source, target = KINDS[kind]
-    both(*write_pair(tmp_path, source=source, target=target), method="S1D")
+    pair = write_pair(tmp_path, source=source, target=target)
+    streamed, held = both(*pair, method="S1D")
+    assert len(held.model.classes_) == (2 if kind in ("bool", "words, numbers", "yes") else 3)
+    about_labels = [[n for n in made.notes if "labels of" in n] for made in (streamed, held)]
+    assert about_labels[0] == about_labels[1]
+
+
+def test_dates_are_no_labels_in_batches(tmp_path):
+    days = np.array(["2024-01-01", "2024-02-01", "2024-03-01"], dtype="datetime64[us]")
+    pair = write_pair(tmp_path, source=lambda y: days[y])
+    with pytest.raises(InputError, match="holds dates, which are no labels where rows are read in"):
+        adapt_streaming(*pair, OPTIONS, Outputs())
 
 
 def test_class_means_with_some_target_labels(tmp_path):

@@ -116,6 +116,25 @@ def test_npz_and_mat(tmp_path, sparse):
         assert read_table(tmp_path / "rows.npz").block_names == ("a", "b", "c")
 
 
+def test_text_comes_without_outer_spaces_from_any_file(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    words = ["\u00a0M", "M\t", "F", " ", None]
+    table = pa.table({"c": words, "d": pa.array(words).dictionary_encode(), "x": range(5)})
+    pytest.importorskip("pyarrow.parquet").write_table(table, tmp_path / "a.parquet")
+    with pa.ipc.new_file(tmp_path / "a.arrow", table.schema) as writer:
+        writer.write_table(table)
+    known = np.array([word or "" for word in words])
+    X = np.arange(10.0).reshape(5, 2)
+    np.savez(tmp_path / "a.npz", X=X, c=known)
+    scipy.io.savemat(tmp_path / "a.mat", {"X": X, "c": known.astype(object)})
+    (tmp_path / "a.csv").write_text("c,x\n M,0\nM ,1\nF,2\n ,3\n,4\n")
+    for name, column in (
+        *((f"a.{k}", "c") for k in ("parquet", "arrow", "npz", "mat", "csv")),
+        ("a.parquet", "d"),
+    ):
+        assert read_table(tmp_path / name)[column].tolist() == ["M", "M", "F", None, None], name
+
+
 @pytest.mark.parametrize("rows", [1, 2, 3, 100])
 def test_batches_are_the_file(tmp_path, rows):
     write_csv(tmp_path / "rows.csv")

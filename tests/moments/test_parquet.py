@@ -41,6 +41,19 @@ def test_parquet_is_from_arrays(tmp_path, dtype, memory):
     assert ours.domain_names == {0: "a"}
 
 
+def test_spaces_around_labels_mean_nothing(tmp_path):
+    X, y, _ = table_of()
+    spaced = [" " * (k % 2) + label + "\t" * (k % 3) for k, label in enumerate(y)]
+    paths = [
+        saved(tmp_path / f"{kind}.parquet", table_of(labels=pa.array(spaced).cast(kind))[2])
+        for kind in (pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string()))
+    ]
+    for path in paths:
+        ours = moments_from_parquet([path], label="y")
+        assert ours.classes.tolist() == ["no", "yes"]
+        assert_same(Moments.from_arrays(X, y, np.zeros(500)), ours)
+
+
 def test_only_named_columns_are_read(tmp_path, monkeypatch):
     X, y, table = table_of()
     table = table.append_column("note", pa.array(["text"] * 500))

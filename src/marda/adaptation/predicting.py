@@ -40,7 +40,7 @@ from marda.io.binary import parquet_footer
 from marda.io.columns import Category, Date, Matrix, Number, Words
 from marda.io.dataframes import as_frame
 from marda.io.preprocessing import Unseen
-from marda.io.table import Table, as_texts, did_you_mean, is_missing, named
+from marda.io.table import Table, as_texts, did_you_mean, is_missing, named, read_as
 from marda.io.text import open_bytes
 from marda.io.writing import prediction_names, replacing
 from marda.moments.spark import NUMBERS
@@ -787,8 +787,8 @@ def evaluate(
     table, X = _read_whole(chosen, input, options, [name], watch)
     if label is None and name not in table.names:
         raise InputError(f"{table.missing_column(name)}: name the column of labels with --label.")
-    values, told = spelled_as(classifier.classes_, table[name])
-    respelled = [f"labels are not written as the model's: {told}."] if told else []
+    values, words = spelled_as(classifier.classes_, table[name])
+    respelled = [f"labels are not written as the model's: {read_as(words)}."] if words else []
     codes, known, unknown = label_codes(values, classifier.classes_, f"{input}: column {name!r}")
     with input_errors() as notes:
         guessed, P = _predicted(classifier, X[known], began, progress)

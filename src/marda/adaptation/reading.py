@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -329,8 +330,7 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
     tables = _one_wording(tables, [n for n in features if n not in asked], notes)
     sources, last = tables[:-1], tables[-1]
     whole = stack_sources(sources, options.not_features)
-    whole = _labels_of_one_spelling(whole, options.label, notes)
-    last = _labels_respelled(whole, last, options.label, notes)
+    whole, last, _ = one_wording_of_labels(whole, last, options.label, notes)
     try:
         ys, yt = _labels(whole, last, options.label)
     except InputError as error:
@@ -429,40 +429,48 @@ def without_totals(
     return replace(table, n_rows=table.n_rows - 1, columns=columns)
 
 
-def _labels_of_one_spelling(source: Table, label: str, notes: list[str]) -> Table:
-    """The source with one spelling for labels that differ in cases, spaces and the like alone."""
-    values = source.columns.get(label)
-    if values is None or values.dtype.kind != "O":
-        return source
-    found = one_spelling([text for text in values.tolist() if text is not None])
-    if not found:
-        return source
-    notes.append(f"labels of {source.path} differ in their cases alone: {read_as(found)}.")
-    written = np.array([found.get(v, v) for v in values.tolist()], dtype=object)
-    return replace(source, columns={**source.columns, label: written})
+def one_wording_of_labels(
+    source: Table, target: Table, label: str, notes: list[str], *, rows: Sequence[int] | None = None
+) -> tuple[Table, Table, dict[str, str]]:
+    """Both tables with one spelling for labels that differ in cases, spaces and the like alone.
+
+    Labels of the target are written as the source writes them, also where one has 1 and 0 and the
+    other yes and no. `rows` says how many rows of a file each row of the source stands for; None:
+    one. The last result holds what was read as what.
+    """
+    ours, theirs = source.columns.get(label), target.columns.get(label)
+    words: dict[str, str] = {}
+    if ours is not None and ours.dtype.kind == "O":
+        counts = Counter[str]()
+        for text, n in zip(ours.tolist(), rows or [1] * len(ours), strict=True):
+            counts.update({} if text is None else {text: n})
+        words |= one_spelling(counts)
+    if words:
+        assert ours is not None
+        notes.append(f"labels of {source.path} differ in their cases alone: {read_as(words)}.")
+        ours = np.array([words.get(v, v) for v in ours.tolist()], dtype=object)
+        source = replace(source, columns={**source.columns, label: ours})
+    if ours is not None and theirs is not None:
+        values, found = spelled_as(ours, theirs)
+        if found:
+            told = f"labels of {target.path} are not written as the source's: {read_as(found)}."
+            notes.append(told)
+        target = replace(target, columns={**target.columns, label: values})
+        words |= found
+    return source, target, words
 
 
-def _labels_respelled(source: Table, target: Table, label: str, notes: list[str]) -> Table:
-    """The target with labels as the source writes them, where only cases or yes and 1 differ."""
-    if label not in source.columns or label not in target.columns:
-        return target
-    values, told = spelled_as(source.columns[label], target.columns[label])
-    if told:
-        notes.append(f"labels of {target.path} are not written as the source's: {told}.")
-    return replace(target, columns={**target.columns, label: values})
-
-
-def spelled_as(known: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[Any], str]:
-    """Labels as known ones are written, where only cases or yes and 1 differ; and what was done."""
+def spelled_as(known: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[Any], dict[str, str]]:
+    """Labels as known ones are written, where only cases or yes and 1 differ; and those that do."""
     if all(as_numbers(held) is not None for held in (known, values)):
-        return values, ""
+        return values, {}
     ours, theirs = as_texts(known), as_texts(values)
     usual = sorted({*ours[~is_missing(ours)].tolist()})
     given = sorted({*theirs[~is_missing(theirs)].tolist()} - {*usual})
     found = respelled(usual, given) if given else {}
     if not found:
-        return values, ""
-    return np.array([found.get(v, v) for v in theirs.tolist()], dtype=object), read_as(found)
+        return values, {}
+    return np.array([found.get(v, v) for v in theirs.tolist()], dtype=object), found
 
 
 def _one_wording(tables: Sequence[Table], names: Sequence[str], notes: list[str]) -> list[Table]:

@@ -32,6 +32,7 @@ from marda.adaptation.reading import (
     Sources,
     is_parquet,
     memory_budget,
+    one_wording_of_labels,
     silent,
     sources_of,
 )
@@ -208,7 +209,7 @@ def open_parts(
     all quick checks, and those of a method if it is named.
     """
     features, notes = feature_columns(sources, target, options)
-    labels, labelled_target = survey_labels(sources, target, options.label)
+    labels, labelled_target, told = survey_labels(sources, target, options.label)
     if method is not None and parse_method(method).class_mmd and not labelled_target:
         raise InputError(
             f"{method} needs labelled target rows, and {target} has none: label a few, or use a "
@@ -228,7 +229,7 @@ def open_parts(
             relabel=labels,
         )
         parts.append(Part(rows, domain, name))
-    return parts, labels.mark, notes
+    return parts, labels.mark, (*notes, *told)
 
 
 def _names(sources: Sequence[PathLike]) -> list[str]:
@@ -292,18 +293,21 @@ class BatchLabels:
         Labels are text; else whole numbers.
     mark : int, or None in text
         Stands for "no label".
+    words : tuple of (str, str)
+        Labels in text that are written otherwise elsewhere, and how.
     """
 
     text: bool
     mark: Any
+    words: tuple[tuple[str, str], ...] = ()
 
     def __call__(self, values: NDArray[Any]) -> NDArray[Any]:
         """Text with None, or whole numbers with the mark."""
         if self.text:
-            if values.dtype.kind != "O":
-                return as_texts(values)
-            texts = [v if v is None or isinstance(v, str) else f"{float(v):.15g}" for v in values]
-            return np.array([text or None for text in texts], dtype=object)
+            given = values if values.dtype.kind == "O" else as_texts(values)
+            texts = [v if v is None or isinstance(v, str) else f"{float(v):.15g}" for v in given]
+            words = dict(self.words)
+            return np.array([None if v is None else words.get(v, v) for v in texts], dtype=object)
         numbers = as_numbers(values)
         if numbers is None:
             raise ValueError("the labels changed while they were read.")
@@ -365,8 +369,8 @@ def feature_columns(
 
 def survey_labels(
     sources: Sequence[PathLike], target: PathLike, label: str
-) -> tuple[BatchLabels, bool]:
-    """How labels are read, and whether any target row has one; the rules of `read_labels`."""
+) -> tuple[BatchLabels, bool, list[str]]:
+    """How labels are read, whether any target row has one, and notes; the rules of `data_of`."""
     source = ", ".join(map(str, sources))
     ours: Counter[Any] = Counter()
     for path in sources:
@@ -374,22 +378,26 @@ def survey_labels(
     given = label in column_types(target)
     theirs: Counter[Any] = _values(target, label) if given else Counter({None: 1})
     tables = [_distinct(path, label, held) for path, held in ((source, ours), (target, theirs))]
+    notes: list[str] = []
+    rows = [*ours.values()]
+    *tables, words = one_wording_of_labels(*tables, label, notes, rows=rows)
     numbers = [as_numbers(table[label]) for table in tables]
     known = numbers[0]
     if known is None or numbers[1] is None:
         known = as_texts(tables[0][label])
-    gone = sum(n for n, lost in zip(ours.values(), is_missing(known), strict=True) if lost)
+    gone = sum(n for n, lost in zip(rows, is_missing(known), strict=True) if lost)
     if gone:
-        rows = "1 source row has" if gone == 1 else f"{gone} source rows have"
+        lost = "1 source row has" if gone == 1 else f"{gone} source rows have"
         raise InputError(
-            f"{source}: {rows} no label in column {label!r}: fill them or leave the rows out; only "
+            f"{source}: {lost} no label in column {label!r}: fill them or leave the rows out; only "
             "target rows may be empty."
         )
-    classes, found = read_labels(tables[0], tables[1], label, rows=list(ours.values()))
+    classes, found = read_labels(tables[0], tables[1], label, rows=rows)
     some = bool((~is_missing(found)).any())
     if classes.dtype.kind == "O":
-        return BatchLabels(True, None), some
-    return BatchLabels(False, -1 if not (classes == -1).any() else int(classes.min()) - 1), some
+        return BatchLabels(True, None, tuple(words.items())), some, notes
+    mark = -1 if not (classes == -1).any() else int(classes.min()) - 1
+    return BatchLabels(False, mark), some, notes
 
 
 def _values(path: PathLike, label: str) -> Counter[Any]:
@@ -397,6 +405,11 @@ def _values(path: PathLike, label: str) -> Counter[Any]:
     found: Counter[Any] = Counter()
     for table in read_batches(Path(path), "parquet", rows=65_536, columns={label}):
         column = table[label]
+        if column.dtype.kind == "M":
+            raise InputError(
+                f"{path}: column {label!r} holds dates, which are no labels where rows are read in "
+                "batches: write them as text."
+            )
         if column.dtype.kind == "O":
             found.update(column.tolist())
         else:
@@ -415,9 +428,11 @@ def _values(path: PathLike, label: str) -> Counter[Any]:
 
 def _distinct(path: PathLike, label: str, found: Counter[Any]) -> Table:
     """A table of one row per label value."""
-    values: NDArray[Any] = np.array(list(found), dtype=object)
-    if not any(isinstance(value, str) for value in found):
-        values = values.astype(np.float64)
+    values: NDArray[Any] = np.array([*found])  # whole numbers beyond 2⁵³ stay what they are
+    if values.dtype.kind not in "iu":
+        values = np.array([*found], dtype=object)
+        if not any(isinstance(value, str) for value in found):
+            values = values.astype(np.float64)
     return Table(str(path), len(found), {label: values})
 
 

@@ -221,18 +221,27 @@ def _table(pa: Any, path: Path, batch: Any) -> Table:
             # Times with a zone are held in UTC; what is finer than microseconds is cut.
             exact = values.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False)
             columns[name] = exact.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False)
-        elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or _is_view(pa, kind):
-            # An empty field is missing in CSV, and so it is here.
-            texts = [text or None for text in values.to_pylist()]
-            columns[name] = np.array(texts, dtype=object)
+        elif _is_text(pa, kind):
+            columns[name] = np.array(bare_texts(values).to_pylist(), dtype=object)
         else:
             refused[name] = f"has type {kind}, neither numbers nor text"
     return Table(str(path), batch.num_rows, columns, refused=refused)
 
 
-def _is_view(pa: Any, kind: Any) -> bool:
-    """Text as polars writes it."""
-    return hasattr(pa.types, "is_string_view") and bool(pa.types.is_string_view(kind))
+def _is_text(pa: Any, kind: Any) -> bool:
+    """Whether a column holds text, also as polars writes it."""
+    view = hasattr(pa.types, "is_string_view") and pa.types.is_string_view(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or view)
+
+
+def bare_texts(values: Any) -> Any:
+    """Text of a column without its outer spaces, null where nothing is left; others as they are."""
+    pa = import_module("pyarrow")
+    if not _is_text(pa, values.type):
+        return values
+    compute = import_module("pyarrow.compute")
+    bare = compute.utf8_trim_whitespace(values.cast(pa.large_string()))
+    return compute.if_else(compute.equal(bare, ""), pa.scalar(None, pa.large_string()), bare)
 
 
 # Files of arrays: a matrix, and vectors as columns; nothing is unpickled --------------------------
@@ -322,7 +331,7 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype.kind in "fiub":
         return values
     texts = [v.item() if isinstance(v, np.ndarray) and v.size == 1 else v for v in values]
-    texts = [None if isinstance(v, np.ndarray) or not str(v).strip() else str(v) for v in texts]
+    texts = [None if isinstance(v, np.ndarray) else str(v).strip() or None for v in texts]
     return np.array(texts, dtype=object)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
@@ -232,12 +231,12 @@ def respelled(known: Sequence[str], given: Sequence[str]) -> dict[str, str]:
     return near_words(given, known)
 
 
-def one_spelling(labels: Sequence[str]) -> dict[str, str]:
+def one_spelling(counts: Mapping[str, int]) -> dict[str, str]:
     """Labels that differ from a commoner one in case, spaces and the like alone, and that one.
 
-    Single letters are left alone: a and A may be two classes.
+    Takes labels and how often each is there. Single letters are left alone: a and A may be two
+    classes.
     """
-    counts = Counter(labels)
     same: dict[str, list[str]] = {}
     for text in sorted(counts, key=lambda text: (-counts[text], text)):
         same.setdefault(word_key(text), []).append(text)

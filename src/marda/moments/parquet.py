@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from marda.io.binary import (
     Unreadable,
+    bare_texts,
     is_number,
     open_parquet,
     parquet_files,
@@ -179,6 +180,7 @@ class ParquetRows:
         column = batch[self.label]
         if hasattr(column, "dictionary_decode"):
             column = column.dictionary_decode()
+        column = bare_texts(column)
         if column.null_count:
             values = np.array(column.to_pylist(), dtype=object)
         else:
