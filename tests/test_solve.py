@@ -614,7 +614,13 @@ def test_the_equation_on_the_basis(solver, repeated):
         on_basis = _OnBasis.of(den, terms, repeated=repeated)
         R = np.random.default_rng(2).standard_normal(on_basis.right.shape)
         for right in (R, on_basis.right):
-            assert relative(on_basis.left(on_basis.solve(right)), right) < 1e-7
+            delta = on_basis.solve(right)
+            known = delta, den.matmul(delta), den.centred(delta)
+            written = den.matmul(delta)
+            for term, S in zip(terms, on_basis.couplings, strict=True):
+                written = written + term.Q.matmul(delta @ S)
+            assert relative(on_basis.left(known), written) < 1e-12
+            assert relative(written, right) < 1e-7
         delta, U = on_basis.solve(on_basis.right), on_basis.U
         W = den.map(np.eye(6)) + delta @ U.T
         left, right = den.matmul(W), den.target(np.eye(6))

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from marda._arrays import (
     InaccurateError,
     append,
+    copy,
     eye,
     hstack,
     is_numpy,
@@ -210,15 +211,19 @@ class _OnBasis:
             R -= term.Q.matmul(self.W0U @ S)
         return R
 
-    def left(self, delta: Matrix) -> Matrix:
-        """G Δ + Σ_k Q_k Δ S_k."""
-        out = self.denoiser.matmul(delta)
+    def left(self, known: tuple[Matrix, Matrix, Matrix]) -> Matrix:
+        """G Δ + Σ_k Q_k Δ S_k from Δ, G Δ and Q_l'Δ."""
+        delta, G_delta, centred = known
+        denoiser, out = self.denoiser, copy(G_delta)
         for term, S in zip(self.terms, self.couplings, strict=True):
-            out += term.Q.matmul(delta @ S)
+            if term.Q is denoiser.labelled:
+                out += term.Q.about_origin(centred[: denoiser.n_features, ...], delta) @ S
+            else:
+                out += denoiser.without_excess(G_delta, delta) @ S
         return out
 
-    def solve(self, R: Matrix, start: Matrix | None = None) -> Matrix:
-        """Δ for a right-hand side."""
+    def solve(self, R: Matrix, near: tuple[Matrix, Matrix, Matrix] | None = None) -> Matrix:
+        """Δ for a right-hand side; what is `near` it comes with its products, as in `left`."""
         denoiser, U = self.denoiser, self.U
         if not U.shape[1]:
             return zeros((denoiser.n_features + denoiser.bias, 0), U)
@@ -231,7 +236,10 @@ class _OnBasis:
             S_of_kind = on_labelled if term.Q is denoiser.labelled else on_all
             S_of_kind += S
         solves = ALTERNATIONS if self.repeated else 1
-        return denoiser.solve_coupled(Coupling(on_labelled, on_all), R, start, solves)
+        terms = Coupling(on_labelled, on_all)
+        if near is None:
+            return denoiser.solve_coupled(terms, R, None, solves)
+        return denoiser.solve_coupled(terms, R, near[0], solves, self.left(near))
 
 
 def _extrapolated(earlier: Sequence[tuple[Matrix, Matrix]], U: Matrix) -> Matrix | None:
@@ -257,9 +265,10 @@ class _ZStep:
         self.u = problem.labelled.mean
         self.W0T = denoiser.map_adjoint(self.T)
 
-    def __call__(self, delta: Matrix, U: Matrix) -> tuple[Matrix, Vector, Matrix]:
-        """Z, z₀ and W Z."""
-        return self.finished(delta, U, self._updated(delta, U, self.of_labels, delta.T @ self.T))
+    def __call__(self, delta: Matrix, U: Matrix, centred: Matrix) -> tuple[Matrix, Vector, Matrix]:
+        """Z, z₀ and W Z; `centred` is Q_l'Δ."""
+        Z = self._updated(delta, U, centred, self.of_labels, delta.T @ self.T)
+        return self.finished(delta, U, Z)
 
     def finished(self, delta: Matrix, U: Matrix, Z: Matrix) -> tuple[Matrix, Vector, Matrix]:
         """Z with the intercept that belongs to it, and W Z."""
@@ -269,20 +278,23 @@ class _ZStep:
             z0 = z0 - self.u @ WZ[:-1, ...] - WZ[-1, :]
         return Z, z0, WZ
 
-    def correction(self, delta: Matrix, U: Matrix, Z: Matrix, WZ: Matrix) -> Matrix:
+    def correction(
+        self, delta: Matrix, U: Matrix, centred: Matrix, Z: Matrix, WZ: Matrix
+    ) -> Matrix:
         """K⁻¹ of what is left of the equation of Z."""
         left, right = self._sides(delta, U, Z, WZ)
         none = zeros((U.shape[1], Z.shape[1]), Z)
-        return self._updated(delta, U, self.K0.solve(right - left), none)
+        return self._updated(delta, U, centred, self.K0.solve(right - left), none)
 
-    def _updated(self, delta: Matrix, U: Matrix, Z: Matrix, along: Matrix) -> Matrix:
+    def _updated(
+        self, delta: Matrix, U: Matrix, centred: Matrix, Z: Matrix, along: Matrix
+    ) -> Matrix:
         """K⁻¹(K₀Z + U along)."""
         rank = U.shape[1]
         if not rank:
             return Z
-        Q_delta = self.denoiser.centred(delta)
-        sides, K0_sides = self.denoiser.solve_sides(self.ridge, U, Q_delta)
-        J, unit = delta.T @ Q_delta, eye(rank, delta)
+        sides, K0_sides = self.denoiser.solve_sides(self.ridge, U, centred)
+        J, unit = delta.T @ centred, eye(rank, delta)
         middle_inverse = vstack([hstack([namespace(J).zeros_like(J), unit]), hstack([unit, -J])])
         core = middle_inverse + sides.T @ K0_sides
         Z = Z + K0_sides[:, :rank] @ along
@@ -354,11 +366,12 @@ def solve(
     curve = []
     if loss:
         mapped = [denoiser.map(term.Z) for term in domain]
-        curve = [_fixed_loss(problem, denoiser, delta) + _losses(domain, mapped, delta, U)]
+        G_delta = denoiser.matmul(delta) if delta.shape[1] else delta
+        curve = [_fixed_loss(problem, denoiser, delta, G_delta) + _losses(domain, mapped, delta, U)]
     z_step = _ZStep(problem, denoiser) if predictor else None
     Z = z0 = WZ = None
     if z_step is not None:
-        Z, z0, WZ = z_step(delta, U)
+        Z, z0, WZ = z_step(delta, U, denoiser.centred(delta))
     residual, error = residual_and_error(problem, denoiser, domain, delta, U, z_step, Z, WZ)
     return Solution(problem, model, denoiser, delta, U, Z, z0, curve, 1, True, residual, error)
 
@@ -443,7 +456,7 @@ def _alternate(
     curve = [loss]
     W0Z: Matrix | None = None
     W0Z_domain = [denoiser.map(term.Z) for term in domain]
-    states: list[tuple[Matrix, Matrix]] = []
+    states: list[tuple[Matrix, Matrix]] = []  # Δ, G Δ and Q_l'Δ below each other, and U
     n_iter = 0
     converged = False
     while n_iter < max_iter and not converged:
@@ -456,21 +469,24 @@ def _alternate(
         terms = [problem.class_term(Z, z0), *domain]
         on_basis = _OnBasis.of(denoiser, terms, repeated=True, W0Z=W0Z)
         U = on_basis.U
-        delta = on_basis.solve(on_basis.right, _extrapolated(states, U))
-        states = [*states[-1:], (delta, U)]
-        Z, z0, WZ = z_step(delta, U)
+        near = _extrapolated(states, U)
+        delta = on_basis.solve(on_basis.right, None if near is None else _in_three(near))
+        G_delta, centred = denoiser.matmul(delta), denoiser.centred(delta)
+        states = [*states[-1:], (vstack([delta, G_delta, centred]), U)]
+        Z, z0, WZ = z_step(delta, U, centred)
         W0Z = hstack([WZ - delta @ (U.T @ Z), *W0Z_domain])
-        loss = _fixed_loss(problem, denoiser, delta) + _class_loss(problem, Z, z0, WZ)
+        loss = _fixed_loss(problem, denoiser, delta, G_delta) + _class_loss(problem, Z, z0, WZ)
         loss += _losses(domain, W0Z_domain, delta, U)
         converged = curve[-1] - loss <= tol * abs(curve[-1])
         curve.append(loss)
     # Both steps once more, for what is left of their equations: how large that is tells how far
     # off they were.
-    change = on_basis.solve(on_basis.right - on_basis.left(delta))
+    change = on_basis.solve(on_basis.right - on_basis.left((delta, G_delta, centred)))
     off = _size(change, denoiser) / max(_size(delta + on_basis.W0U, denoiser), TINY)
     delta = delta + change
-    Z, z0, WZ = z_step(delta, U)
-    more = z_step.correction(delta, U, Z, WZ)
+    centred = denoiser.centred(delta)
+    Z, z0, WZ = z_step(delta, U, centred)
+    more = z_step.correction(delta, U, centred, Z, WZ)
     off = max(off, _size(more, denoiser) / max(_size(Z, denoiser), TINY))
     Z, z0, WZ = z_step.finished(delta, U, Z + more)
     residual, error = residual_and_error(problem, denoiser, terms, delta, U, z_step, Z, WZ)
@@ -524,10 +540,15 @@ def _start(
     return Z, z0 + off @ Z, loss
 
 
-def _fixed_loss(problem: Problem, denoiser: Denoiser, delta: Matrix) -> float:
+def _fixed_loss(problem: Problem, denoiser: Denoiser, delta: Matrix, G_delta: Matrix) -> float:
     """L1 + γ MMD: ‖X‖² − tr(PᵀW₀) + tr(ΔᵀGΔ), as G W₀ = P."""
-    change = vdot(delta, denoiser.matmul(delta)) if delta.shape[1] else 0.0
-    return problem.squared_norm - denoiser.trace + change
+    return problem.squared_norm - denoiser.trace + vdot(delta, G_delta)
+
+
+def _in_three(stacked: Matrix) -> tuple[Matrix, Matrix, Matrix]:
+    """Parts of as many rows."""
+    n = stacked.shape[0] // 3
+    return stacked[:n, ...], stacked[n : 2 * n, ...], stacked[2 * n :, ...]
 
 
 def _class_loss(problem: Problem, Z: Matrix, z0: Vector, WZ: Matrix) -> float:

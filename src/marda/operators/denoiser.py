@@ -33,6 +33,7 @@ from marda._arrays import (
     columns,
     copy,
     diagonal,
+    divided,
     eigh,
     float64,
     hstack,
@@ -229,10 +230,21 @@ class Denoiser(ABC):
             out[:d, ...] += system.extra.T @ (system.extra @ V[:d, ...])
         return out
 
+    def without_excess(self, GV: Matrix, V: Matrix) -> Matrix:
+        """Q V from G V."""
+        return GV - self._excess(V)
+
     def solve_coupled(
-        self, terms: Coupling, R: Matrix, start: Matrix | None = None, solves: int = 1
+        self,
+        terms: Coupling,
+        R: Matrix,
+        start: Matrix | None = None,
+        solves: int = 1,
+        image: Matrix | None = None,
     ) -> Matrix:
         """Solve G V + Q_l V S_l + Q V S = R; `solves` tells how many such equations will come.
+
+        `image` is the left side at `start`, where it is known.
 
         Let S = B diag(s) Bᵀ, V = V'(I + s)^-½Bᵀ and E = G − Q (ridge and MMD). A column is then
 
@@ -244,7 +256,8 @@ class Denoiser(ABC):
         Where those would cost more than the steps they save, s̄ or θ̄ is 0. The preconditioner times
         a direction follows from the residuals: a step costs one solve and one product with Q_l.
         Where all rows have a label, S_l = 0 and S changes from one alternation to the next: 1 − θ̄
-        is then a power of SHIFT_RATIO, too, and a step costs one solve alone.
+        is then a power of SHIFT_RATIO, too, and a step costs one solve alone. Terms of one Q leave
+        every column an equation of its own, which then takes steps of its own length.
         """
         into, back, M_l, theta = _coordinates(terms)
         rank = R.shape[1]
@@ -273,11 +286,15 @@ class Denoiser(ABC):
             out = right - self.matmul(V) - on_labelled(V, M_l)
             return out + self._excess(V * along) if theta.any() else out
 
+        separate = not (_any(terms.labelled) and _any(terms.all_rows))
         right = R @ into
         V = namespace(right).zeros_like(right) if start is None else start @ back
-        residual = copy(right) if start is None else residual_of(V)
+        if image is not None:
+            residual = (R - image) @ into
+        else:
+            residual = copy(right) if start is None else residual_of(V)
         for _ in range(RESTARTS):
-            V, reached = self._descend(V, residual, right, shifts, remainder)
+            V, reached = self._descend(V, residual, right, shifts, remainder, separate)
             if solves > 1:
                 break  # an alternation goes on from here; its last answer is checked
             residual = residual_of(V)
@@ -292,29 +309,37 @@ class Denoiser(ABC):
         right: Matrix,
         shifts: Matrix,
         remainder: Callable[[Matrix], Matrix],
+        separate: bool,
     ) -> tuple[Matrix, float]:
         """Conjugate gradients until the residual is below CG_TOL in the preconditioner's norm."""
+        xp = namespace(V)
+
+        def inner(A: Matrix, B: Matrix) -> Vector:
+            products: Vector = xp.sum(A * B, axis=0)
+            return products if separate else xp.zeros_like(products) + xp.mean(products)
+
         V, residual = copy(V), copy(residual)
         z = self._solve_shifted(shifts, residual)
         direction, image_of = copy(z), copy(residual)  # image_of: preconditioner × direction
-        rz = vdot(residual, z)
-        anything = bool(namespace(V).any(V != 0))
-        size = abs(vdot(right, V)) if anything else rz  # about rightᵀA⁻¹right
+        rz = inner(residual, z)
+        anything = bool(xp.any(V != 0))
+        size = abs(vdot(right, V)) if anything else vdot(residual, z)  # about rightᵀA⁻¹right
         goal = CG_TOL**2 * size
         for _ in range(MAX_STEPS):
-            if rz <= goal:
+            if float(xp.sum(rz)) <= goal:
                 break
             image = image_of + remainder(direction)
-            curvature = vdot(direction, image)
-            if not curvature > 0:
-                break  # nothing but rounding is left of the direction
-            step = rz / curvature
+            curvature = inner(direction, image)
+            if not bool(xp.any(curvature > 0)):
+                break  # nothing but rounding is left of the directions
+            step = divided(rz, curvature)
             V += step * direction
             residual -= step * image
             z = self._solve_shifted(shifts, residual)
-            rz, previous = vdot(residual, z), rz
-            direction = z + (rz / previous) * direction
-            image_of = residual + (rz / previous) * image_of
+            rz, previous = inner(residual, z), rz
+            ratio = divided(rz, previous)
+            direction = z + ratio * direction
+            image_of = residual + ratio * image_of
         return V, CHECKED * goal
 
 

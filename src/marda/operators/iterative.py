@@ -66,14 +66,19 @@ class _RowProducts(Denoiser):
         raise TypeError("this route has no factorisations: solve_coupled does without.")
 
     def solve_coupled(
-        self, terms: Coupling, R: Matrix, start: Matrix | None = None, solves: int = 1
+        self,
+        terms: Coupling,
+        R: Matrix,
+        start: Matrix | None = None,
+        solves: int = 1,
+        image: Matrix | None = None,
     ) -> Matrix:
         """(★) on U by CG on the whole operator, with its diagonal as preconditioner.
 
         With few rows, by CG on the same operator with shifted systems of the row space.
         """
         if self.row_space is not None:
-            return self.row_space.solve_coupled(terms, R, start, solves)
+            return self.row_space.solve_coupled(terms, R, start, solves, image)
         jacobi = np.append(self.factor.jacobi, self.count) if self.bias else self.factor.jacobi
         share = min(1.0, self.labelled.count / self.count)
         diagonal = np.outer(jacobi, 1 + share * np.diag(terms.labelled) + np.diag(terms.all_rows))

@@ -149,8 +149,11 @@ class SecondMoment:
 
     def matmul(self, V: Matrix) -> Matrix:
         """Q V, where V has a last row for the bias if there is one."""
+        return self.about_origin(self.about_mean(V[: self.scale.shape[0], ...]), V)
+
+    def about_origin(self, top: Matrix, V: Matrix) -> Matrix:
+        """Q V from (A S A + D) V."""
         d = self.scale.shape[0]
-        top = self.about_mean(V[:d, ...])
         if self.mean is None:
             return top
         level = self.count * (self.mean @ V[:d, ...] + V[d:, ...])  # n (uᵀV + bias)
