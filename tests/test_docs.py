@@ -259,3 +259,20 @@ def test_options_that_pages_name_exist(path):
         known = {flag for action in command.arguments for flag in action.option_strings}
         told = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", call))
         assert told <= {*known, "--help"}, call
+
+
+@pages
+@pytest.mark.parametrize(
+    "path",
+    [
+        README,
+        *(DOCS / f"{name}.md" for name in ("index", "method", "comparison")),
+        *sorted((DOCS / "learn").glob("*.md")),
+    ],
+    ids=lambda p: p.stem,
+)
+def test_guides_tell_what_is(path):
+    """No commits, and nothing of how it was: that is the changelog's and the laboratory's."""
+    text = path.read_text(encoding="utf-8")
+    history = r"\b(?=\w*\d)[0-9a-f]{7,12}\b|used to be|run again|earlier version|on record by older"
+    assert not re.findall(history, re.sub(r"sha256|[\d,_]{7,}|\d{7,}", "", text))
