@@ -20,7 +20,6 @@ from marda.noise_paths import (
     PathCandidates,
     candidates,
     eigenbasis,
-    inverse_maps,
     on_path,
     row_space,
 )
@@ -44,17 +43,6 @@ def own(monkeypatch):
 
     monkeypatch.setattr(PathCandidates, "_own", counted)
     return fitted
-
-
-@pytest.fixture(autouse=True)
-def condition(request, monkeypatch):
-    """How bad S may be for candidates to be solved through its inverse: not at all for 0."""
-    monkeypatch.setattr(inverse_maps, "CONDITION", getattr(request, "param", 1e4))
-
-
-EVERY_ENGINE = pytest.mark.parametrize(
-    ("wide", "condition"), [(True, 0.0), (False, 1e4), (False, 0.0)], indirect=["condition"]
-)
 
 
 class Data(NamedTuple):
@@ -127,14 +115,14 @@ def errors(data, many, given=None, **shared):
 
 @pytest.mark.parametrize(("fit_intercept", "class_weight"), [(True, "balanced"), (False, None)])
 @pytest.mark.parametrize("setting", ["US", "SS", "SUP"])
-@EVERY_ENGINE
+@pytest.mark.parametrize("wide", [True, False])
 def test_scores_are_those_of_fits(setting, wide, fit_intercept, class_weight):
     shared = {"fit_intercept": fit_intercept, "class_weight": class_weight, "ridge_domain": 0.7}
     assert max(errors(rows(setting, wide=wide), grid(*EXACT), **shared)) < 1e-7
 
 
 @pytest.mark.parametrize("scaling", ["balanced", "paper", "relative"])
-@EVERY_ENGINE
+@pytest.mark.parametrize("wide", [True, False])
 def test_a_ridge_and_every_scaling_on_features_of_one_scale(wide, scaling):
     """There the path's penalty ω·D is ω·I."""
     data = rows(wide=wide, one_scale=True)
@@ -150,7 +138,7 @@ def stretched(**options):
 @pytest.mark.parametrize("make", [rows, stretched])
 @pytest.mark.parametrize("ridge", [0.0, 0.01, 5.0])
 @pytest.mark.parametrize(("sources", "fit_intercept"), [(1, False), (2, True)])
-@EVERY_ENGINE
+@pytest.mark.parametrize("wide", [True, False])
 def test_every_ridge_and_every_term_is_right(wide, sources, fit_intercept, ridge, make, own):
     """By a series, by a factor of its own, in the rows' space: none needs a fit of its own."""
     data = make(wide=wide, sources=sources)
@@ -159,7 +147,7 @@ def test_every_ridge_and_every_term_is_right(wide, sources, fit_intercept, ridge
 
 
 @pytest.mark.parametrize(("setting", "class_weight"), [("US", None), ("SS", "balanced")])
-@EVERY_ENGINE
+@pytest.mark.parametrize("wide", [True, False])
 def test_a_ridge_on_features_of_many_scales(wide, setting, class_weight, own):
     data = stretched(setting=setting, wide=wide)
     for ridge in (0.01, 50.0):
@@ -169,7 +157,7 @@ def test_a_ridge_on_features_of_many_scales(wide, setting, class_weight, own):
 
 
 @pytest.mark.parametrize("scaling", ["balanced", "paper", "relative"])
-@EVERY_ENGINE
+@pytest.mark.parametrize("wide", [True, False])
 def test_S1M_of_domains_of_other_sizes(wide, scaling, own):
     """What noise leaves in its means is a small part of the noise, or, for large γ, all of it."""
     data = rows(wide=wide, n_target=90, sources=2)
@@ -194,45 +182,24 @@ def test_an_answer_that_is_not_right_is_fitted_on_its_own(wide, own, monkeypatch
 
         monkeypatch.setattr(row_space._RowLevel, "__init__", off)
     else:
-        basis, inverse = eigenbasis.EigenBasis.__init__, inverse_maps.InverseMaps.__init__
+        real = eigenbasis.EigenBasis.__init__
 
         def off(self, *arguments):
-            basis(self, *arguments)
+            real(self, *arguments)
             self.values = self.values * (1 + 1e-5)
 
-        def off_too(self, *arguments):
-            inverse(self, *arguments)
-            self.inverse *= 1 + 1e-5
-
         monkeypatch.setattr(eigenbasis.EigenBasis, "__init__", off)
-        monkeypatch.setattr(inverse_maps.InverseMaps, "__init__", off_too)
     assert max(errors(data, many)) < 1e-9
     assert len(set(own)) == 24
 
 
-def test_what_the_inverse_gets_wrong_the_eigenbasis_solves(own, monkeypatch):
-    real = inverse_maps.InverseMaps.__init__
-
-    def off(self, *arguments):
-        real(self, *arguments)
-        self.square *= 1 + 1e-5
-
-    monkeypatch.setattr(inverse_maps.InverseMaps, "__init__", off)
-    assert max(errors(rows(), grid(*DENOISE, ridge=0.3))) < RIGHT
-    assert not own
-
-
-def test_features_that_nearly_depend_on_each_other_have_no_inverse():
+def test_features_that_nearly_depend_on_each_other():
     data = rows()
     data.X[:, 1] = data.X[:, 0] + 1e-4 * data.X[:, 1]
-    engine = PathCandidates(data.X, data.labels, data.domain)
-    assert engine._inverse_maps is None
-    many = grid(*DENOISE, ridge=0.1)
-    assert max(errors(data, many)) < RIGHT
+    assert max(errors(data, grid(*DENOISE, ridge=0.1))) < RIGHT
 
 
 @pytest.mark.parametrize("wide", [True, False])
-@pytest.mark.parametrize("condition", [0.0], indirect=True)
 def test_a_series_that_does_not_settle_is_fitted_on_its_own(wide, own, monkeypatch):
     module = row_space if wide else eigenbasis
     monkeypatch.setattr(module, "STEPS", 1)
@@ -241,7 +208,7 @@ def test_a_series_that_does_not_settle_is_fitted_on_its_own(wide, own, monkeypat
     assert len(own) == 4
 
 
-@EVERY_ENGINE
+@pytest.mark.parametrize("wide", [True, False])
 def test_strong_weights_without_noise_and_two_sources(wide):
     """S1M, noise 0, γ = 1e5: 106 % off where nothing was checked."""
     data = rows(wide=wide, sources=2)
@@ -262,7 +229,7 @@ def test_fewer_rows_than_features_need_a_ridge():
         errors(data, [{"method": "S1", "noise": 0.2, "ridge": 50.0, "ridge_class": 0.0}])
 
 
-@EVERY_ENGINE
+@pytest.mark.parametrize("wide", [True, False])
 def test_sparse_and_float32_rows(wide):
     data = rows(wide=wide)
     assert max(errors(data, grid(*EXACT), sp.csr_array(data.X))) < 1e-7
@@ -271,7 +238,7 @@ def test_sparse_and_float32_rows(wide):
     assert max(errors(double, grid(*EXACT), single.X)) < 1e-3
 
 
-@EVERY_ENGINE
+@pytest.mark.parametrize("wide", [True, False])
 def test_constant_and_empty_columns(wide, own):
     data = rows(wide=wide)
     data.X[:, 3] = 2.0  # without variance, and yet not empty
@@ -329,16 +296,6 @@ def fifty():
     return many + [{"method": "MCF", "noise": p} for p in levels]
 
 
-def test_a_series_on_the_factors_of_S1_is_S1M(monkeypatch):
-    data, many = rows(wide=False, n_target=26), fifty()
-    series = list(PathCandidates(data.X, data.labels, data.domain).scores(many))
-    monkeypatch.setattr(inverse_maps, "NEAR", 0.0)
-    exact = list(PathCandidates(data.X, data.labels, data.domain).scores(many))
-    off = [relative(a, b) for a, b in zip(series, exact, strict=True)]
-    assert 0 < max(off) < 1e-7
-    assert all(e == 0 for e, one in zip(off, many, strict=True) if one["method"] != "S1M")
-
-
 @pytest.mark.parametrize("wide", [True, False])
 def test_fifty_candidates_share_their_factorisations(wide, monkeypatch):
     """Separate fits would take 110: G, K and, of S1D, the domain predictor's."""
@@ -361,19 +318,11 @@ def test_fifty_candidates_share_their_factorisations(wide, monkeypatch):
         assert calls["dgetrf"] == 15  # one per noise level and ridge of the class predictor
         assert calls["CholeskyFactor"] == 11  # one per level, S1D's own, the domain predictor's
         return
-    count(inverse_maps, "CholeskyFactor")
-    list(PathCandidates(data.X, data.labels, data.domain).scores(fifty()))
-    # S, the domain predictor's, and one per level and ridge: S1M's are a series on S1's
-    assert calls.pop("CholeskyFactor") == 17
-    monkeypatch.setattr(inverse_maps, "NEAR", 0.0)
-    list(PathCandidates(data.X, data.labels, data.domain).scores(fifty()))
-    assert calls.pop("CholeskyFactor") == 32
-    monkeypatch.setattr(inverse_maps, "CONDITION", 0.0)
     count(eigenbasis, "symmetric_eigen")
     count(eigenbasis, "CholeskyFactor")
     list(PathCandidates(data.X, data.labels, data.domain).scores(fifty()))
     assert calls["symmetric_eigen"] == 1
-    assert calls["CholeskyFactor"] == 17  # one per level and ridge, S and the domain predictor's
+    assert calls["CholeskyFactor"] == 16  # one per level and ridge, and the domain predictor's
 
 
 @pytest.mark.parametrize(

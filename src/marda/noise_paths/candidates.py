@@ -1,10 +1,10 @@
 """Ridge scores of many `MDAClassifier` candidates that share what they can.
 
-S1, S1M and S1D come from few factorisations per noise level: through the inverse of the rows' Gram,
-in the eigenbasis of the noise path, or with fewer rows than features in the space of the rows.
-Every answer is tried on its equations (`SharedSums.residuals`; `SharedSums.plain_residual` of BL
-and MCF); a candidate whose answer is not right to six digits is solved in the next way, and at last
-fitted on its own, by the routes and checks of any fit: it is right then, or refused.
+S1, S1M and S1D come from few factorisations per noise level: in the eigenbasis of the noise path,
+or with fewer rows than features in the space of the rows. Every answer is tried on its equations
+(`SharedSums.residuals`; `SharedSums.plain_residual` of BL and MCF); a candidate whose answer is not
+right to six digits is fitted on its own, by the routes and checks of any fit: it is right then, or
+refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from marda.estimators.fitting import Shared
 from marda.moments import Moments, accumulate
 from marda.noise import Dropout
 from marda.noise_paths.eigenbasis import EigenBasis
-from marda.noise_paths.inverse_maps import InverseMaps
 from marda.noise_paths.levels import FACTORS, Found, Point, SharedSums
 from marda.noise_paths.row_space import RowSpace
 from marda.operators.cost import Workload, routes
@@ -45,7 +44,6 @@ from marda.terms import parse_method
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
-Engine = EigenBasis | InverseMaps | RowSpace
 DEFAULTS = MDAClassifier().get_params(deep=False)
 PLAIN = ("BL", "MCF")  # W = I: nothing to share
 METHODS = (*PLAIN, "S1", "S1M", "S1D")
@@ -207,31 +205,13 @@ class PathCandidates:
         return SharedSums(moments, weights, gram, gram_l, *centers, bias, alpha, scaling)
 
     @cached_property
-    def _row_space(self) -> RowSpace:
+    def _engine(self) -> EigenBasis | RowSpace:
+        """Where candidates with a W of their own are solved together."""
         sums, (rows, labelled) = self._shared_sums, self._rows
+        if not self._thin:
+            return EigenBasis(sums, labelled)
         groups = sums.moments.row_groups(self._domain, self._labels.codes)
         return RowSpace(sums, rows, self._labelled, labelled, groups)
-
-    @cached_property
-    def _inverse_maps(self) -> InverseMaps | None:
-        """None where features depend on each other, or nearly so."""
-        try:
-            return InverseMaps(self._shared_sums)
-        except SingularError:
-            return None
-
-    @cached_property
-    def _eigenbasis(self) -> EigenBasis:
-        return EigenBasis(self._shared_sums, self._rows[1])
-
-    def _engines(self) -> Iterator[Engine]:
-        """Where candidates with a W of their own are solved together; the fastest first."""
-        if self._thin:
-            yield self._row_space
-            return
-        if self._inverse_maps is not None:
-            yield self._inverse_maps
-        yield self._eigenbasis
 
     # Asking -----------------------------------------------------------------------------------
 
@@ -331,24 +311,18 @@ class PathCandidates:
             return *point.level, blocks[point.ridge_class]
 
         # Neighbours in this order have N in common, p and 1 − p above all.
-        left = sorted(mapped, key=lambda p: (p.ridge, p.variance, level(p), p))
-        right: dict[Point, Matrix] = {}
-        for engine in self._engines() if left else ():
-            answers: list[tuple[Point, Found]] = []
-            for _, group in groupby(left, level):
-                answers += self._answers(engine, list(group))
-            right |= self._right(answers)
-            left = [point for point in left if point not in right]
-            if not left:
-                break
+        mapped.sort(key=lambda p: (p.ridge, p.variance, level(p), p))
+        answers: list[tuple[Point, Found]] = []
+        for _, group in groupby(mapped, level):
+            answers += self._answers(list(group))
         found: dict[Any, tuple[Matrix, Vector]] = {}
-        for point, few in [*right.items(), *self._plain(plain)]:
+        for point, few in [*self._right(answers), *self._plain(plain)]:
             q, coef = 1 - point.noise, sums.all_classes(few)
             intercept = sums.wanted - q * sums.labelled_center @ coef
             found |= dict.fromkeys(points[point], (coef, intercept))
         return found
 
-    def _answers(self, engine: Engine, alike: Sequence[Point]) -> list[tuple[Point, Found]]:
+    def _answers(self, alike: Sequence[Point]) -> list[tuple[Point, Found]]:
         """Of candidates of a level, sorted.
 
         Where a matrix is singular they are tried again by their maps, and what is singular then is
@@ -357,10 +331,10 @@ class PathCandidates:
         groups = [list(group) for _, group in groupby(alike, lambda point: point.map)]
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                return list(zip(alike, engine.coefs(groups), strict=True))
+                return list(zip(alike, self._engine.coefs(groups), strict=True))
         except (SingularError, InaccurateError, np.linalg.LinAlgError):
             if len(groups) > 1:
-                return [found for group in groups for found in self._answers(engine, group)]
+                return [found for group in groups for found in self._answers(group)]
             return []
 
     def _right(self, answers: Sequence[tuple[Point, Found]]) -> Iterator[tuple[Point, Matrix]]:

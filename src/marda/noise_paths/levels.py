@@ -229,10 +229,9 @@ class SharedSums:
 
     # The equations ----------------------------------------------------------------------------
 
-    def G(self, point: Point, V: Matrix, S_V: Matrix | None = None) -> Matrix:
-        """G V, from S V where that is known."""
+    def G(self, point: Point, V: Matrix, S_V: Matrix) -> Matrix:
+        """G V, from S V."""
         q = 1 - point.noise
-        S_V = self.gram.matmul(V) if S_V is None else S_V
         out = q**2 * S_V + self.metric(point)[:, None] * V
         if point.method == "S1M":
             E = np.sqrt(point.weight) * q * self.discrepancy.rows
