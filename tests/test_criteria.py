@@ -17,7 +17,7 @@ from marda.criteria import (
     nearest_neighbours,
     neighbour_agreement,
 )
-from marda.diagnostics import a_distance, domain_accuracy
+from marda.diagnostics.diagnosis import a_distance, domain_accuracy
 from measured import traced_peak
 
 # Predicted probabilities alone --------------------------------------------------------------------

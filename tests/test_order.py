@@ -20,7 +20,7 @@ from marda.criteria import (
     neighbour_agreement,
     soft_neighbourhood_density,
 )
-from marda.diagnostics import mmd
+from marda.diagnostics.diagnosis import mmd
 from marda.estimators import kernel_ridge, self_training
 from marda.estimators.pseudo_labels import RefinementWarning
 from marda.selection import adapted_ensemble, auto, ensemble, source_only

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from marda.adaptation.checking import Checked, ColumnShift, check_rows, compare_columns
-from marda.diagnostics import Interval
+from marda.diagnostics.intervals import Interval
 from marda.io import Table
 from marda.io.columns import Category, Date, Matrix, Number, Words
 from marda.selection.expectation import Expectation

@@ -11,7 +11,7 @@ from sklearn.datasets import load_diabetes
 
 from marda import MDAClassifier, cli, pack
 from marda.adaptation import ReadOptions, adapt, compare
-from marda.diagnostics import diagnose
+from marda.diagnostics.diagnosis import diagnose
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 

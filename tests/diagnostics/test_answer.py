@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from marda.diagnostics import Interval
 from marda.diagnostics.answer import can_use
+from marda.diagnostics.intervals import Interval
 from marda.diagnostics.verdict import Change, Facts, Judgement
 
 KNOWN = Facts(

@@ -7,8 +7,14 @@ import pytest
 import scipy.sparse as sp
 
 from marda import MDAClassifier, MDAClassifierCV, pack
-from marda.diagnostics import a_distance, data_findings, diagnose, domain_accuracy, mmd
-from marda.diagnostics.diagnosis import prediction_findings
+from marda.diagnostics.diagnosis import (
+    a_distance,
+    data_findings,
+    diagnose,
+    domain_accuracy,
+    mmd,
+    prediction_findings,
+)
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 

@@ -7,8 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from marda import MDAClassifier, pack
-from marda.diagnostics import denoise, gather
-from marda.diagnostics.diagnosis import GAPS, POINTS
+from marda.diagnostics.diagnosis import GAPS, POINTS, denoise, gather
 
 RNG = np.random.default_rng(3)
 YS, YT = np.arange(80) % 3, np.arange(60) % 3

@@ -9,8 +9,7 @@ from itertools import combinations, islice, product
 import numpy as np
 import pytest
 
-from marda.diagnostics import Interval
-from marda.diagnostics.intervals import step_text
+from marda.diagnostics.intervals import Interval, step_text
 from marda.diagnostics.verdict import (
     CHECKS,
     Change,

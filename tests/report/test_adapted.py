@@ -11,7 +11,8 @@ import pytest
 from marda import MDAClassifierCV
 from marda.adaptation import ReadOptions, adapt
 from marda.adaptation.reading import read_data
-from marda.diagnostics import Interval, gather
+from marda.diagnostics.diagnosis import gather
+from marda.diagnostics.intervals import Interval
 from marda.diagnostics.verdict import Judgement, judged_verdict
 from report_pages import SAMPLE
 

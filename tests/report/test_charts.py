@@ -8,7 +8,8 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from marda.diagnostics import Evidence, Gap, Interval, Picture
+from marda.diagnostics.diagnosis import Evidence, Gap, Picture
+from marda.diagnostics.intervals import Interval
 from marda.report import charts
 
 LONG = "a very long name of a column that no axis of a telephone could ever hold in one line"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marda.diagnostics import Gap
+from marda.diagnostics.diagnosis import Gap
 from marda.report.sections import confusion, features
 
 

@@ -62,7 +62,7 @@ from marda.adaptation.stream import (
     read_errors,
     refuse_other_formats,
 )
-from marda.diagnostics import Diagnosis, Evidence, diagnose, gather
+from marda.diagnostics.diagnosis import Diagnosis, Evidence, diagnose, gather
 from marda.diagnostics.evaluation import mcnemar
 from marda.diagnostics.influence import Influence, is_exact, overall_influence, parts_of
 from marda.diagnostics.intervals import bootstrap_mean, share_right

@@ -37,12 +37,9 @@ from marda.adaptation.reading import (
     sources_of,
 )
 from marda.criteria import sample_places
-from marda.diagnostics import (
-    Change,
+from marda.diagnostics.diagnosis import (
     Evidence,
-    Facts,
     Finding,
-    Interval,
     a_distance,
     checks_of,
     data_findings,
@@ -54,8 +51,8 @@ from marda.diagnostics import (
     prediction_findings,
 )
 from marda.diagnostics.evaluation import Pair, pairs_of
-from marda.diagnostics.intervals import share_right
-from marda.diagnostics.verdict import ComparisonFacts, compared_text
+from marda.diagnostics.intervals import Interval, share_right
+from marda.diagnostics.verdict import Change, ComparisonFacts, Facts, compared_text
 from marda.io import InputError
 from marda.io.writing import replacing
 

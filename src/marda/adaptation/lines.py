@@ -14,9 +14,10 @@ from marda.adaptation.comparing import Compared
 from marda.adaptation.methods import explained, method_of
 from marda.adaptation.predicting import Predicted, ToLabel
 from marda.adaptation.statistics import AdaptedFromStatistics, DomainCounts
-from marda.diagnostics import Facts, Finding, Interval
+from marda.diagnostics.diagnosis import Finding
 from marda.diagnostics.evaluation import Evaluated
-from marda.diagnostics.verdict import expected_text, judged_verdict
+from marda.diagnostics.intervals import Interval
+from marda.diagnostics.verdict import Facts, expected_text, judged_verdict
 from marda.io.table import some_names
 
 #: Classes that have a line each.

@@ -21,8 +21,9 @@ from marda import datasets
 from marda._machine import counted, fewer_blas_threads
 from marda.benchmarks.render import align
 from marda.datasets import Dataset, Task, changed_digits
-from marda.diagnostics import Diagnosis, Evidence, Interval, diagnose, gather
+from marda.diagnostics.diagnosis import Diagnosis, Evidence, diagnose, gather
 from marda.diagnostics.intervals import (
+    Interval,
     bootstrap_mean,
     percentile_interval,
     row_counts,

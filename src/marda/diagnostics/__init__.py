@@ -3,43 +3,6 @@
 No target label is needed: all evidence comes from rows and predictions.
 """
 
-from marda.diagnostics.diagnosis import (
-    Diagnosis,
-    Evidence,
-    Finding,
-    Gap,
-    Picture,
-    a_distance,
-    checks_of,
-    data_findings,
-    denoise,
-    diagnose,
-    domain_accuracy,
-    facts_of,
-    gather,
-    mmd,
-    prediction_findings,
-)
-from marda.diagnostics.intervals import Interval
-from marda.diagnostics.verdict import Change, Facts
+from marda.diagnostics.diagnosis import a_distance, domain_accuracy, mmd
 
-__all__ = [
-    "Change",
-    "Diagnosis",
-    "Evidence",
-    "Facts",
-    "Finding",
-    "Gap",
-    "Interval",
-    "Picture",
-    "a_distance",
-    "checks_of",
-    "data_findings",
-    "denoise",
-    "diagnose",
-    "domain_accuracy",
-    "facts_of",
-    "gather",
-    "mmd",
-    "prediction_findings",
-]
+__all__ = ["a_distance", "domain_accuracy", "mmd"]

@@ -18,8 +18,8 @@ from importlib import resources
 from itertools import pairwise
 from unicodedata import east_asian_width
 
-from marda.diagnostics import Evidence, Gap, Interval, Picture
-from marda.diagnostics.intervals import signed
+from marda.diagnostics.diagnosis import Evidence, Gap, Picture
+from marda.diagnostics.intervals import Interval, signed
 
 WIDTH = 380  # of all charts but heat maps, in pixels
 SIZE = 12  # of letters

@@ -17,9 +17,8 @@ from importlib import resources
 from importlib.util import find_spec
 
 from marda._machine import versions
-from marda.diagnostics import Interval
 from marda.diagnostics.answer import Answer
-from marda.diagnostics.intervals import share_text, signed
+from marda.diagnostics.intervals import Interval, share_text, signed
 from marda.diagnostics.verdict import Verdict
 from marda.report.charts import WIDTH, Drawing, standalone
 

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marda._machine import format_bytes
-from marda.diagnostics import Diagnosis, Evidence, Facts, Finding, Gap, Interval, Picture
-from marda.diagnostics.intervals import percent, seconds_text
+from marda.diagnostics.diagnosis import Diagnosis, Evidence, Finding, Gap, Picture
+from marda.diagnostics.intervals import Interval, percent, seconds_text
 from marda.diagnostics.verdict import (
+    Facts,
     checks_text,
     gaps_text,
     losses_text,
