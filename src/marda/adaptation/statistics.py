@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda._machine import counted
 from marda._validation import UNLABELED
 from marda.adaptation.methods import AUTO
 from marda.adaptation.predicting import predict_rows
@@ -23,9 +22,8 @@ from marda.adaptation.reading import (
     input_errors,
     silent,
 )
-from marda.diagnostics.diagnosis import Finding, share_findings
-from marda.diagnostics.intervals import times_text
-from marda.diagnostics.verdict import FEW_ROWS, Facts, next_step, statistics_text
+from marda.diagnostics.diagnosis import Finding, few_rows, share_findings, wild_scales
+from marda.diagnostics.verdict import Facts, next_step, statistics_text
 from marda.estimators import MDAClassifier
 from marda.estimators.streaming import why_rows
 from marda.io import InputError, Preprocessing, replacing
@@ -422,28 +420,9 @@ def _findings(
     variance: NDArray[np.float64],
     mean: NDArray[np.float64],
 ) -> list[Finding]:
-    found = [
-        Finding(
-            "few-rows",
-            f"domain {d.name} has {counted(d.n_rows, 'row')}, fewer than {FEW_ROWS}: results are a "
-            "matter of luck; add rows.",
-        )
-        for d in domains
-        if d.n_rows < FEW_ROWS
-    ]
     varies = variance > ROUNDING * mean**2
-    spread = np.sqrt(variance[varies])
-    if spread.size and spread.max() > 1000 * spread.min():
-        kept = np.flatnonzero(varies)
-        large, small = names[kept[spread.argmax()]], names[kept[spread.argmin()]]
-        found.append(
-            Finding(
-                "scales",
-                f"features have wildly different scales ({large!r} varies "
-                f"{times_text(spread.max() / spread.min())} as much as {small!r}): use --scale "
-                "standard.",
-            )
-        )
+    found = few_rows([(f"domain {d.name}", d.n_rows) for d in domains])
+    found += wild_scales(np.sqrt(np.where(varies, variance, 0.0)), names)
     apart = np.flatnonzero(~varies & (np.abs(step) > 1e-9 * np.abs(mean)))
     if apart.size:
         shown = ", ".join(repr(names[i]) for i in apart[:3])

@@ -102,33 +102,11 @@ def data_findings(Xs: Any, Xt: Any, names: Sequence[str], *, scales: bool = True
     Without `scales` these are not told: a model that has compared scales needs no advice.
     `checks_of` says which of these were looked for.
     """
-    found = []
     checked = checks_of(Xs, Xt, scales=scales)
-    for name, X in (("source", Xs), ("target", Xt)):
-        if X.shape[0] < FEW_ROWS:
-            found.append(
-                Finding(
-                    "few-rows",
-                    f"the {name} has {counted(X.shape[0], 'row')}, fewer than {FEW_ROWS}: results "
-                    "are a matter of luck; add rows.",
-                )
-            )
+    found = few_rows([("the source", Xs.shape[0]), ("the target", Xt.shape[0])])
     low, high, spread = zip(*(_ranges(X) for X in (Xs, Xt)), strict=True)
-    pooled = np.maximum(*spread)
-    some = pooled[pooled > 0]
-    if "scales" in checked and some.size and some.max() > 1000 * some.min():
-        large, small = (
-            names[int(pooled.argmax())],
-            names[int(np.flatnonzero(pooled == some.min())[0])],
-        )
-        found.append(
-            Finding(
-                "scales",
-                f"features have wildly different scales ({large!r} varies "
-                f"{times_text(some.max() / some.min())} as much as {small!r}): use --scale "
-                "standard.",
-            )
-        )
+    if "scales" in checked:
+        found += wild_scales(np.maximum(*spread), names)
     apart = (low[0] > high[1]) | (low[1] > high[0])
     if "leakage" in checked and apart.any():
         shown = some_names((names[k] for k in np.flatnonzero(apart).tolist()), 3)
@@ -143,6 +121,30 @@ def data_findings(Xs: Any, Xt: Any, names: Sequence[str], *, scales: bool = True
             )
         )
     return found
+
+
+def few_rows(domains: Sequence[tuple[str, int]]) -> list[Finding]:
+    """Domains, by what they are called and their rows, that show no more than chance."""
+    return [
+        Finding(
+            "few-rows",
+            f"{name} has {counted(n, 'row')}, fewer than {FEW_ROWS}: results are a matter of luck; "
+            "add rows.",
+        )
+        for name, n in domains
+        if n < FEW_ROWS
+    ]
+
+
+def wild_scales(spread: NDArray[np.float64], names: Sequence[str]) -> list[Finding]:
+    """Whether features that vary at all vary by more than 1,000 times as much as others."""
+    varies = np.flatnonzero(spread > 0)
+    if not varies.size or spread.max() <= 1000 * spread[varies].min():
+        return []
+    large, small = names[int(spread.argmax())], names[int(varies[spread[varies].argmin()])]
+    times = times_text(spread.max() / spread[varies].min())
+    text = f"features have wildly different scales ({large!r} varies {times} as much as {small!r})"
+    return [Finding("scales", f"{text}: use --scale standard.")]
 
 
 def checks_of(Xs: Any, Xt: Any, *, scales: bool = True) -> tuple[str, ...]:
