@@ -259,25 +259,12 @@ _MONTHS = {
 }
 #: Hours ahead of UTC, of zones whose names mean one thing; others (CST, IST) are no dates.
 _ZONES = {
-    "Z": 0,
-    "UTC": 0,
-    "GMT": 0,
-    "WET": 0,
-    "WEST": 1,
-    "CET": 1,
-    "MEZ": 1,
-    "CEST": 2,
-    "MESZ": 2,
-    "EET": 2,
-    "EEST": 3,
-    "MSK": 3,
-    "JST": 9,
-    "EDT": -4,
-    "EST": -5,
-    "MDT": -6,
-    "MST": -7,
-    "PDT": -7,
-    "PST": -8,
+    name: hours
+    for hours, names in (
+        *((0, "Z UTC GMT WET"), (1, "WEST CET MEZ"), (2, "CEST MESZ EET"), (3, "EEST MSK")),
+        *((9, "JST"), (-4, "EDT"), (-5, "EST"), (-6, "MDT"), (-7, "MST PDT"), (-8, "PST")),
+    )
+    for name in names.split()
 }
 _ZONE = "|".join(sorted(_ZONES, key=len, reverse=True))
 _TIME = (

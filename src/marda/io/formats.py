@@ -42,27 +42,17 @@ FORMATS: dict[str, Reader] = {
     "npz": npz_batches,
     "mat": mat_batches,
 }
-EXTENSIONS = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".tab": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".feather": "arrow",
-    ".arrow": "arrow",
-    ".arrows": "arrow",
-    ".ipc": "arrow",
-    ".svm": "svmlight",
-    ".svmlight": "svmlight",
-    ".libsvm": "svmlight",
-    ".npz": "npz",
-    ".mat": "mat",
-    ".xlsx": "excel",
-    ".xlsm": "excel",
+ENDINGS = {
+    "csv": ".csv .tsv .tab",
+    "json": ".json .jsonl .ndjson",
+    "parquet": ".parquet .pq",
+    "arrow": ".feather .arrow .arrows .ipc",
+    "svmlight": ".svm .svmlight .libsvm",
+    "npz": ".npz",
+    "mat": ".mat",
+    "excel": ".xlsx .xlsm",
 }
+EXTENSIONS = {ending: name for name, held in ENDINGS.items() for ending in held.split()}
 #: Formats with a mark at their start: a name without the mark is wrong.
 MARKED = ("parquet", "arrow", "npz", "mat", "excel")
 MAGIC = (
