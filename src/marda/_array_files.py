@@ -46,6 +46,14 @@ _KEY = re.compile(
 _TYPE = re.compile(r"[|<>=]?[biufcSUmM]\d+(?:\[\d*[a-zA-Zμ]+\])?")
 
 
+def overstates(member: zipfile.ZipInfo, size: int) -> bool:
+    """Whether a member of a zip archive of so many bytes declares more than it can hold."""
+    # How small bzip2 and LZMA make a file has no useful bound.
+    ratio = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: DEFLATE_RATIO}
+    most = member.compress_size * ratio.get(member.compress_type, 2**62)
+    return member.compress_size > size or member.file_size > most
+
+
 class NpzError(ValueError):
     """Why an archive, or an array of it, cannot be read: half a sentence without the file."""
 
@@ -109,10 +117,7 @@ class Npz:
     def _check_member(self, name: str, member: zipfile.ZipInfo) -> None:
         if member.flag_bits & 1:
             raise NpzError("it is encrypted")
-        # How small bzip2 and LZMA make a file has no useful bound: there the limit alone counts.
-        ratio = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: DEFLATE_RATIO}
-        most = member.compress_size * ratio.get(member.compress_type, self._limit)
-        if member.compress_size > self._size or member.file_size > most:
+        if overstates(member, self._size):
             raise NpzError(f"{name!r} declares more bytes than the file can hold")
         self._taken += member.file_size
         if self._taken > self._limit:

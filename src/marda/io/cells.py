@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from marda._machine import DEFLATE_RATIO, available_memory, counted, format_bytes
+from marda._array_files import overstates
+from marda._machine import available_memory, counted, format_bytes
 from marda.io import text
 from marda.io.table import WHOLE, InputError, ReadRequest, Table, some_names
 from marda.io.text import MAX_COLUMNS, WithoutRemarks, WithoutTotals, is_title, name_columns
@@ -285,8 +286,7 @@ def _check_size(path: Path) -> None:
             "again, or save the sheet as CSV and give that file."
         ) from None
     for member in members:
-        most = member.compress_size * DEFLATE_RATIO
-        if member.compress_size > size or member.file_size > most:
+        if overstates(member, size):
             raise InputError(f"{path}: {member.filename[:80]!r} declares more bytes than it holds.")
         shared = "sharedStrings" in member.filename or "styles" in member.filename
         needed += SHARED * member.file_size if shared else 0

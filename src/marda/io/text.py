@@ -23,7 +23,8 @@ from typing import IO, Any
 import numpy as np
 import scipy.sparse as sp
 
-from marda._machine import DEFLATE_RATIO, available_memory, counted, format_bytes
+from marda._array_files import overstates
+from marda._machine import available_memory, counted, format_bytes
 from marda.io.table import (
     MISSING_WORDS,
     WHOLE,
@@ -190,9 +191,7 @@ def _open_member(path: Path) -> Iterator[IO[bytes]]:
         member = archive.getinfo(name)
         if member.flag_bits & 1:
             raise InputError(f"{path} is encrypted: unpack it and give the file inside.")
-        ratio = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: DEFLATE_RATIO}
-        most = member.compress_size * ratio.get(member.compress_type, 2**62)
-        if member.compress_size > path.stat().st_size or member.file_size > most:
+        if overstates(member, path.stat().st_size):
             raise InputError(f"{path}: {name!r} declares more bytes than the file can hold.")
         with archive.open(member) as file:
             yield file
