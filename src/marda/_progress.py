@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, Self, TextIO
 
 #: Quick work shows nothing.
@@ -273,12 +272,7 @@ class Progress:
             counted += f"{', ' if counted else ''}about {_clock(left)} left"
         print(f"{counted}{': ' if counted else ''}{self.what} …", file=self.stream, flush=True)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         if self._timer is not None:
             self._timer.cancel()
             if self._timer.is_alive():

@@ -88,6 +88,11 @@ class _OneColumn(Step):
         """The column."""
         return (self.name,)
 
+    @property
+    def features(self) -> list[str]:
+        """Its name, where one feature is made of it."""
+        return [self.name]
+
     def _filled(self, values: NDArray[Any], gone: NDArray[np.bool_]) -> NDArray[Any]:
         if not gone.any():
             return values
@@ -114,11 +119,6 @@ class Number(_OneColumn):
     scale: float = 1.0
     written: str | None = None
     kind: ClassVar[str] = "number"
-
-    @property
-    def features(self) -> list[str]:
-        """Its name."""
-        return [self.name]
 
     def transform(self, table: Table) -> NDArray[np.float64]:
         """One feature."""
@@ -147,11 +147,6 @@ class Date(_OneColumn):
     scale: float
     day_first: bool | None = None
     kind: ClassVar[str] = "date"
-
-    @property
-    def features(self) -> list[str]:
-        """Its name."""
-        return [self.name]
 
     def transform(self, table: Table) -> NDArray[np.float64]:
         """One feature."""
