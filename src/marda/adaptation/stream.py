@@ -380,7 +380,7 @@ def survey_labels(
     tables = [_distinct(path, label, held) for path, held in ((source, ours), (target, theirs))]
     notes: list[str] = []
     rows = [*ours.values()]
-    *tables, words = one_wording_of_labels(*tables, label, notes, rows=rows)
+    *tables, words = one_wording_of_labels(tables[0], tables[1], label, notes, rows=rows)
     numbers = [as_numbers(table[label]) for table in tables]
     known = numbers[0]
     if known is None or numbers[1] is None:
