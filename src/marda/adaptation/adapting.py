@@ -364,10 +364,10 @@ def _adapt_sampled(
             if cluster is not None:
                 stack.enter_context(cluster.client())
             watch(0.0, "reading labels")
-            parts, mark, ignored = open_parts(sources, target, options, memory, None)
+            parts, labels, ignored = open_parts(sources, target, options, memory, None)
             for note in notes:
                 announce(note)
-            draw = draw_from_files(parts, mark, SAMPLE_ROWS)
+            draw = draw_from_files(parts, labels, SAMPLE_ROWS)
             n_rows = int(draw.counts.sum())
             watch(0.05, "drawing a sample")
             tables = draw.tables(lambda done: progress(0.05 + 0.1 * done / n_rows, "drawing"))

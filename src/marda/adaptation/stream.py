@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -152,21 +152,21 @@ def adapt_streaming(
     with ExitStack() as stack, read_errors():
         client = None if cluster is None else stack.enter_context(cluster.client())
         progress(0.0, "reading labels")
-        parts, mark, ignored = open_parts(sources, target, options, memory, classifier.method)
-        classifier.set_params(unlabeled=mark)
+        parts, labels, ignored = open_parts(sources, target, options, memory, classifier.method)
+        classifier.set_params(unlabeled=labels.mark)
         n_rows = sum(part.rows.n_rows() for part in parts)
         again = parts[-1].rows.n_rows() if outputs.out is not None else 0
         share = 0.98 * n_rows / (n_rows + again)
         if reason is not None:
             tell(reason)
         if client is not None:
-            moments = _on_workers(client, parts, mark, progress)
+            moments = _on_workers(client, parts, labels.mark, progress)
         else:
             if checkpoint is not None and not checkpoint.exists():
                 announce(f"killed and started again, this continues from {checkpoint}.")
             moments = moments_of_parts(
                 parts,
-                unlabeled=mark,
+                unlabeled=labels.mark,
                 checkpoint=checkpoint,
                 progress=lambda done, total: progress(
                     share * done / total, f"{done:,} of {total:,} rows"
@@ -204,9 +204,9 @@ def open_parts(
     options: ReadOptions,
     memory: str | None,
     method: str | None,
-) -> tuple[list[Part], Any, tuple[str, ...]]:
-    """Rows of all sources and then of the target, the mark of unlabelled rows, and notes; after
-    all quick checks, and those of a method if it is named.
+) -> tuple[list[Part], BatchLabels, tuple[str, ...]]:
+    """Rows of all sources and then of the target, how labels are read, and notes; after all quick
+    checks, and those of a method if it is named.
     """
     features, notes = feature_columns(sources, target, options)
     labels, labelled_target, told = survey_labels(sources, target, options.label)
@@ -229,7 +229,7 @@ def open_parts(
             relabel=labels,
         )
         parts.append(Part(rows, domain, name))
-    return parts, labels.mark, (*notes, *told)
+    return parts, labels, (*notes, *told)
 
 
 def _names(sources: Sequence[PathLike]) -> list[str]:
@@ -295,11 +295,14 @@ class BatchLabels:
         Stands for "no label".
     words : tuple of (str, str)
         Labels in text that are written otherwise elsewhere, and how.
+    classes : array of shape (n_classes,)
+        Label values of the sources.
     """
 
     text: bool
     mark: Any
-    words: tuple[tuple[str, str], ...] = ()
+    words: tuple[tuple[str, str], ...]
+    classes: NDArray[Any] = field(repr=False)
 
     def __call__(self, values: NDArray[Any]) -> NDArray[Any]:
         """Text with None, or whole numbers with the mark."""
@@ -393,11 +396,12 @@ def survey_labels(
             "target rows may be empty."
         )
     classes, found = read_labels(tables[0], tables[1], label, rows=rows)
-    some = bool((~is_missing(found)).any())
-    if classes.dtype.kind == "O":
-        return BatchLabels(True, None, tuple(words.items())), some, notes
-    mark = -1 if not (classes == -1).any() else int(classes.min()) - 1
-    return BatchLabels(False, mark), some, notes
+    text, mark = classes.dtype.kind == "O", None
+    if not text:
+        mark = -1 if not (classes == -1).any() else int(classes.min()) - 1
+    read = BatchLabels(text, mark, tuple(words.items()) if text else (), classes)
+    read = replace(read, classes=np.unique(read(tables[0][label])))
+    return read, bool((~is_missing(found)).any()), notes
 
 
 def _values(path: PathLike, label: str) -> Counter[Any]:
@@ -500,22 +504,22 @@ class Draw:
         return np.append(self.classes.astype(np.float64), np.nan)[codes]
 
 
-def draw_from_files(parts: Sequence[Part], mark: Any, n: int) -> Draw:
+def draw_from_files(parts: Sequence[Part], labels: BatchLabels, n: int) -> Draw:
     """About n rows per part: of every class its share, 20 at least; of labelled target rows n.
 
     Parameters
     ----------
     parts : sequence of Part
         Rows of the sources, then of the target; their labels are read, and no features.
-    mark : int or None
-        Stands for "no label".
+    labels : BatchLabels
+        How they are read.
     n : int
         Rows per part.
     """
-    classes = _classes(parts)
+    classes = labels.classes
     shape = len(parts), len(classes) + 1
     counts, below = np.zeros(shape, dtype=np.int64), np.ones(shape)
-    found = Draw(tuple(parts), classes, mark, counts, counts.copy(), below)
+    found = Draw(tuple(parts), classes, labels.mark, counts, counts.copy(), below)
     most = max(n, KEPT_PER_CLASS) + 1
     for k, part in enumerate(parts):
         # Labels alone; where there are none, a column that tells how many rows there are.
@@ -538,19 +542,6 @@ def draw_from_files(parts: Sequence[Part], mark: Any, n: int) -> Draw:
             if wanted < count:
                 below[k, c] = smallest[c][wanted]
     return found
-
-
-def _classes(parts: Sequence[Part]) -> NDArray[Any]:
-    """Label values of the sources."""
-    values: set[Any] = set()
-    for part in parts:
-        if part.domain >= 0:
-            rows = replace(part.rows, features=())
-            for place in rows.groups():
-                for _, y in rows.batches(*place):
-                    values.update(np.unique(y).tolist() if y.dtype.kind != "O" else y.tolist())
-    kind = object if any(isinstance(value, str) for value in values) else np.int64
-    return np.array(sorted(values), dtype=kind)
 
 
 def _codes(y: Any, n: int, classes: NDArray[Any], mark: Any) -> Index:
