@@ -2,9 +2,9 @@
 
 S1, S1M and S1D come from few factorisations per noise level: in the eigenbasis of the noise path,
 or with fewer rows than features in the space of the rows. Every answer is tried on its equations
-(`SharedSums.residuals`; `SharedSums.plain_residual` of BL and MCF); a candidate whose answer is not
-right to six digits is fitted on its own, by the routes and checks of any fit: it is right then, or
-refused.
+(`SharedSums.residuals`). A candidate whose answer is not right to six digits is fitted on its own,
+by the routes and checks of any fit: it is right then, or refused. So are BL and MCF, whose W = I
+leaves nothing to share but the sums.
 """
 
 from __future__ import annotations
@@ -29,14 +29,7 @@ from marda.noise_paths.eigenbasis import EigenBasis
 from marda.noise_paths.levels import FACTORS, Found, Point, SharedSums
 from marda.noise_paths.row_space import RowSpace
 from marda.operators.cost import Workload, routes
-from marda.operators.linear import (
-    CholeskyFactor,
-    DenseGram,
-    DiagonalPlusGram,
-    Gram,
-    RowFactor,
-    RowGram,
-)
+from marda.operators.linear import DenseGram, Gram, RowGram
 from marda.operators.rows import Rows
 from marda.problem import Problem, Settings
 from marda.solve import LIMIT, solve
@@ -291,19 +284,19 @@ class PathCandidates:
     def _solve(self, candidates: Sequence[Mapping[str, Any]]) -> list[tuple[Matrix, Vector]]:
         """Together where that is right, each on its own where it is not."""
         given = [self._parse(params) for params in candidates]
-        together = self._together(set(given))
+        together = self._together({one for one in given if one[0] not in PLAIN})
         own = {one: self._own(*one) for one in given if one not in together}
         return [(together | own)[one] for one in given]
 
     def _together(self, given: set[Any]) -> dict[Any, tuple[Matrix, Vector]]:
         """Weights of features and intercepts of the candidates that are right."""
+        if not given:
+            return {}
         sums = self._shared_sums
         points: dict[Point, list[Any]] = {}
         for one in given:
             points.setdefault(sums.point(*one), []).append(one)
-        plain = [point for point in points if point.method in PLAIN]
-        mapped = [point for point in points if point.method not in PLAIN]
-        deltas = sorted({point.ridge_class for point in mapped})
+        deltas = sorted({point.ridge_class for point in points})
         blocks = {delta: k // FACTORS for k, delta in enumerate(deltas)}
 
         def level(point: Point) -> tuple[Any, ...]:
@@ -311,12 +304,12 @@ class PathCandidates:
             return *point.level, blocks[point.ridge_class]
 
         # Neighbours in this order have N in common, p and 1 − p above all.
-        mapped.sort(key=lambda p: (p.ridge, p.variance, level(p), p))
+        order = sorted(points, key=lambda p: (p.ridge, p.variance, level(p), p))
         answers: list[tuple[Point, Found]] = []
-        for _, group in groupby(mapped, level):
+        for _, group in groupby(order, level):
             answers += self._answers(list(group))
         found: dict[Any, tuple[Matrix, Vector]] = {}
-        for point, few in [*self._right(answers), *self._plain(plain)]:
+        for point, few in self._right(answers):
             q, coef = 1 - point.noise, sums.all_classes(few)
             intercept = sums.wanted - q * sums.labelled_center @ coef
             found |= dict.fromkeys(points[point], (coef, intercept))
@@ -351,47 +344,6 @@ class PathCandidates:
                 solved = residual <= RESIDUAL + GROWTH * one.left_out
                 if solved and error <= LIMIT and np.isfinite(one.coef).all():
                     yield point, one.coef
-
-    def _plain(self, points: Sequence[Point]) -> Iterator[tuple[Point, Matrix]]:
-        """W = I, so that V = Z: (q²S_l' + pqD_l + δI) Z = qT', where that is right."""
-        sums, gram = self._shared_sums, self._shared_sums.labelled_gram
-        d, name = len(sums.squares), "the class predictor's matrix"
-        for point in points:
-            q, delta = 1 - point.noise, point.ridge_class
-            diagonal = point.noise * q * sums.labelled_squares + delta
-            system = DiagonalPlusGram(diagonal, np.full(d, q), gram, np.zeros((0, d)))
-            factor: CholeskyFactor | RowFactor
-            try:
-                with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                    if self._thin:
-                        factor = RowFactor(system, name, self._balance)
-                        Z = factor.solve_rows(self._row_labels)
-                    else:
-                        factor = CholeskyFactor(system.dense(), name, delta)
-                        Z = factor.solve(q * sums.labels)
-                    residual = sums.plain_residual(point, Z)
-            except SingularError:
-                continue
-            error = sums.far * EPS * factor.condition
-            if residual <= RESIDUAL and error <= LIMIT and np.isfinite(Z).all():
-                yield point, Z
-
-    @cached_property
-    def _row_labels(self) -> Matrix:
-        """√w Y of the labelled rows, about the mean of Y where there is an intercept."""
-        codes, sums = self._labels.codes[self._labelled], self._shared_sums
-        Y = np.where(codes[:, None] == np.arange(len(sums.wanted)), 1.0, -1.0) - sums.wanted
-        Y = Y[:, : sums.labels.shape[1]]
-        weights = self._rows[1].weights
-        return Y if weights is None else np.sqrt(weights)[:, None] * Y
-
-    @property
-    def _balance(self) -> Vector | None:
-        """Weights with which the labelled rows add up to zero, where there is an intercept."""
-        if not self.shared["fit_intercept"]:
-            return None
-        weights = self._rows[1].weights
-        return np.ones(len(self._labelled)) if weights is None else weights
 
     def _own(
         self, method: str, noise: float, ridge: float, ridge_class: float, weight: float

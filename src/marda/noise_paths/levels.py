@@ -296,14 +296,6 @@ class SharedSums:
         ]
         return np.asarray(np.max(parts, axis=0))
 
-    def plain_residual(self, point: Point, Z: Matrix) -> float:
-        """Of (q²S_l' + pqD_l + δI) Z = qT', for W = I."""
-        q, delta, right = 1 - point.noise, point.ridge_class, (1 - point.noise) * self.labels
-        size = q**2 * self._labelled_scatter + point.noise * q * self.labelled_squares + delta
-        off = self.Q_labelled(point.noise, Z) + delta * Z - right
-        weights = 1 / np.sqrt(np.maximum(size, TINY))[:, None]
-        return float(_relative(weights, off, right).max())
-
     def domain_residual(
         self, point: Point, S_U: Matrix, mapped: Matrix, delta: Matrix, push: Matrix, s: Vector
     ) -> float:
