@@ -1,4 +1,4 @@
-"""A progress display, and the weights of steps that feed it.
+"""A progress display, the weights of steps that feed it, and how long they took.
 
 It is a bar with the time left on a terminal, plain lines without rich.
 """
@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Self, TextIO
 
+#: Told the share of the work that is done, and what comes next.
+Listener = Callable[[float, str], None]
 #: Quick work shows nothing.
 DELAY = 2.0
 
@@ -57,7 +59,7 @@ class Work:
         Weight of what comes when all steps are done.
     """
 
-    def __init__(self, progress: Callable[[float, str], None], done: float, after: float) -> None:
+    def __init__(self, progress: Listener, done: float, after: float) -> None:
         self.progress, self.done, self.after = progress, done, after
         self.weight = self.left = 0.0
         self.what = ""
@@ -89,9 +91,7 @@ _work: ContextVar[Work | None] = ContextVar("work", default=None)
 
 
 @contextmanager
-def listening(
-    progress: Callable[[float, str], None], done: float = 0.0, after: float = 0.0
-) -> Iterator[Work]:
+def listening(progress: Listener, done: float = 0.0, after: float = 0.0) -> Iterator[Work]:
     """Pass on what is told of the steps within, as shares of all the work.
 
     Parameters
@@ -134,6 +134,52 @@ def tell(share: float) -> None:
     work = _work.get()
     if work is not None and work.weight:
         work.tell(share)
+
+
+def silent(done: float, what: str) -> None:
+    """No progress."""
+
+
+class Watch:
+    """Passes progress on, and remembers how long every step took.
+
+    Attributes
+    ----------
+    progress : callable
+        Takes the share of the work that is done, and what comes next.
+    times : list of tuples
+        Steps that are over, and their seconds.
+    done : float
+        The share that was told last.
+    """
+
+    def __init__(self, progress: Listener) -> None:
+        self.progress, self.began = progress, time.perf_counter()
+        self.times: list[tuple[str, float]] = []
+        self.done = 0.0
+        self._step: tuple[str, float] | None = None
+
+    def __call__(self, done: float, what: str) -> None:
+        """The step before ends, the one named begins."""
+        now = time.perf_counter()
+        if self._step is not None:
+            self.times.append((self._step[0], now - self._step[1]))
+        self._step, self.done = (what, now), done
+        self.progress(done, what)
+
+    def between(self, start: float, end: float) -> Listener:
+        """For a step that tells shares of itself: the same display, between two shares."""
+
+        def tell(done: float, what: str) -> None:
+            share = done if isinstance(done, Share) else Share(done, 1.0)
+            self.progress(share.within(start, end), what)
+
+        return tell
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.perf_counter() - self.began
 
 
 class Progress:

@@ -20,7 +20,7 @@ from sklearn.model_selection import KFold
 
 from marda._machine import format_bytes
 from marda._order import row_order
-from marda._progress import Work, listening, step
+from marda._progress import Listener, Watch, Work, listening, silent, step
 from marda.adaptation.methods import (
     AUTO,
     Weights,
@@ -36,10 +36,8 @@ from marda.adaptation.reading import (
     Data,
     Outputs,
     PathLike,
-    Progress,
     ReadOptions,
     Sources,
-    Watch,
     data_of,
     input_errors,
     is_parquet,
@@ -48,7 +46,6 @@ from marda.adaptation.reading import (
     read_data,
     refuse_report,
     rows_size,
-    silent,
     sources_of,
 )
 from marda.adaptation.statistics import AdaptedFromStatistics
@@ -191,7 +188,7 @@ def adapt(
     cluster: Cluster | None = None,
     device: str | None = None,
     announce: Callable[[str], None] = quiet,
-    progress: Progress = silent,
+    progress: Listener = silent,
     method: str | None = None,
     **parameters: Any,
 ) -> Adapted | AdaptedFromStatistics:
@@ -307,7 +304,7 @@ def _adapt_in_memory(
     target: PathLike,
     options: ReadOptions,
     outputs: Outputs,
-    progress: Progress,
+    progress: Listener,
     method: str | None,
     **parameters: Any,
 ) -> Adapted:
@@ -351,7 +348,7 @@ def _adapt_sampled(
     cluster: Cluster | None,
     reason: str | None,
     announce: Callable[[str], None],
-    progress: Progress,
+    progress: Listener,
 ) -> Adapted:
     """The default on Parquet files in batches: choices on a sample, sums over all rows."""
     watch = Watch(progress)

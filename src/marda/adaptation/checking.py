@@ -18,16 +18,14 @@ from scipy.stats import binomtest, chi2_contingency, ks_2samp
 
 from marda._machine import counted
 from marda._order import row_hashes
+from marda._progress import Listener, Watch, silent
 from marda.adaptation.reading import (
     PathLike,
-    Progress,
     ReadOptions,
     Sources,
-    Watch,
     data_of,
     input_errors,
     one_naming,
-    silent,
     sources_of,
 )
 from marda.criteria import domain_hits, sample_places
@@ -440,7 +438,7 @@ def _step(before: float, after: float) -> str:
 
 
 def check_files(
-    source: Sources, target: PathLike, options: ReadOptions, *, progress: Progress = silent
+    source: Sources, target: PathLike, options: ReadOptions, *, progress: Listener = silent
 ) -> Checked:
     """Compare files, the rows of several sources together, with the target.
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix
 
-from marda._progress import listening, step
+from marda._progress import Listener, Watch, listening, silent, step
 from marda.adaptation.methods import (
     ALIGNED,
     ALIGNED_ROWS,
@@ -26,14 +26,11 @@ from marda.adaptation.reading import (
     Data,
     Outputs,
     PathLike,
-    Progress,
     ReadOptions,
     Sources,
-    Watch,
     input_errors,
     names_of,
     read_data,
-    silent,
     sources_of,
 )
 from marda.criteria import sample_places
@@ -186,7 +183,7 @@ def compare(
     methods: Sequence[str] | None = None,
     report: tuple[PathLike, Callable[[Compared], str]] | None = None,
     plots: tuple[PathLike, Callable[[Compared], Mapping[str, bytes]]] | None = None,
-    progress: Progress = silent,
+    progress: Listener = silent,
     **parameters: Any,
 ) -> Compared:
     """Fit every method without target labels; judge them by those labels, where there are any.

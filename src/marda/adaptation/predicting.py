@@ -20,15 +20,14 @@ from numpy.typing import NDArray
 from sklearn import config_context, get_config
 
 from marda._machine import blas_threads, fewer_blas_threads
+from marda._progress import Listener, silent
 from marda.adaptation.methods import classes_and_probabilities
 from marda.adaptation.reading import (
     PathLike,
-    Progress,
     ReadOptions,
     check_names,
     input_errors,
     one_per_file,
-    silent,
     spelled_as,
     without_totals,
 )
@@ -127,7 +126,7 @@ def predict(
     id: str | None = None,
     explain: int | None = None,
     options: ReadOptions = AS_FOUND,
-    progress: Progress = silent,
+    progress: Listener = silent,
 ) -> Predicted:
     """Score the rows of a file.
 
@@ -193,7 +192,7 @@ def predict_rows(
     id: str | None = None,
     explain: int | None = None,
     options: ReadOptions = AS_FOUND,
-    progress: Progress = silent,
+    progress: Listener = silent,
     notes: list[str] | None = None,
     unseen: Unseen | None = None,
 ) -> dict[Any, int]:
@@ -298,7 +297,7 @@ def _batch_rows(width: int) -> int:
 
 
 def _predicted(
-    classifier: Classifier, X: Any, began: float, progress: Progress, after: float = 0.0
+    classifier: Classifier, X: Any, began: float, progress: Listener, after: float = 0.0
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Classes and probabilities of rows that were read since `began`, in batches.
 
@@ -520,7 +519,7 @@ class _Reading:
         chosen: Preprocessing,
         input: PathLike,
         options: ReadOptions,
-        progress: Progress,
+        progress: Listener,
     ):
         self.classifier, self.chosen, self.progress = classifier, chosen, progress
         self.notation = options.notations(1)[0]
@@ -637,7 +636,7 @@ def label(
     whole: bool = False,
     id: str | None = None,
     options: ReadOptions = AS_FOUND,
-    progress: Progress = silent,
+    progress: Listener = silent,
 ) -> ToLabel:
     """Name the rows of a file whose labels would decide most.
 
@@ -755,7 +754,7 @@ def evaluate(
     *,
     out: PathLike | None = None,
     options: ReadOptions = AS_FOUND,
-    progress: Progress = silent,
+    progress: Listener = silent,
 ) -> Evaluated:
     """Judge a saved model by rows with labels.
 

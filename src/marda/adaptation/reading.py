@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +18,6 @@ from numpy.typing import NDArray
 
 from marda._machine import available_memory, parse_bytes
 from marda._order import row_hashes
-from marda._progress import Share
 from marda.io import (
     InputError,
     PredictionWriter,
@@ -57,8 +55,6 @@ LARGEST = 1e75  # sums of fourth powers stay below 1e308
 SHARE = 0.25
 PathLike = str | os.PathLike[str]
 Sources = PathLike | Sequence[PathLike]
-#: Told the share of the work that is done, and what comes next.
-Progress = Callable[[float, str], None]
 
 
 def sources_of(source: Sources) -> list[PathLike]:
@@ -76,52 +72,6 @@ def sources_of(source: Sources) -> list[PathLike]:
 def names_of(source: Sources) -> str:
     """File names of all sources, for a page."""
     return ", ".join(Path(path).name for path in sources_of(source))
-
-
-def silent(done: float, what: str) -> None:
-    """No progress."""
-
-
-class Watch:
-    """Passes progress on, and remembers how long every step took.
-
-    Attributes
-    ----------
-    progress : callable
-        Takes the share of the work that is done, and what comes next.
-    times : list of tuples
-        Steps that are over, and their seconds.
-    done : float
-        The share that was told last.
-    """
-
-    def __init__(self, progress: Progress) -> None:
-        self.progress, self.began = progress, time.perf_counter()
-        self.times: list[tuple[str, float]] = []
-        self.done = 0.0
-        self._step: tuple[str, float] | None = None
-
-    def __call__(self, done: float, what: str) -> None:
-        """The step before ends, the one named begins."""
-        now = time.perf_counter()
-        if self._step is not None:
-            self.times.append((self._step[0], now - self._step[1]))
-        self._step, self.done = (what, now), done
-        self.progress(done, what)
-
-    def between(self, start: float, end: float) -> Progress:
-        """For a step that tells shares of itself: the same display, between two shares."""
-
-        def tell(done: float, what: str) -> None:
-            share = done if isinstance(done, Share) else Share(done, 1.0)
-            self.progress(share.within(start, end), what)
-
-        return tell
-
-    @property
-    def seconds(self) -> float:
-        """Since the start."""
-        return time.perf_counter() - self.began
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from marda._progress import Listener, silent
 from marda._validation import UNLABELED
 from marda.adaptation.methods import AUTO
 from marda.adaptation.predicting import predict_rows
@@ -18,9 +19,7 @@ from marda.adaptation.reading import (
     LARGEST,
     Outputs,
     PathLike,
-    Progress,
     input_errors,
-    silent,
 )
 from marda.diagnostics.diagnosis import Finding, few_rows, share_findings, wild_scales
 from marda.diagnostics.verdict import Facts, next_step, statistics_text
@@ -111,7 +110,7 @@ def adapt_moments(
     *,
     scale: str = "none",
     method: str | None = None,
-    progress: Progress = silent,
+    progress: Listener = silent,
     **parameters: Any,
 ) -> AdaptedFromStatistics:
     """Learn from moments files alone; columns and label names are those of the files.
@@ -152,7 +151,7 @@ def fit_statistics(
     *,
     scale: str,
     label: str,
-    progress: Progress,
+    progress: Listener,
     start: float,
 ) -> AdaptedFromStatistics:
     """Solve, look at the statistics, predict in batches and write; `start` of the work is done."""

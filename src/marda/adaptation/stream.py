@@ -24,16 +24,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from marda._progress import Listener, silent
 from marda.adaptation.reading import (
     Outputs,
     PathLike,
-    Progress,
     ReadOptions,
     Sources,
     is_parquet,
     memory_budget,
     one_wording_of_labels,
-    silent,
     sources_of,
 )
 from marda.adaptation.statistics import AdaptedFromStatistics, fit_statistics, model_for
@@ -105,7 +104,7 @@ def adapt_streaming(
     method: str | None = None,
     reason: str | None = None,
     announce: Callable[[str], None] = quiet,
-    progress: Progress = silent,
+    progress: Listener = silent,
     **parameters: Any,
 ) -> AdaptedFromStatistics:
     """Learn from Parquet files in one pass over their row groups, then predict in batches.
@@ -240,7 +239,7 @@ def _names(sources: Sequence[PathLike]) -> list[str]:
     return names if len({*names, "target"}) > len(names) else [str(path) for path in sources]
 
 
-def _on_workers(client: Any, parts: list[Part], mark: Any, progress: Progress) -> Moments:
+def _on_workers(client: Any, parts: list[Part], mark: Any, progress: Listener) -> Moments:
     from marda.moments.dask import part_on_workers
 
     held: list[Moments] = []
