@@ -22,18 +22,17 @@ from marda._arrays import InaccurateError, SingularError
 from marda._machine import available_memory, format_bytes
 from marda._validation import UNLABELED, Labels, check_number
 from marda.estimators import MDAClassifier
+from marda.estimators.classifier import fit_rows
 from marda.estimators.fitting import Shared
+from marda.estimators.model import TrainingRows
 from marda.moments import Moments, accumulate
 from marda.noise import Dropout
 from marda.noise_paths.eigenbasis import EigenBasis
 from marda.noise_paths.levels import FACTORS, Found, Point, SharedSums
 from marda.noise_paths.row_space import RowSpace
-from marda.operators.cost import Workload, routes
 from marda.operators.linear import DenseGram, Gram, RowGram
 from marda.operators.rows import Rows
-from marda.problem import Problem, Settings
-from marda.solve import LIMIT, solve
-from marda.terms import parse_method
+from marda.solve import LIMIT
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -348,54 +347,17 @@ class PathCandidates:
     def _own(
         self, method: str, noise: float, ridge: float, ridge_class: float, weight: float
     ) -> tuple[Matrix, Vector]:
-        """Weights of features and intercept by the first route that is right."""
-        settings = Settings(
-            noise=Dropout(noise),
+        """Weights of features and intercept of a fit of its own; it raises where none is right."""
+        model = MDAClassifier(
+            method,
+            noise=noise,
             ridge=ridge,
             ridge_class=ridge_class,
-            ridge_domain=self.shared["ridge_domain"],
             domain_loss_weight=weight,
-            scaling=self.shared["scaling"],
-            fit_intercept=self.shared["fit_intercept"],
+            **self.shared,
         )
-        model = parse_method(method)
-        solvers = self._routes(method, ridge, ridge_class)
-        for solver in solvers:
-            try:
-                solution = solve(self._problem(solver, settings), model, predictor=True)
-                solution.check()
-                coef, intercept = solution.coef()
-                return coef.T, intercept
-            except (SingularError, InaccurateError):
-                if solver == solvers[-1]:
-                    raise
-        raise AssertionError("unreachable")
-
-    def _routes(self, method: str, ridge: float, ridge_class: float) -> list[str]:
-        """Those of a fit of its own, the least work first."""
-        X = self._X
-        work = Workload(
-            n_rows=X.shape[0],
-            n_labelled=int((self._labels.codes != UNLABELED).sum()),
-            n_features=X.shape[1],
-            n_outputs=X.shape[1],
-            n_classes=len(self._labels.classes),
-            n_stored=X.nnz if sp.issparse(X) else X.size,
-            itemsize=X.dtype.itemsize,
-            sparse=sp.issparse(X),
-            domain=method == "S1D",
-            plain=method in PLAIN,
-        )
-        dual = ridge_class > 0 and (method in PLAIN or ridge > 0)
-        return [solver for solver, _ in routes(work, dual=dual)]
-
-    def _problem(self, solver: str, settings: Settings) -> Problem:
-        primal = solver == "primal"
-        moments = self._sums(primal)
-        weights = moments.class_weights(self.shared["class_weight"])
-        if primal and np.all(weights == 1):  # Grams say it all
-            return Problem(moments, settings, solver, weights)
-        codes = self._labels.codes
-        order = np.argsort(codes == UNLABELED, kind="stable")
-        groups = moments.row_groups(self._domain[order], codes[order])
-        return Problem(moments, settings, solver, weights, X=self._X[order], row_groups=groups)
+        rows = TrainingRows(self._X, self._labels, self._domain, ordered=True)
+        found = fit_rows(model, rows, Shared(moments=self._moments, loss=False)).model_
+        assert found.coef is not None
+        assert found.intercept is not None
+        return found.coef.T, found.intercept
