@@ -12,6 +12,7 @@ from marda import MDAClassifierCV, load, pack
 from marda._order import row_order
 from marda._validation import seed_of
 from marda.criteria import expected_calibration_error
+from marda.diagnostics.diagnosis import _action
 from marda.selection import auto
 from marda.selection.labelling import choose_rows
 from marda.selection.source_only import fit_source_only
@@ -194,7 +195,6 @@ def test_explanations_that_fit_too_much_are_told_but_not_acted_on(
     model = default(explanation)
     assert model.shift_.fitting == (explanation,)
     assert model.shift_.sentence().startswith("The target looks like the source ")
-    assert all(member.inputs.kind != "aligned" for member in model.members_)
     unexplained(monkeypatch)
     other = fitted(Xs, ys, Xt)
     assert [m.name for m in other.members_] == [m.name for m in model.members_]
@@ -292,12 +292,55 @@ def test_forests_that_predict_worse_leave_it_to_adapted_models(monkeypatch):
     assert model.members_[0].name.startswith("adapted, ")
     assert model.members_[-1].name == "source only"
     # Not where source-only models agree on the target about as well as on the source.
+    monkeypatch.setattr(auto, "LITTLE", 0.0)
     monkeypatch.setattr(auto, "AGREED", 0.0)
     (member,) = fitted(Xs, ys, Xt).members_
     assert member.name == "source only, pool"
     # Nor where trees are worse by less than matters: then rows are a table.
     monkeypatch.setattr(auto, "NOTABLY", 1.0)
     assert fitted(Xs, ys, Xt).members_[0].inputs.kind == "leaves"
+
+
+def drifting(seed, n=400):
+    """Instruments that drift while the target is measured: moved columns nearly, but not quite."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(2 * n, 4))
+    y = (X[:, 0] > 0) ^ (X[:, 1] > 1)
+    X[n:] += np.array([2.0, -2.0, 1.0, 0.0])
+    X[n:] += np.linspace(-1.2, 1.2, n)[:, None] * np.array([1, -1, 1, 1])
+    return X[:n], y[:n].astype(int), X[n:], y[n:].astype(int)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_where_columns_nearly_moved_the_source_model_reads_rows_both_ways(seed, monkeypatch):
+    """Columns as they are mislead it, and those that are moved back are not quite right."""
+    Xs, ys, Xt, yt = drifting(seed)
+    model = fitted(Xs, ys, Xt)
+    assert set(model.shift_.fitting) <= set(auto.FLEXIBLE)
+    assert [member.name for member in model.members_] == [
+        "source only, pool",
+        "source only, pool, moved columns",
+    ]
+    assert [member.weight for member in model.members_] == [0.5, 0.5]
+    assert _action(model).startswith("Moved columns nearly explain it: ")
+    low, high = model.calibration_["expected_interval"]
+    assert low <= model.score(Xt, yt) <= high
+    monkeypatch.setattr(auto, "LITTLE", 0.0)  # no explanation is nearly true
+    assert model.score(Xt, yt) > fitted(Xs, ys, Xt).score(Xt, yt) + 0.05
+
+
+def test_rows_that_were_selected_have_not_nearly_moved():
+    """The model of the source is right as it is: it has seen rows of all kinds."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(2000, 2))
+    y = (np.floor(X).sum(1) % 2).astype(int)
+    there = rng.random(2000) < 1 / (1 + np.exp(-3 * X[:, 0]))
+    Xt, yt = X[there][:500], y[there][:500]
+    model = fitted(X[~there][:500], y[~there][:500], Xt)
+    assert model.shift_.fitting == ()
+    assert model.shift_.explanation("moved columns").left < auto.LITTLE
+    assert all("moved" not in member.name for member in model.members_)
+    assert model.score(Xt, yt) > 0.9
 
 
 @pytest.mark.parametrize(("rule", "trees"), [("one column", True), ("all columns", False)])
@@ -397,12 +440,18 @@ def test_adapted_models_that_know_less_of_the_source_are_not_asked(monkeypatch):
     Xt = animals(yt, 20 + rng.exponential(10, size=120))
     model = fitted(Xs, ys, Xt)
     assert model.shift_.fitting == ()
-    (member,) = model.members_
-    assert member.name == "source only, pool"
+    assert [member.name for member in model.members_] == [
+        "source only, pool",
+        "source only, pool, moved columns",
+    ]
     monkeypatch.setattr(auto, "KNOWN", 0.0)
     adapted = fitted(Xs, ys, Xt)
     assert adapted.members_[0].name.startswith("adapted, ")
     assert model.score(Xt, yt) > max(0.9, adapted.score(Xt, yt))
+    monkeypatch.undo()
+    monkeypatch.setattr(auto, "LITTLE", 0.0)  # on rows as they are alone
+    (member,) = fitted(Xs, ys, Xt).members_
+    assert member.name == "source only, pool"
 
 
 def test_wide_rows_that_nothing_explains_are_adapted(default):

@@ -409,6 +409,11 @@ def _action(estimator: Any) -> str:
         return ""
     if any(member.name.startswith(LEARNED) for member in members):
         return "Models of the source and of labelled target rows are used, as far as labels agree."
+    if len(members) > 1 and not {"class shares", "moved columns"} & {*estimator.shift_.fitting}:
+        return (
+            "Moved columns nearly explain it: the model of the source reads rows both as they are "
+            "and moved back."
+        )
     if len(members) > 1:
         return "A model for each is used, weighted by how far it is to be believed."
     done = []

@@ -9,7 +9,8 @@
 - None fits, or only one that fits too much. In tables in which a forest predicts left-out source
   rows about as well as anything, models of the source lead as far as they agree on the target as
   they do on the source, and beside them stands one that denoises leaves of the forest and labels
-  the target itself. In all other rows, images and words above all, the adapted models of
+  the target itself; where moved columns nearly fit, the model of the source on rows as they are and
+  on rows that are moved back. In all other rows, images and words above all, the adapted models of
   adapted_ensemble.py.
 
 Target rows with a label weigh these explanations, and models that learn from them (stacking.py).
@@ -45,6 +46,7 @@ from marda.selection.expectation import (
     DRAWN,
     LEAST,
     LOST,
+    OUTSIDE,
     Expectation,
     TargetEvidence,
     explanations_to_judge,
@@ -72,6 +74,7 @@ from marda.selection.stacking import (
 )
 from marda.shift import Explanation, Shift, explain_shift
 from marda.shift.explain import FLEXIBLE
+from marda.shift.two_sample import left_by_selection
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -96,6 +99,10 @@ AGREED = 81.0
 ASKED = 0.5
 #: Adapted models of tables must know this share of what the pool knows of left-out source rows.
 KNOWN = 0.9
+#: Where no explanation fits, moved columns nearly do if undoing them leaves so little of what
+#: differs, and a larger share of the target than this lies outside of the source's support: rows
+#: within it may have been selected, and then the model of the source is right as it is.
+LITTLE, AMONG = 0.2, 2 / OUTSIDE
 #: How far the adapted ensemble is believed in before labels where no explanation fits and it was
 #: not asked for.
 UNASKED = 0.05
@@ -305,7 +312,9 @@ class _Action:
     costs: Costs
     #: Which of these target rows lie where no source row does; None unless columns moved or
     #: nothing fits.
-    outside: NDArray[np.bool_] | None
+    outside: NDArray[np.bool_] | None = None
+    #: Moved columns, where no explanation fits and they nearly do.
+    nearly_moved: Explanation | None = None
     all_rows: AllRows | None = None
     #: Trees alone predict: what lines and kernels say where no source row lies is not asked.
     steady: bool = False
@@ -349,15 +358,24 @@ class _Action:
         target = _Target(fits.X[theirs[among]], among)
         places = _some(np.arange(len(ours)), EXPECTED_ROWS, seed)
         source = _Sample(fits.X[ours[places]], labels.codes[ours[places]], places)
-        outside, moved = None, "moved columns" in shift.fitting
-        if (moved or not shift.fitting) and len(places) >= LEAST:
-            outside = outside_support(source.X, target.X, random_state=seed)
-            lost = bool(outside.mean() > LOST)
-            if moved:
-                shift = replace(shift, selected=not lost)
-            elif lost and shift.kind != "too few rows" and (trees := _trees_that_suffice(models)):
-                return cls(fits, shift, trees, trees, source, target, costs, outside, steady=True)
-        return cls(fits, shift, models, models, source, target, costs, outside)
+        found = cls(fits, shift, models, models, source, target, costs)
+        if len(places) < LEAST:
+            return found
+        moved = "moved columns" in shift.fitting
+        nearly = None if simple else _nearly_moved(shift, source.X, target.X)
+        if shift.fitting and not moved and nearly is None:
+            return found
+        outside = outside_support(source.X, target.X, random_state=seed)
+        lost = bool(outside.mean() > LOST)
+        if moved:
+            return replace(found, shift=replace(shift, selected=not lost), outside=outside)
+        if outside.mean() <= AMONG:
+            nearly = None
+        found = replace(found, outside=outside, nearly_moved=nearly)
+        refuted = not shift.fitting and shift.kind != "too few rows"
+        if lost and refuted and (trees := _trees_that_suffice(models)):
+            return replace(found, sampled=trees, models=trees, steady=True)
+        return found
 
     def learned(self, rest: RestOfRows) -> _Action:
         """The same, with source-only models of the rows outside of this sample, too."""
@@ -376,17 +394,16 @@ class _Action:
     # What is done ---------------------------------------------------------------------------------
 
     def source_only(self) -> AutoFit:
-        """The model of the source, as it is."""
-        return self._plain([ExplainedModel.of(self.models.chosen.model)])
+        """The model of the source where no explanation fits."""
+        return self._plain(self._unexplained())
 
     def explained_models(self) -> list[ExplainedModel]:
         """The model of the source, brought to the target as each fitting explanation says.
 
         None where only adapted models could do: no explanation fits, or one that fits too much.
         """
-        model = self.models.chosen.model
         if self.shift.kind in ("none", "too few rows"):
-            return [ExplainedModel.of(model)]
+            return [ExplainedModel.of(self.models.chosen.model)]
         if set(self.shift.fitting) <= set(FLEXIBLE):
             return []
         # An explanation that lost to its rival is not refuted: it is believed as far as its weight
@@ -398,13 +415,7 @@ class _Action:
         ]
         total = sum(explanation.weight for explanation in explanations)
         return [
-            ExplainedModel(
-                f"source only, {model.kind}, {explanation.name}",
-                _undone(explanation),
-                self._told(explanation, model),
-                explanation.weight / total,
-                explanation,
-            )
+            self._explained_by(explanation, explanation.weight / total)
             for explanation in explanations
         ]
 
@@ -431,7 +442,9 @@ class _Action:
         """How models label the target themselves; None: the model of the source does as well."""
         weight = self._odds()
         if self.leaves_help():
-            return None if weight >= MAX_WEIGHT else partial(self._leaves, weight)
+            if weight >= MAX_WEIGHT or self.nearly_moved is not None:
+                return None
+            return partial(self._leaves, weight)
         return None if weight >= AGREED else _by_features
 
     def _contradicted(self, members: list[Member]) -> bool:
@@ -479,7 +492,7 @@ class _Action:
         rows, codes = fits.X[labelled], fits.labels.codes[labelled]
         explained = self.explained_models()
         fits_any = bool(explained)
-        explained = explained or [ExplainedModel.of(self.models.chosen.model)]
+        explained = explained or self._unexplained()
         plain = self._plain(explained)
         explained = self._or_selected(explained)
         skills, found = (plain.source_skill, plain.target_skill), plain.calibration
@@ -490,7 +503,7 @@ class _Action:
             asked = 1.0 if fits_any or adapt is _by_features else 1 - UNASKED
             if not fits_any:
                 belief = asked if adapt is None else 0.0
-                explained = [replace(one, weight=belief) for one in explained]
+                explained = [replace(one, weight=belief * one.weight) for one in explained]
             if adapt is not None:
                 fit = adapt(fits, say)
                 explanation, found = adapted_models(fits, labelled, adapt, fit, asked)
@@ -528,6 +541,24 @@ class _Action:
         return AutoFit(members, [], *skills, shift, evidence, found)
 
     # Parts of it ----------------------------------------------------------------------------------
+
+    def _explained_by(self, explanation: Explanation, weight: float) -> ExplainedModel:
+        """The model of the source, brought to the target as an explanation says."""
+        model = self.models.chosen.model
+        name = f"source only, {model.kind}, {explanation.name}"
+        told = self._told(explanation, model)
+        return ExplainedModel(name, _undone(explanation), told, weight, explanation)
+
+    def _unexplained(self) -> list[ExplainedModel]:
+        """The model of the source as it is; where columns nearly moved, on rows moved back as well.
+
+        A test of many rows rejects what is only nearly true. Which of the two is nearer, nobody can
+        tell: together they are near the better one.
+        """
+        plain, moved = ExplainedModel.of(self.models.chosen.model), self.nearly_moved
+        if moved is None:
+            return [plain]
+        return [replace(plain, weight=0.5), self._explained_by(moved, 0.5)]
 
     def _or_selected(self, explained: list[ExplainedModel]) -> list[ExplainedModel]:
         """The same, and that rows were selected where they look as if columns had moved.
@@ -632,6 +663,8 @@ class _Action:
             for one in self.models.others
             if one.model.kind in COMPARED
         )
+        if (moved := self.nearly_moved) is not None:
+            others += (np.exp(model.scores(moved.undo(target))),)
         agreed = accuracy_by_agreement(
             self._fit_part,
             self.source.X,
@@ -684,6 +717,17 @@ def _trees_that_suffice(models: SourceFits) -> SourceFits | None:
     said = [fit.left_out.argmax(1) for fit in (models.chosen, trees.chosen)]
     right = [np.average(one == models.codes, weights=models.weights) for one in said]
     return trees if right[0] - right[1] <= NOTABLY else None
+
+
+def _nearly_moved(shift: Shift, X_source: Any, X_target: Any) -> Explanation | None:
+    """Moved columns, if they leave little of what differs, and other simple changes do not.
+
+    Other class shares must leave more than that, a selection of rows by one column more than they.
+    """
+    moved, shares = shift.explanation("moved columns"), shift.explanation("class shares")
+    if moved is None or moved.left > LITTLE or (shares is not None and shares.left <= LITTLE):
+        return None
+    return moved if moved.left < left_by_selection(X_source, X_target) else None
 
 
 def _undone(explanation: Explanation) -> Inputs:

@@ -43,6 +43,12 @@ WIDTHS = (0.5, 1.0, 2.0)  # of the joint kernels, in median distances
 N_DIRECTIONS = 48  # per width
 FREQUENCIES = (0.8, 2.0)  # of single columns, in units of their spread
 MAX_DIRECTIONS = 50  # more columns than that are projected on as many leading directions
+#: Bins of a column: as many for the rows of either domain.
+BINS = 10
+#: Columns that may have been selected by: those whose bins differ most.
+TRIED = 10
+#: Squared length of the features of a row: cosines and sines of joint directions, and of columns.
+LENGTH = 2.0
 #: No draw is as far, and this many deviations, times draws, lie between: 16 of 19 draws, 8 of 39.
 HOPELESS = 320.0
 
@@ -344,3 +350,69 @@ def leading_directions(pool: Array, rng: np.random.Generator) -> Array | None:
         basis = centred @ (centred.T @ np.linalg.qr(basis)[0])
     Q = np.linalg.qr(basis)[0]
     return np.asarray(np.linalg.svd(Q.T @ centred, full_matrices=False)[2][:MAX_DIRECTIONS].T)
+
+
+# Rows that were selected --------------------------------------------------------------------------
+
+
+def left_by_selection(X_source: Any, X_target: Any, *, seed: int = 0) -> float:
+    """Share of the distance between the domains that no selection of rows by one column explains.
+
+    Rows with the same value of that column have then the same distribution in both domains: with
+    its values cut in bins, the target is a mixture of the source's bins, as it is one of classes
+    where class shares differ.
+
+    Parameters
+    ----------
+    X_source, X_target : arrays or CSR arrays of shape (n_rows, n_features)
+        Finite rows. At most 800 of each are compared.
+    seed : int, default=0
+        Draws features.
+
+    Returns
+    -------
+    float
+        Least share of the squared distance of mean features (math.md §16) that is left when bins of
+        a column get the shares that they have in the target; what chance makes of it is taken off.
+    """
+    one_class = np.zeros(X_source.shape[0], dtype=np.int64)
+    sample = draw_sample(X_source, one_class, X_target, seed=seed)
+    phi = np.asarray(sample.projected.phi, dtype=np.float64)
+    S, T = phi[: len(sample.source)], phi[len(sample.source) :]
+    whole = _left(S, T, np.zeros(len(S), dtype=np.int64), np.ones(1))
+    if whole <= 0:
+        return 1.0
+    columns = [_bins(*both) for both in zip(sample.source.T, sample.target.T, strict=True)]
+    # No other column differs more than the one that rows were selected by.
+    differ = [_difference(*column) for column in columns]
+    tried = np.argsort(differ, kind="stable")[::-1][:TRIED]
+    least = min(_left(S, T, *columns[j]) for j in tried)
+    return float(np.clip(least / whole, 0, 1))
+
+
+def _bins(ours: Array, theirs: Array) -> tuple[Index, Array]:
+    """Bins of source rows by one column, and the shares of target rows in them."""
+    values = np.unique(ours)
+    if len(values) <= BINS:
+        edges = (values[1:] + values[:-1]) / 2
+    else:  # where either domain has many rows, bins are narrow
+        parts = np.arange(1, BINS) / BINS
+        edges = np.unique(np.quantile(ours, parts).tolist() + np.quantile(theirs, parts).tolist())
+    bins, there = np.searchsorted(edges, ours), np.searchsorted(edges, theirs)
+    return bins, np.bincount(there, minlength=len(edges) + 1) / len(theirs)
+
+
+def _difference(bins: Index, shares: Array) -> float:
+    """Total variation between the shares of bins in both domains."""
+    return float(np.abs(np.bincount(bins, minlength=len(shares)) / len(bins) - shares).sum())
+
+
+def _left(S: Array, T: Array, bins: Index, shares: Array) -> float:
+    """Squared distance of the mean of T from that of the bins, less what is expected by chance."""
+    known = (bins == np.arange(len(shares))[:, None]).astype(np.float64)
+    n = np.maximum(known.sum(1), 1)
+    means, mean = known @ S / n[:, None], T.mean(0)
+    off = mean - shares @ means
+    by_chance = (LENGTH - mean @ mean) / len(T)
+    by_chance += float(shares**2 @ ((LENGTH - np.square(means).sum(1)) / n))
+    return float(off @ off - by_chance)
