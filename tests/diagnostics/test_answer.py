@@ -35,8 +35,8 @@ def words(answer):
 @pytest.mark.parametrize(
     ("facts", "kind", "word"),
     [
-        (KNOWN, "good", "Yes, where about 80% right is enough"),
-        (replace(KNOWN, expected=0.997), "good", "Yes, where 70% to 100% right is enough"),
+        (KNOWN, "good", "Yes, where 70% to 90% right is enough"),
+        (replace(KNOWN, interval=(0.997, 1.0)), "good", "Yes, where 100% right is enough"),
         (replace(KNOWN, interval=(0.2, 0.95)), "unclear", "Perhaps: as few as 20% may be right"),
         (replace(KNOWN, expected=0.27), "bad", "No: they are not clearly better than guessing"),
         (replace(KNOWN, can_tell=False), "unclear", "Nobody can tell without labels"),
@@ -61,6 +61,14 @@ def test_figures_stand_beside_what_they_rest_on():
     assert "Guessing gives 25%" in answer.text
     assert KNOWN.reason in answer.basis
     assert answer.shift == KNOWN.shift
+
+
+def test_one_class_may_be_commoner_in_the_target():
+    """0.7 is more than guessing by the source's labels, not by class shares that are told."""
+    answer = can_use(replace(KNOWN, commonest_target=0.85))
+    assert (answer.kind, answer.word) == ("unclear", "Perhaps: as few as 70% may be right")
+    assert answer.guessing == 0.85
+    assert "One class for all rows gives about 85% if class shares are as told." in answer.text
 
 
 def test_where_it_cannot_be_told_there_is_no_figure_but_a_reason():
@@ -91,7 +99,7 @@ def test_labels_are_measured_and_decide():
     assert "95% interval" in answer.text
     every = can_use(replace(KNOWN, n_target=200), JUDGED)
     assert "among more rows like them it is 75% to 85%" in every.text
-    assert answer.word == "Yes, where 80% right is enough"
+    assert answer.word == "Yes, where 75% to 85% right is enough"
     perfect = replace(JUDGED, adapted=Interval(1.0, 0.94, 1.0))
     assert can_use(KNOWN, perfect).word == "Yes, where 94% to 100% right is enough"
     assert "had not seen its label" in answer.basis

@@ -9,6 +9,7 @@ from marda._machine import counted
 from marda.diagnostics.intervals import (
     Interval,
     bootstrap_mean,
+    gain_right,
     holm,
     percent,
     percentile_interval,
@@ -79,6 +80,18 @@ def test_rows_that_are_all_right_do_not_make_it_sure():
     assert 0.1 < none.high < 0.13
     some = np.arange(30) < 20
     assert share_right(some) == bootstrap_mean(some)
+
+
+def test_methods_that_agree_on_every_row_do_not_make_it_sure():
+    right = np.arange(30) < 28
+    found = gain_right(right, right)
+    assert (found.value, found.low) == (0.0, -found.high)
+    # Ten times as many rows tell ten times as much; the exact test of no difference at 5 % needs
+    # six rows that differ, of 30 a fifth.
+    assert 0.05 < found.high < 0.2
+    many = np.tile(right, 10)
+    assert gain_right(many, many).high == pytest.approx(found.high * 32 / 302)
+    assert gain_right(~right, right) == bootstrap_mean((~right).astype(float) - right)
 
 
 def test_holm():

@@ -148,7 +148,7 @@ def check(text, facts):
     if helps:
         assert facts.expected is None or facts.expected > guess + 0.05 * (1 - guess), text
         assert not facts.single_class, text
-    if "No evidence that it helps" in text or "no clear gain over guessing" in text:
+    if "ot clearly better than guessing" in text or "no clear gain over guessing" in text:
         # The margin of error of so many rows, or a tenth of what there is to gain.
         few = 1 / facts.n_source + 1 / facts.n_target
         margin = max(0.1 * (1 - guess), 1.96 * (guess * (1 - guess) * few) ** 0.5)
@@ -170,6 +170,25 @@ def test_wide_intervals_do_not_make_domains_alike():
     wide = Change(interval(0.02, 0.3), interval(0.02)), Change(interval(0.5, 0.2), interval(0.5))
     assert not Facts(200, 200, mmd=wide[0], told_apart=near[1]).alike
     assert not Facts(200, 200, mmd=near[0], told_apart=wide[1]).alike
+
+
+def test_a_model_of_the_source_that_guesses_is_not_called_adaptation():
+    same = Change(interval(0.02), interval(0.02)), Change(interval(0.5), interval(0.5))
+    facts = Facts(200, 200, mmd=same[0], told_apart=same[1], expected=0.52, shift="It is alike.")
+    assert "Adaptation did not clearly bring" in diagnosis_text(facts)
+    assert diagnosis_text(replace(facts, action="The model of the source is used as it is.")) == (
+        "Not clearly better than guessing: about 52% of the predictions are expected to be right, "
+        "and guessing gives 50%. It is alike. The model of the source is used as it is. Label some "
+        "target rows and run marda compare."
+    )
+
+
+def test_guessing_knows_of_class_shares_of_the_target():
+    facts = Facts(200, 200, expected=0.8, commonest=0.6, interval=(0.7, 0.9), reason="so it seems")
+    assert "gets 60% of source rows right): so it seems" in expected_text(facts)
+    told = expected_text(replace(facts, commonest_target=0.85))
+    assert "right, and one class about 85% of the target's if class shares are as told)" in told
+    assert expected_text(replace(facts, commonest_target=0.5)) == expected_text(facts)
 
 
 def test_domains_that_are_said_to_differ_are_not_said_to_be_alike():

@@ -62,7 +62,7 @@ from marda.adaptation.stream import (
 from marda.diagnostics.diagnosis import Diagnosis, Evidence, diagnose, gather
 from marda.diagnostics.evaluation import mcnemar
 from marda.diagnostics.influence import Influence, is_exact, overall_influence, parts_of
-from marda.diagnostics.intervals import bootstrap_mean, share_right
+from marda.diagnostics.intervals import gain_right, share_right
 from marda.diagnostics.verdict import FEW_LABELS, Judgement
 from marda.estimators import MDAClassifier
 from marda.io import InputError, PredictionWriter, Preprocessing
@@ -580,7 +580,7 @@ def _judge(
         confusion_matrix(truth, adapted, labels=model.classes_),
         share_right(right[0]),
         share_right(right[1]),
-        bootstrap_mean(right[0].astype(float) - right[1]),
+        gain_right(*right),
         mcnemar(*right),
         bool(data.known.all()),
     )

@@ -119,7 +119,16 @@ def _label_shares(domain: DomainCounts) -> str:
 
 
 def _some_shares(shares: dict[str, float]) -> str:
-    return _first_classes([f"{name}: {share:.0%}" for name, share in shares.items()])
+    """Whole percents; neither none nor all where there are others."""
+    told = []
+    for name, share in shares.items():
+        whole = f"{share:.0%}"
+        if whole == "0%" and share > 0:
+            whole = "<1%"
+        elif whole == "100%" and share < 1:
+            whole = ">99%"
+        told.append(f"{name}: {whole}")
+    return _first_classes(told)
 
 
 def _first_classes(told: list[str]) -> str:

@@ -25,6 +25,7 @@ from marda.diagnostics.diagnosis import Diagnosis, Evidence, diagnose, gather
 from marda.diagnostics.intervals import (
     Interval,
     bootstrap_mean,
+    gain_right,
     percentile_interval,
     row_counts,
     scaled,
@@ -255,7 +256,7 @@ def _run_digits(dataset: Dataset, change: str, clock: Clock, *, closely: bool) -
         len(clean.y),
         len(changed.y),
         tuple(scaled(bootstrap_mean(hit)) for hit in hits),
-        scaled(bootstrap_mean(hits[2].astype(float) - hits[1])),
+        scaled(gain_right(hits[2], hits[1])),
         len(mended),
         int((hits[1] & ~hits[2]).sum()),
         tuple(

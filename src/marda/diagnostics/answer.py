@@ -88,7 +88,7 @@ def can_use(
         text,
         facts.expected if known else None,
         None if doubted else facts.interval,
-        facts.guessing,
+        facts.guessing_target,
         _basis(facts),
         _shift(facts),
         _steps(facts, kind, to_label, unsure, target),
@@ -114,7 +114,7 @@ def _measured(facts: Facts, judged: Judgement, unsure: tuple[int, float] | None)
         text += f" Without adaptation it is {share_text(judged.plain.value)}."
         first = "Run this again with --method BL, the classifier without adaptation."
     else:
-        kind, word = "good", f"Yes, where {_enough(right.value, right.low)} right is enough"
+        kind, word = "good", f"Yes, where {_enough(right.low, right.high)} right is enough"
         first = _look(unsure) or "Use the predictions where this accuracy is enough."
     steps = (
         first,
@@ -159,20 +159,21 @@ def _expected(facts: Facts) -> tuple[Kind, str, str]:
         return "bad", "No: they are not clearly better than guessing", text
     if facts.interval is None:
         return "unclear", "Perhaps: what is known is a guess", text
-    if facts.interval[0] <= facts.guessing:
+    if facts.interval[0] <= facts.guessing_target:
         return "unclear", f"Perhaps: as few as {low} may be right", text
-    enough = _enough(facts.expected, facts.interval[0], f"about {about}")
-    return "good", f"Yes, where {enough} right is enough", text
+    return "good", f"Yes, where {_enough(*facts.interval)} right is enough", text
 
 
-def _enough(share: float, low: float, told: str = "") -> str:
-    """Not all rows, where fewer may be right."""
-    if share_text(share) == "100%" != share_text(low):
-        return f"{share_text(low)} to 100%"
-    return told or share_text(share)
+def _enough(low: float, high: float) -> str:
+    """All that the interval holds: whoever needs more than its lower end may not have it."""
+    texts = share_text(low), share_text(high)
+    return " to ".join(dict.fromkeys(texts))
 
 
 def _guess(facts: Facts) -> str:
+    if facts.commonest_target > facts.guessing:
+        share = share_text(facts.commonest_target)
+        return f"One class for all rows gives about {share} if class shares are as told."
     if facts.commonest > 1 / facts.n_classes + 0.005:
         return f"One class for all rows gives {share_text(facts.commonest)}."
     return f"Guessing gives {share_text(1 / facts.n_classes)}."

@@ -308,7 +308,7 @@ def diagnose(
         n_labelled=n_labelled,
         single_class=any(f.code == "single-class" for f in findings),
     )
-    if facts.action:  # other class shares, if there are any, have been told and taken into account
+    if facts.action and facts.shift:  # other class shares have been told and taken into account
         findings = [f for f in findings if f.code not in ("proportions", "alike")]
     if min(Xs.shape[0], Xt.shape[0]) < 5:
         nothing = (None, None, None, None)
@@ -379,8 +379,15 @@ def _explained(
     """What differs and what was done about it, of a classifier that asked."""
     shift = getattr(estimator, "shift_", None)
     if shift is None:
-        return {}
+        plain = getattr(estimator, "method", "") == "BL"
+        return (
+            {"action": "BL learns from labelled rows as they are, and adapts nothing."}
+            if plain
+            else {}
+        )
+    other_shares = bool(shift.fitting) and "class shares" in shift.fitting[0]
     found = {
+        "commonest_target": float(shift.shares.max()) if other_shares else 0.0,
         "shift": shift.sentence() + _not_used(estimator, names),
         "action": _action(estimator),
         "differs": shift.kind != "too few rows" and "none" not in shift.fitting,

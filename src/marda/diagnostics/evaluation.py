@@ -15,7 +15,7 @@ from marda._machine import counted
 from marda.criteria import confidence_bins
 from marda.diagnostics.intervals import (
     Interval,
-    bootstrap_mean,
+    gain_right,
     holm,
     percent,
     percentile_interval,
@@ -325,7 +325,7 @@ def pairs_of(methods: Sequence[str], right: list[NDArray[np.bool_]]) -> tuple[Pa
         Pair(
             methods[i],
             methods[j],
-            bootstrap_mean(right[i].astype(float) - right[j]),
+            gain_right(right[i], right[j]),
             p,
             p < LEVEL,
         )

@@ -127,6 +127,8 @@ class Facts:
         What was done about it, as a sentence, where features were not adapted; else empty.
     differs : bool
         `shift` tells of a difference, whatever the distances say.
+    commonest_target : float
+        As `commonest`, of the target, where class shares may be what differs; else 0.
     """
 
     n_source: int
@@ -145,6 +147,7 @@ class Facts:
     shift: str = ""
     action: str = ""
     differs: bool = False
+    commonest_target: float = 0.0
 
     @property
     def few(self) -> bool:
@@ -155,6 +158,11 @@ class Facts:
     def guessing(self) -> float:
         """Accuracy without looking at a row: one class for all."""
         return max(self.commonest, 1 / self.n_classes)
+
+    @property
+    def guessing_target(self) -> float:
+        """The same where class shares of the target may be others, and are what they look like."""
+        return max(self.guessing, self.commonest_target)
 
     @property
     def margin(self) -> float:
@@ -231,11 +239,14 @@ def diagnosis_text(facts: Facts) -> str:
     if outcome == "cannot-tell":
         return f"{_told(facts)}How many predictions are right: {expected_text(facts)}."
     if outcome == "explained":
-        return f"{_told(facts)[:-1]}"
+        step = "" if facts.expected is not None else f"{_capital(next_step(facts))}."
+        return f"{_told(facts)}{step}".strip()
     if outcome == "chance":
+        # Of a model of the source, no distance has an after.
+        done = _told(facts) if facts.action else f"{_movement_sentence(facts)}. "
         return (
-            f"No evidence that it helps: {_expected_share(facts)} of the predictions are expected "
-            f"to be right, and {_guessing(facts)}. {_movement_sentence(facts)}; {next_step(facts)}."
+            f"Not clearly better than guessing: {_expected_share(facts)} of the predictions are "
+            f"expected to be right, and {_guessing(facts)}. {done}{_capital(next_step(facts))}."
         )
     if outcome == "alike":
         more = ""
@@ -320,10 +331,16 @@ def _expected_share(facts: Facts) -> str:
 
 
 def _guessing(facts: Facts) -> str:
+    more = ""
+    if facts.commonest_target > facts.guessing:
+        more = (
+            f", and one class about {share_text(facts.commonest_target)} of the target's if class "
+        )
+        more += "shares are as told"
     if facts.commonest > 1 / facts.n_classes + 0.005:
         share = share_text(facts.commonest)
-        return f"naming the commonest class alone gets {share} of source rows right"
-    return f"guessing gives {share_text(1 / facts.n_classes)}"
+        return f"naming the commonest class alone gets {share} of source rows right{more}"
+    return f"guessing gives {share_text(1 / facts.n_classes)}{more}"
 
 
 def expected_text(facts: Facts) -> str | None:
@@ -373,7 +390,8 @@ def adapted_verdict(facts: Facts, single_class: str | None = None) -> Verdict:
     if outcome == "chance":
         text = text.format(_guessing(facts))
     if outcome in ("explained", "cannot-tell"):
-        evidence = ("What differs", _told(facts).strip() or "Nobody asked.")
+        what = "What differs" if facts.shift else "Evidence"
+        evidence = (what, _told(facts).strip() or "Nobody asked.")
         known = ("Expected accuracy", f"{_capital(expected_text(facts) or 'not known')}.")
         return Verdict(kind, word, text, (evidence, known, step))
     reasons = (sure, evidence, step) if outcome in ("closer", "alike") else (evidence, step)
@@ -399,9 +417,9 @@ _ADAPTED: dict[Outcome, tuple[Literal["unclear", "bad", "info"], str, str]] = {
     ),
     "explained": (
         "info",
-        "A model of the source was used",
-        "A model learned from the source alone names the classes; what was done for the target is "
-        "told below.",
+        "A model of labelled rows was used",
+        "A model learned from labelled rows alone names the classes; what was done for the target "
+        "is told below.",
     ),
     "cannot-tell": (
         "unclear",
@@ -415,7 +433,7 @@ _ADAPTED: dict[Outcome, tuple[Literal["unclear", "bad", "info"], str, str]] = {
     ),
     "chance": (
         "bad",
-        "No evidence that it helps",
+        "Not clearly better than guessing",
         "The predictions are not expected to be clearly better than guessing: {}.",
     ),
     "further": (
