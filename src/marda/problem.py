@@ -99,6 +99,15 @@ def _centred(X: Any, center: Vector, *, single: bool) -> Rows:
     return Rows(X - center, origin=given) if 8 * X.size <= COPY_BYTES else given
 
 
+def offset_ratio(moments: Moments) -> float:
+    """How far rows are from the origin, in units of their spread."""
+    n, moved, _ = moments.about(moments.shift)
+    add = namespace(moved).sum
+    spread = float(add(moments.about(moments.shift + moved / n)[2]))
+    squares = float(add(moments.about(zeros(moments.n_features, moved))[2]))
+    return float(np.sqrt(squares / spread)) if spread > 0 else 1.0
+
+
 class Problem:
     """The operators of (★) for one data set and one setting.
 
@@ -322,12 +331,7 @@ class Problem:
     @property
     def offset_ratio(self) -> float:
         """How far rows are from where W maps them from, in units of their spread; 1 with a bias."""
-        if self.bias:
-            return 1.0
-        mean = self.moments.shift + self.moments.about(self.moments.shift)[1] / self.count
-        total = namespace(mean).sum
-        spread = float(total(self.moments.about(mean)[2]))
-        return float(np.sqrt(float(total(self._squares)) / spread)) if spread > 0 else 1.0
+        return 1.0 if self.bias else offset_ratio(self.moments)
 
     @property
     def enough(self) -> float:

@@ -20,10 +20,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from marda._arrays import namespace
 from marda.moments import Moments
 from marda.noise import Dropout
 from marda.operators.linear import Gram
+from marda.problem import offset_ratio
 from marda.terms import (
     Discrepancy,
     DomainTargets,
@@ -309,15 +309,6 @@ class SharedSums:
         first = P_U - self.G(plain, mapped, S_mapped) * s
         a, b, c, d = (float(np.linalg.norm(weights * A)) for A in (first, P_U, off, right))
         return max(a / max(b, TINY), c / max(d, TINY))
-
-
-def offset_ratio(moments: Moments) -> float:
-    """How far rows are from the origin, in units of their spread."""
-    n, total, _ = moments.about(moments.shift)
-    add = namespace(total).sum
-    spread = float(add(moments.about(moments.shift + total / n)[2]))
-    squares = float(add(moments.weighted(np.ones(len(moments.counts)))[2]))
-    return float(np.sqrt(squares / spread)) if spread > 0 else 1.0
 
 
 def _relative(weights: Matrix, off: Matrix, right: Matrix) -> Vector:

@@ -39,8 +39,8 @@ from marda._arrays import (
 from marda._validation import check_number, check_unmasked, float_types, summed
 from marda.moments import Moments, accumulate
 from marda.noise import Dropout
-from marda.noise_paths.levels import offset_ratio
 from marda.operators.rows import Rows
+from marda.problem import offset_ratio
 from marda.solve import LIMIT
 
 Matrix = NDArray[np.float64]
