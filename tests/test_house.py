@@ -19,10 +19,12 @@ SRC = Path(marda.__file__).parent
 #: Documented, although they begin with an underscore.
 DOCUMENTED = {"_asdict", "_exit", "_fields", "_make", "_replace"}
 MOST_BASES, MOST_MODULES = 2, 12
+#: A module that the reference documents as such: its list is the contents of a page.
+A_PAGE = "noise.py"
 #: The core itself and what every layer may use stand in the root: they have no folder to go to.
 MOST_IN_ROOT = 12
 #: Without `__init__` and `__main__`. More is a new idea, or an old one cut in two.
-MOST_IN_ALL = 135
+MOST_IN_ALL = 133
 
 
 @cache
@@ -226,7 +228,15 @@ def docstrings(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
         yield 1, "no docstring"
 
 
-RULES = (underscores, phantoms, strings, bases, folders, whole, docstrings)
+def lists(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Modules that list their public names, which the underscore tells of all others already."""
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
+    for node in assigned if path != A_PAGE and not path.endswith("__init__.py") else ():
+        if ast.unparse(node.targets[0]) == "__all__":
+            yield node.lineno, "has an __all__, and is no package"
+
+
+RULES = (underscores, phantoms, strings, bases, folders, whole, docstrings, lists)
 
 
 def violations() -> dict[str, list[int]]:
@@ -271,6 +281,7 @@ def test_no_rule_of_the_house_is_broken():
         ("import_module('pyarrow')", False),
         ("def __getattr__(name): return import_module(f'marda.{name}')", False),
         ("globals()['f']()", True),
+        ("__all__ = ['f']", True),
         ("class A: ...\nclass B: ...\nclass C: ...\nclass D(A, B, C): ...", True),
         ("class A: ...\nclass B: ...\nclass D(A, B, dict): ...", False),
     ],
