@@ -8,7 +8,6 @@ import pytest
 
 from marda._progress import Progress
 from marda.benchmarks import render
-from marda.benchmarks.render import write_text
 from marda.benchmarks.tables import (
     Block,
     Cell,
@@ -215,19 +214,3 @@ def test_times():
     assert render.time_lines([]) == []
     texts = [seconds_text(s) for s in (0.44, 9.94, 12.4, 185.0, 7380.0)]
     assert texts == ["0.4 s", "9.9 s", "12 s", "3 min 05 s", "2 h 03 min"]
-
-
-def test_writes_and_replaces(tmp_path):
-    path = tmp_path / "new" / "a.md"
-    write_text(path, "ü")
-    assert write_text(path, "ß") == path
-    assert path.read_text(encoding="utf-8") == "ß"
-    assert list(path.parent.iterdir()) == [path]
-
-
-def test_leaves_nothing_behind_when_it_fails(tmp_path):
-    path = tmp_path / "a.md"
-    path.mkdir()
-    with pytest.raises(OSError):
-        write_text(path, "text")
-    assert list(tmp_path.iterdir()) == [path]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from marda.io import replacing
-from marda.io.writing import process_exists, remove_stale
+from marda.io.writing import process_exists, remove_stale, write_text
 
 KILLED = """
     import os, signal, sys
@@ -102,4 +102,20 @@ def test_a_failure_leaves_the_old_file(tmp_path):
     error = ValueError("half")
     assert not half.__exit__(ValueError, error, None)
     assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_writes_and_replaces(tmp_path):
+    path = tmp_path / "new" / "a.md"
+    write_text(path, "ü")
+    assert write_text(path, "ß") == path
+    assert path.read_text(encoding="utf-8") == "ß"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_leaves_nothing_behind_when_it_fails(tmp_path):
+    path = tmp_path / "a.md"
+    path.mkdir()
+    with pytest.raises(OSError):
+        write_text(path, "text")
     assert list(tmp_path.iterdir()) == [path]

@@ -41,12 +41,12 @@ from marda.adaptation.reading import (
 )
 from marda.diagnostics.verdict import Verdict, expected_text
 from marda.estimators import MDAClassifier
-from marda.io import InputError, Table, replacing
+from marda.io import InputError, Table
 from marda.io.conventions import Notation
 from marda.io.dataframes import Frame, as_frame, make_frame
 from marda.io.preprocessing import Unseen
 from marda.io.table import as_keywords, did_you_mean
-from marda.io.writing import prediction_names
+from marda.io.writing import prediction_names, write_text
 from marda.selection.labelling import choose_rows
 
 Names = str | Sequence[str]
@@ -176,10 +176,7 @@ class Adaptation:
         """
         from marda.report.adapted import adapted_page
 
-        text = adapted_page(self._adapted)
-        with replacing(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-        return Path(path)
+        return write_text(path, adapted_page(self._adapted))
 
     def __repr__(self) -> str:
         made = self._adapted

@@ -41,7 +41,7 @@ from marda.io.dataframes import as_frame
 from marda.io.preprocessing import Unseen
 from marda.io.table import Table, as_texts, did_you_mean, is_missing, named, read_as
 from marda.io.text import open_bytes
-from marda.io.writing import prediction_names, replacing
+from marda.io.writing import prediction_names, replacing, write_text
 from marda.moments.spark import NUMBERS
 from marda.persist import load
 from marda.selection import MDAClassifierCV
@@ -807,7 +807,5 @@ def evaluate(
         file=None if out is None else str(out),
     )
     if out is not None:
-        with replacing(out) as temporary:
-            text = json.dumps(found.to_json(), ensure_ascii=False, indent=1)
-            temporary.write_text(f"{text}\n", encoding="utf-8")
+        write_text(out, json.dumps(found.to_json(), ensure_ascii=False, indent=1) + "\n")
     return found

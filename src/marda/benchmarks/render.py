@@ -27,7 +27,7 @@ from marda.benchmarks.tables import (
     PaperTable,
 )
 from marda.diagnostics.intervals import seconds_text
-from marda.io.writing import harmless, replacing
+from marda.io.writing import harmless
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -321,13 +321,6 @@ def rows_csv(rows: Sequence[ResultRow]) -> str:
             ]
         )
     return out.getvalue()
-
-
-def write_text(path: Path, text: str) -> Path:
-    """Write to a temporary name, then rename: a reader never sees half a file."""
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-    return path
 
 
 # Times --------------------------------------------------------------------------------------------

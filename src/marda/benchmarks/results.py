@@ -38,6 +38,7 @@ from marda.benchmarks.plan import (
 from marda.benchmarks.runner import Executor, RunProgress, RunReport, run
 from marda.benchmarks.store import ResultRow, Store, StoreError
 from marda.benchmarks.tables import CheckedClaim, Column, PaperTable, build_table, check_findings
+from marda.io.writing import write_text
 
 STORE = "results.sqlite"
 HALVES = "Development and report halves"
@@ -136,7 +137,7 @@ def write_results(results: Results, out: Path, report: RunReport) -> Results:
         texts["auto.md"] = _leaderboard_page(results, report)
         texts["auto.tex"] = _leaderboard_latex(results)
     texts["rows.csv" if results.tables else "auto.csv"] = render.rows_csv(results.rows)
-    files = tuple(render.write_text(out / name, text) for name, text in texts.items())
+    files = tuple(write_text(out / name, text) for name, text in texts.items())
     return replace(results, report=report, files=files)
 
 

@@ -20,9 +20,9 @@ from marda._machine import blas_threads, machine_facts
 from marda._progress import Progress
 from marda.benchmarks import speed_cases as cases
 from marda.benchmarks.plan import PlanError
-from marda.benchmarks.render import write_text
 from marda.benchmarks.runner import how_it_ended
 from marda.benchmarks.store import describe
+from marda.io.writing import write_text
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def run_demo(args: argparse.Namespace) -> int:
     _tell(["Does adaptation help? On digits, then on sentences; about half a minute.", ""])
     from marda.adaptation.reading import check_names
     from marda.benchmarks import demonstration
-    from marda.benchmarks.render import write_text
+    from marda.io.writing import write_text
     from marda.report.demonstrated import demonstrated_page
 
     check_names((), {"--out": args.out})
@@ -274,7 +274,7 @@ def _print_leaderboards(results: Results) -> list[str]:
 
 def _write_page(folder: Path, results: Results, command: str) -> list[str | Path]:
     """Write the page beside the tables."""
-    from marda.benchmarks.render import write_text
+    from marda.io.writing import write_text
     from marda.report.benchmarked import benchmarked_page
 
     if not results.rows:
@@ -324,9 +324,9 @@ def add_report(commands: Any) -> None:
 def run_report(args: argparse.Namespace) -> int:
     """Read, write, and say where."""
     from marda.adaptation.reading import check_folder, check_names
-    from marda.benchmarks.render import write_text
     from marda.benchmarks.results import STORE, read_results
     from marda.io import replacing
+    from marda.io.writing import write_text
     from marda.report.benchmarked import benchmarked_page, benchmarked_sections
     from marda.report.page import plot_files
 

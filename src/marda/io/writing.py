@@ -42,6 +42,13 @@ def replacing(path: str | os.PathLike[str], *, make_folder: bool = True) -> Iter
         raise
 
 
+def write_text(path: str | os.PathLike[str], text: str) -> Path:
+    """Write a text so; gives its path."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+    return Path(path)
+
+
 def remove_stale(path: Path) -> None:
     """Remove temporaries of `path` whose process, of this machine, is gone."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.{_host()}-*.tmp"):
