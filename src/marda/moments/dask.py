@@ -13,7 +13,7 @@ import os
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from importlib import import_module
 from operator import add
 from typing import Any
@@ -56,6 +56,16 @@ class _Partial:
 
     moments: Moments
     marked: bool
+    unlabeled: Any = -1
+
+    def __add__(self, other: _Partial) -> _Partial:
+        moments, marked = self.moments + other.moments, self.marked or other.marked
+        if marked and holds_mark(moments.classes, self.unlabeled):
+            raise ValueError(
+                f"the mark of unlabelled target rows, {self.unlabeled!r}, is also a class of "
+                "other rows: mark them otherwise, with unlabeled=…"
+            )
+        return _Partial(moments, marked, self.unlabeled)
 
     def __sizeof__(self) -> int:
         """Bytes of the arrays: the scheduler weighs these against moving rows."""
@@ -66,47 +76,42 @@ class _Partial:
 # Tasks: pure functions that run on workers ------------------------------------------------------
 
 
-def _collected(total: Collector) -> _Partial:
-    return _Partial(total.result(), total.mark_is_mark)
+def _collected(total: Collector) -> _Partial | None:
+    if not total.n_rows:
+        return None
+    return _Partial(total.result(), total.mark_is_mark, total.unlabeled)
 
 
-def _fold(held: _Partial | None, X: Any, y: Any, domain: Any, options: _Options) -> _Partial | None:
-    """The statistics so far and those of one more partition."""
+def _sum_of_block(X: Any, y: Any, domain: Any, options: _Options) -> _Partial | None:
+    """The statistics of one partition; None if it is empty."""
     if X.shape[0] == 0:
-        return held
+        return None
     values = X.data if hasattr(X, "tocsr") else X
     if options.nonnegative and np.asarray(values).min(initial=0.0) < 0:
         raise ValueError("Poisson noise needs non-negative features, got negative ones.")
     total = Collector(unlabeled=options.unlabeled, class_grams=options.class_grams)
     total.add(X, y, domain)
-    return _merge([held, _collected(total)], options)
+    return _collected(total)
 
 
-def _fold_group(
-    held: _Partial | None, rows: ParquetRows, file: int, group: int, side: int, options: _Options
-) -> _Partial | None:
-    """The statistics so far and those of one row group, read where this runs."""
+def _sum_of_group(place: tuple[int, int], part: Part, options: _Options) -> _Partial | None:
+    """The statistics of one row group, read where this runs."""
     total = Collector(unlabeled=options.unlabeled, class_grams=options.class_grams)
-    total.feature_names = np.array(rows.features, dtype=object)
-    for X, y in rows.batches(file, group):
-        total.add_checked(X, y, np.full(len(X), side, dtype=np.int64))
-    return _merge([held, _collected(total)], options) if total.n_rows else held
+    total.feature_names = np.array(part.rows.features, dtype=object)
+    for X, y in part.rows.batches(*place):
+        total.add_checked(X, y, np.full(len(X), part.domain, dtype=np.int64))
+    return _collected(total)
 
 
-def _merge(parts: Sequence[_Partial | None], options: _Options) -> _Partial | None:
-    """The sum of partial statistics."""
-    total: _Partial | None = None
-    for part in parts:
-        if part is None or total is None:
-            total = part if total is None else total
-            continue
-        total = _Partial(total.moments + part.moments, total.marked or part.marked)
-    if total is not None and total.marked and holds_mark(total.moments.classes, options.unlabeled):
-        raise ValueError(
-            f"the mark of unlabelled target rows, {options.unlabeled!r}, is also a class of other "
-            "rows: mark them otherwise, with unlabeled=…"
-        )
-    return total
+def _more(total: Any, task: Callable[..., Any], *inputs: Any) -> Any:
+    """The sum so far and that of one more place."""
+    return _added([total, task(*inputs)])
+
+
+def _added(parts: Sequence[Any]) -> Any:
+    """The sum of parts; None stands for nothing."""
+    there = [part for part in parts if part is not None]
+    return reduce(add, there) if there else None
 
 
 def _apply(block: Any, model: Any, method: Callable[[Any, Any], Any], empty: Any) -> Any:
@@ -154,12 +159,8 @@ def moments_from_dask(
         for part, name in ((y, "y"), (sample_domain, "sample_domain"))
     )
     options = _Options(unlabeled, class_grams, nonnegative)
-    fold = _require("dask").delayed(_fold, pure=False, traverse=False)
-
-    def step(held: Any, i: int) -> Any:
-        return fold(held, blocks[i], labels[i], domains[i], options)
-
-    return _reduced(step, len(blocks), options, lanes, _homes(X))
+    inputs = [(*one, options) for one in zip(blocks, labels, domains, strict=True)]
+    return _moments_of(_in_lanes(_sum_of_block, inputs, lanes, _homes(X)))
 
 
 def parquet_on_workers(
@@ -189,14 +190,16 @@ def part_on_workers(
     part: Part, *, unlabeled: Any = -1, class_grams: bool = False, lanes: int | None = None
 ) -> Moments:
     """Statistics of the rows of one domain, whose row groups are read on the workers."""
-    groups, options = part.rows.groups(), _Options(unlabeled, class_grams)
-    fold = _require("dask").delayed(_fold_group, pure=False, traverse=False)
+    options = _Options(unlabeled, class_grams)
+    total = sum_on_workers(_sum_of_group, part.rows.groups(), part, options, lanes=lanes)
+    names = {} if part.name is None else {part.domain: part.name}
+    return replace(_moments_of(total), domain_names=names)
 
-    def step(held: Any, i: int) -> Any:
-        return fold(held, part.rows, *groups[i], part.domain, options)
 
-    moments = _reduced(step, len(groups), options, lanes)
-    return replace(moments, domain_names={} if part.name is None else {part.domain: part.name})
+def _moments_of(total: _Partial | None) -> Moments:
+    if total is None:
+        raise ValueError("no rows: all partitions are empty.")
+    return total.moments
 
 
 def sum_on_workers(
@@ -204,59 +207,31 @@ def sum_on_workers(
 ) -> Any:
     """Σ task(place, *shared) over all places, on the workers: in lanes, then in a tree.
 
-    `task` is a pure function whose results can be added; `shared` travels to every worker once.
+    `task` is a pure function whose results can be added (None: nothing to add); `shared` travels to
+    every worker once.
     """
-    dask = _require("dask")
-    held = [dask.delayed(one, pure=False, traverse=False) for one in shared]
-    more = dask.delayed(_more, pure=False, traverse=False)
-
-    def step(total: Any, i: int) -> Any:
-        return more(total, task, places[i], *held)
-
-    return _in_lanes(step, len(places), _added, lanes)
-
-
-def _more(total: Any, task: Callable[..., Any], place: Any, *shared: Any) -> Any:
-    part = task(place, *shared)
-    return part if total is None else total + part
-
-
-def _added(parts: Sequence[Any]) -> Any:
-    return reduce(add, parts)
-
-
-def _reduced(
-    step: Callable[[Any, int], Any],
-    n_parts: int,
-    options: _Options,
-    lanes: int | None,
-    homes: dict[int, str] | None = None,
-) -> Moments:
-    """The moments of all partitions."""
-    total = _in_lanes(step, n_parts, partial(_merge, options=options), lanes, homes)
-    if total is None:
-        raise ValueError("no rows: all partitions are empty.")
-    moments: Moments = total.moments
-    return moments
+    delayed = _require("dask").delayed
+    held = [delayed(one, pure=False, traverse=False) for one in shared]
+    return _in_lanes(task, [(place, *held) for place in places], lanes)
 
 
 def _in_lanes(
-    step: Callable[[Any, int], Any],
-    n_parts: int,
-    merge: Callable[[Sequence[Any]], Any],
+    task: Callable[..., Any],
+    inputs: Sequence[tuple[Any, ...]],
     lanes: int | None,
     homes: dict[int, str] | None = None,
 ) -> Any:
-    """Lanes, then a tree of merges; computed by the current scheduler."""
+    """Σ task(*one) over all inputs: lanes, then a tree; computed by the current scheduler."""
     dask = _require("dask")
-    n_lanes = max(1, min(n_parts, lanes or LANES_PER_THREAD * _n_threads()))
+    more = dask.delayed(_more, pure=False, traverse=False)
+    join = dask.delayed(_added, pure=False)
+    n_lanes = max(1, min(len(inputs), lanes or LANES_PER_THREAD * _n_threads()))
     ends = []
-    for lane in _lanes(n_parts, n_lanes, homes or {}):
+    for lane in _lanes(len(inputs), n_lanes, homes or {}):
         held = None
         for i in lane:
-            held = step(held, i)
+            held = more(held, task, *inputs[i])
         ends.append(held)
-    join = dask.delayed(merge, pure=False)
     while len(ends) > 1:
         ends = [join(ends[i : i + SPLIT_EVERY]) for i in range(0, len(ends), SPLIT_EVERY)]
     return dask.compute(ends[0])[0]
