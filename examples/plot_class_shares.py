@@ -59,10 +59,8 @@ for share, told, truth in zip(SHARES, expected.mean(0), right.mean(0), strict=Tr
 #
 # With equal shares the default moves the columns back, and nearly every row is right. Where shares
 # *and* columns differ, it says so, but does not undo both at once, since that may take one class
-# for the other: it stays with the model of the source, and predicts too many rows of the rare
-# class. Centring does better as long as shares are nearly equal, and much worse where they are
-# not. What the default expects of itself tells the difference. If you know the shares to be
-# unequal, label some target rows.
+# for the other: it predicts too many rows of the rare class, the more the rarer it is. What it
+# expects of itself tells that, too. If you know the shares to be unequal, label some target rows.
 
 fig, (left, by_share) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 for name, (colour, line, _) in models.items():
