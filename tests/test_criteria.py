@@ -281,7 +281,7 @@ def test_order_of_target_rows_does_not_matter(wrap):
 
 
 def test_long_rows_are_sampled(monkeypatch):
-    monkeypatch.setattr(criteria, "MAX_CELLS", 1000)
+    monkeypatch.setattr("marda._order.MAX_CELLS", 1000)
     Fs, Ft = gaussian(600, 0.0, 5), gaussian(500, 1.0, 5, seed=1)
     assert len(criteria.domain_hits(Fs, Ft)) == 400  # 200 rows of 5 values per domain
     assert criteria.density_ratio(Fs, Ft).shape == (600,)

@@ -1,4 +1,4 @@
-"""Rows in an order of their own: whatever is drawn from them does not depend on how they came.
+"""Rows in an order of their own, and drawn by it: a sample does not depend on how they came.
 
 Rows are sorted by their projection on a fixed direction, which rounding, units and single precision
 hardly change, and then shuffled with a fixed seed, so that neighbours in the result have nothing in
@@ -22,6 +22,8 @@ Index = NDArray[np.int64]
 ROUNDING = 1e-12
 #: Values looked at at a time: they stay in the cache.
 BLOCK = 2**16
+#: Values of a sample.
+MAX_CELLS = 2_000_000
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -63,6 +65,27 @@ def row_hashes(X: Any) -> NDArray[np.uint64]:
     """A number per row; rows share it if and only if (but for chance) their values are the same."""
     weights = np.random.default_rng(0).integers(2**63, size=X.shape[1], dtype=np.uint64)
     return _hash(X, weights)
+
+
+def sample_rows(X: Any, n: int, rng: np.random.Generator) -> Any:
+    """At most n rows, fewer if they are long; the same ones, however rows come."""
+    return X[sample_places(X, n, rng)]
+
+
+def sample_places(X: Any, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Where the rows of such a sample are."""
+    n = min(n, max(100, MAX_CELLS // max(1, X.shape[1])))
+    order = row_order(X)
+    if len(order) > n:
+        order = order[np.sort(rng.choice(len(order), n, replace=False))]
+    return order
+
+
+def stack_rows(*blocks: Any) -> Any:
+    """One block of all rows, in that order; CSR if one of them is sparse."""
+    if any(sp.issparse(block) for block in blocks):
+        return sp.csr_array(sp.vstack(blocks))
+    return np.concatenate(blocks)
 
 
 def _project(X: Any, direction: NDArray[np.float64]) -> NDArray[np.float64]:

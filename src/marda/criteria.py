@@ -17,9 +17,8 @@ from scipy.special import entr, logsumexp
 from sklearn.utils import check_random_state
 
 from marda._arrays import add_to_diagonal, largest
-from marda._order import row_order
+from marda._order import row_order, sample_rows, stack_rows
 
-MAX_CELLS = 2_000_000  # values per domain that a domain classifier is given
 BLOCK_CELLS = 4_000_000  # similarities held at a time
 BLOCK_MEMORY = 32  # MiB of distances at a time
 #: Rows so many times further from 0 than from one another lose a third of their digits in squares.
@@ -453,27 +452,6 @@ def _check_losses(losses: Any, weights: Any) -> tuple[NDArray[np.float64], NDArr
     """One loss and one weight per row."""
     losses = np.asarray(losses, dtype=np.float64)
     return losses, check_weights(weights, losses.shape[0])
-
-
-def sample_rows(X: Any, n: int, rng: np.random.Generator) -> Any:
-    """At most n rows, fewer if they are long; the same ones, however rows come."""
-    return X[sample_places(X, n, rng)]
-
-
-def sample_places(X: Any, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Where the rows of such a sample are."""
-    n = min(n, max(100, MAX_CELLS // max(1, X.shape[1])))
-    order = row_order(X)
-    if len(order) > n:
-        order = order[np.sort(rng.choice(len(order), n, replace=False))]
-    return order
-
-
-def stack_rows(*blocks: Any) -> Any:
-    """One block of all rows, in that order; CSR if one of them is sparse."""
-    if any(sp.issparse(block) for block in blocks):
-        return sp.csr_array(sp.vstack(blocks))
-    return np.concatenate(blocks)
 
 
 def _classifier(F: Any) -> Any:

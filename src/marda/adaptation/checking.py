@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest, chi2_contingency, ks_2samp
 
 from marda._machine import counted
-from marda._order import row_hashes
+from marda._order import row_hashes, sample_places
 from marda._progress import Listener, Watch, silent
 from marda.adaptation.reading import (
     PathLike,
@@ -28,7 +28,7 @@ from marda.adaptation.reading import (
     one_naming,
     sources_of,
 )
-from marda.criteria import domain_hits, sample_places
+from marda.criteria import domain_hits
 from marda.diagnostics.diagnosis import Finding, a_distance, data_findings, domain_accuracy
 from marda.diagnostics.intervals import Interval, holm, share_right, share_text, signed
 from marda.diagnostics.verdict import FEW_ROWS

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix
 
+from marda._order import sample_places
 from marda._progress import Listener, Watch, listening, silent, step
 from marda.adaptation.methods import (
     ALIGNED,
@@ -33,7 +34,6 @@ from marda.adaptation.reading import (
     read_data,
     sources_of,
 )
-from marda.criteria import sample_places
 from marda.diagnostics.diagnosis import (
     Evidence,
     Finding,

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda._machine import available_memory, parse_bytes
-from marda._order import row_hashes
+from marda._order import row_hashes, stack_rows
 from marda.io import (
     InputError,
     PredictionWriter,
@@ -228,8 +228,7 @@ class Data:
 
     def packed(self, *, target_labels: bool = True) -> tuple[Any, Any, Any, Any]:
         """X, y, sample_domain and the mark of unlabelled rows; classes keep their type."""
-        sparse = sp.issparse(self.Xs) or sp.issparse(self.Xt)
-        X = sp.csr_array(sp.vstack([self.Xs, self.Xt])) if sparse else np.vstack([self.Xs, self.Xt])
+        X = stack_rows(self.Xs, self.Xt)
         known = self.known & target_labels
         mark: Any = None
         if self.ys.dtype.kind == "O":

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda._machine import counted
-from marda._order import row_order
-from marda.criteria import domain_hits, sample_places, sample_rows, stack_rows
+from marda._order import row_order, sample_places, sample_rows, stack_rows
+from marda.criteria import domain_hits
 from marda.diagnostics.intervals import (
     Interval,
     bootstrap_mean,

@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from marda._order import row_order
+from marda._order import row_order, stack_rows
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -229,7 +229,7 @@ def _sampled(
         if size > BATCH or i == batch.shape[0] - 1:
             first = i + 1 - len(waiting)
             X = [one.rows(batch, first + k, start) for k, one in enumerate(waiting)]
-            S = _scores(model, sp.csr_array(sp.vstack(X)) if start is None else np.vstack(X))
+            S = _scores(model, stack_rows(*X))
             ends = np.cumsum([len(one.mask) for one in waiting])
             for k, (one, mine) in enumerate(zip(waiting, np.split(S, ends[:-1]), strict=True)):
                 a, b = leading[first + k]

@@ -28,11 +28,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from marda._order import row_order
+from marda._order import row_order, stack_rows
 from marda._progress import step
 from marda._progress import weigh as weigh_step
 from marda._validation import UNLABELED, Labels
-from marda.criteria import stack_rows
 from marda.estimators.accuracy_estimation import (
     accuracy_by_agreement,
     agreement,

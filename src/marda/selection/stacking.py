@@ -30,8 +30,8 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from marda._arrays import rows_at
+from marda._order import stack_rows
 from marda._validation import UNLABELED
-from marda.criteria import stack_rows
 from marda.estimators.accuracy_estimation import expected_accuracy
 from marda.selection.adapted_ensemble import AdaptedFit, MemberFits
 from marda.selection.ensemble import Ensemble, Member, calibrate_ensemble
