@@ -7,7 +7,8 @@ Checksums of pages are checked where there are any, and declared sizes before me
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from marda._array_files import MatlabError, NpzError, open_npz, read_mat
 from marda._machine import available_memory, format_bytes
-from marda.io.table import InputError, ReadRequest, Table, check_width, first_repeated
+from marda.io.table import InputError, ReadRequest, Table, check_width
 
 BATCH_ROWS = 65_536
 SMALL_FILE = 2**26
@@ -92,14 +93,19 @@ def open_parquet(path: Path) -> Any:
             path, pre_buffer=False, buffer_size=_read_ahead(path), page_checksum_verification=True
         )
         try:
-            twice = first_repeated(file.schema_arrow.names)
-            if twice is not None:
-                raise InputError(f"{path} has two columns {twice!r}: rename one.")
+            _refuse_repeated(path, file.schema_arrow.names)
             check_groups(path, file.metadata)
         except BaseException:
             file.close()
             raise
     return file
+
+
+def _refuse_repeated(path: Path, names: Sequence[str]) -> None:
+    """Columns are known by their names."""
+    twice = next((name for name, n in Counter(names).items() if n > 1), None)
+    if twice is not None:
+        raise InputError(f"{path} has two columns {twice!r}: rename one.")
 
 
 def _read_ahead(path: Path) -> int:
@@ -170,9 +176,7 @@ def arrow_batches(path: Path, request: ReadRequest) -> Iterator[Table]:
         whole = start == b"ARROW1"
         file = ipc.open_file(raw) if whole else ipc.open_stream(raw)
         names = file.schema.names
-        twice = first_repeated(names)
-        if twice is not None:
-            raise InputError(f"{path} has two columns {twice!r}: rename one.")
+        _refuse_repeated(path, names)
         wanted = [names[k] for k in request.wants(names)]
         count = file.num_record_batches if whole else WITHOUT_END
         some = False

@@ -141,16 +141,6 @@ class Table:
         return self.path, row
 
 
-def first_repeated(names: Iterable[str]) -> str | None:
-    """The first name that is there twice, or None."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
-
-
 def check_width(path: object, width: int) -> None:
     """Refuse a sparse matrix whose means and scales alone would not fit in memory."""
     room = available_memory()
