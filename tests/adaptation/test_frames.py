@@ -204,6 +204,18 @@ def test_other_rows_of_the_target(result):
         result.predict(TARGET.drop(columns="visits"))
 
 
+@pytest.mark.parametrize("n", [30, 80, 110])
+def test_rows_of_a_file_keep_their_own_ids(result, tmp_path, n):
+    """They had the ids and the index of the target, if these were as many or more."""
+    new = rows(n, 3, move=6)
+    wanted = result.predict(new)
+    new.to_csv(tmp_path / "n.csv", index=False)
+    found = result.predict(tmp_path / "n.csv")
+    pd.testing.assert_frame_equal(found, wanted, rtol=1e-9)
+    assert found["customer"].tolist() == new["customer"].tolist()
+    assert found.index.tolist() == list(range(n))
+
+
 def test_a_category_that_only_new_rows_have_is_warned_of(result):
     new = TARGET.assign(plan=["basic", *["trial"] * 79])
     told = "the table: column 'plan': 79 of 80 rows hold categories that adapt did not see"

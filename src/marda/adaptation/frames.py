@@ -123,7 +123,7 @@ class Adaptation:
             for note in unseen.notes(chosen):
                 warnings.warn(f"{table.path}: {note}", UnseenWarning, stacklevel=2)
             ids = table[id] if id is not None and id in table.names else None
-            return self._frame(frame or self._inputs.target, codes, P, ids)
+            return self._frame(frame, codes, P, ids)
 
     def to_label(self, n: int = 20) -> Any:
         """The rows of the target whose labels would decide most, the first one most of all.
@@ -211,7 +211,10 @@ class Adaptation:
         P: NDArray[np.float64],
         ids: NDArray[Any] | None,
     ) -> Any:
-        """Predictions as a DataFrame of the caller's library, with the caller's index or ids."""
+        """Predictions as a DataFrame of the caller's library, with the caller's index or ids.
+
+        Rows of a file (`frame` is None) have neither; they come in the library of the target.
+        """
         id, classes = self._inputs.options.id, self.model.classes_
         key, *names = prediction_names(classes, id)
         columns = dict(
@@ -222,7 +225,8 @@ class Adaptation:
             columns = {key: own[: len(codes)], **columns}
         pandas = frame is not None and frame.library == "pandas"
         index = frame.given.index[: len(codes)] if frame is not None and pandas else None
-        return make_frame(frame.library if frame else None, columns, index)
+        like = frame or self._inputs.target
+        return make_frame(like.library if like else None, columns, index)
 
 
 class Check:
