@@ -323,6 +323,12 @@ REFUSED = {
                 "the target has no rows"),
     "no source": (lambda: marda.adapt([], TARGET, label="churn"), "source is an empty list"),
     "twice": (lambda: marda.adapt([SOURCE, SOURCE], TARGET, label="churn"), "is there twice"),
+    "a column twice, in the source": (
+        lambda: marda.adapt(pd.concat([SOURCE, SOURCE[["visits"]]], axis=1), TARGET, **HOW),
+        r"the source: column 'visits' is there twice: leave it out with drop=\['visits'\]"),
+    "objects in the source": (
+        lambda: marda.adapt(SOURCE.assign(visits=[[1]] * 120), TARGET, **HOW),
+        "the source: column 'visits' holds lists or objects"),
     "second": (lambda: marda.adapt([SOURCE, 3], TARGET, label="churn"), "source 2 is of type int"),
     "regression": (lambda: marda.adapt(SOURCE.assign(churn=SOURCE["income"].fillna(1)), TARGET,
                                        label="churn"), "holds fractions such as"),

@@ -289,7 +289,8 @@ def data_of(tables: Sequence[Table], options: ReadOptions, *, hold: bool = False
     notes += notes_of(screened)
     unfit = {column.name for column in screened} | asked
     texts = [name for name in texts if name not in unfit]
-    notes += odd_numbers(whole, last, [n for n in features if n in last.columns and n not in unfit])
+    both = [n for n in features if n in whole.columns and n in last.columns and n not in unfit]
+    notes += odd_numbers(whole, last, both)
     notes += used_notes(texts, unique_dates(whole, last, [n for n in features if n not in unfit]))
     chosen = fit_preprocessing(
         whole,
