@@ -477,7 +477,7 @@ def check_tables(
             f"{tables[0].path} and {target.path} have no column in common beside the label: give "
             "tables of the same columns."
         )
-    chosen = replace(options, drop=(*options.drop, *only_source))
+    chosen = replace(options, drop=(*options.drop, *only_source, *only_target))
     data = data_of(tables, chosen, hold=True)
     watch(0.3, "comparing")
     rows, labels = (data.Xs, data.Xt), (data.ys, data.without_copies().yt)
@@ -489,12 +489,10 @@ def check_tables(
             labels if options.label else None,
         )
     watch(1.0, "done")
-    ignored = "that the source has not are ignored"  # told by name above
-    kept = [note for note in [*data.notes, *data.copy_notes] if ignored not in note]
     return replace(
         checked,
         only_source=(*only_source,),
         only_target=(*only_target,),
-        notes=(*kept, *notes),
+        notes=(*data.notes, *data.copy_notes, *notes),
         seconds=watch.seconds,
     )
