@@ -107,13 +107,15 @@ def plain_models() -> dict[str, Any]:
     }
 
 
-def measured(Xs: Array, ys: Index, Xt: Array, yt: Index) -> Row:
+def measured(
+    Xs: Any, ys: Array, Xt: Any, yt: Array, models: dict[str, Any], **parameters: Any
+) -> Row:
     """Balanced accuracies in percent, and what the default expected (of its accuracy)."""
     row: Row = {"source_rows": len(ys), "target_rows": len(yt), "columns": Xs.shape[1]}
     row["classes"] = len(np.unique(ys))
     best = -1.0
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    for name, model in plain_models().items():
+    for name, model in models.items():
         known = cross_val_score(model, Xs, ys, scoring="balanced_accuracy", cv=folds).mean()
         said = model.fit(Xs, ys).predict(Xt)
         row[name] = f"{100 * balanced_accuracy_score(yt, said):.2f}"
@@ -122,7 +124,7 @@ def measured(Xs: Array, ys: Index, Xt: Array, yt: Index) -> Row:
             row["folds_accuracy"] = f"{100 * accuracy_score(yt, said):.2f}"
     X, y, domain = pack(Xs, ys, Xt)
     began = time.process_time()
-    clf = MDAClassifierCV(random_state=0).fit(X, y, sample_domain=domain)
+    clf = MDAClassifierCV(random_state=0, **parameters).fit(X, y, sample_domain=domain)
     row["seconds"] = f"{time.process_time() - began:.2f}"
     said, told = clf.predict(Xt), clf.calibration_
     low, high = told["expected_interval"]
@@ -148,7 +150,11 @@ def tasks(path: Path) -> Iterator[Row]:
     X, y = X[some], y[some]
     for kind, source, target, Xt in cuts(X, y, rng):
         if min(np.bincount(y[source], minlength=y.max() + 1)) >= 5:  # in every fold
-            yield {"data": path.stem, "kind": kind, **measured(X[source], y[source], Xt, y[target])}
+            yield {
+                "data": path.stem,
+                "kind": kind,
+                **measured(X[source], y[source], Xt, y[target], plain_models()),
+            }
 
 
 def table(rows: list[Row]) -> str:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import ast
 import csv
 import importlib
+import inspect
 import re
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
 import pytest
 
-from marda import MDAClassifierCV, datasets
+from marda import MDA, MDAClassifierCV, datasets
 from marda.benchmarks import published
 from marda.benchmarks.plan import CLASSIFIERS, MODELS
+from marda.estimators.self_training import train_on_features
 from marda.selection.search import TARGET_CRITERIA
 from repository_scripts import SCRIPTS, script
 
@@ -315,6 +318,38 @@ def _two_cuts(X, y):
     rows = np.arange(len(y))
     yield "none", rows[:80], rows[80:160], X[80:160]
     yield "moved", rows[:80], rows[80:160], X[80:160] + 0.5
+
+
+def test_unseen_texts(tmp_path, monkeypatch, capsys):
+    """What modules define is found and told apart; every task is measured once."""
+    module = script("unseen_texts.py")
+    monkeypatch.setattr(module, "MAX_TEXTS", 10**5)
+    found = module.docstrings("marda.estimators")
+    for kind, thing in (("class", MDA), ("function", train_on_features), ("method", MDA.transform)):
+        assert (kind, inspect.getdoc(thing)[: module.LENGTH]) in found
+    rng, texts = np.random.default_rng(0), {}
+    for name in ("one", "two"):
+        texts[name] = []
+        for k, kind in enumerate(("class", "function", "method") * 40):
+            first = 8 * (k % 3) + (name == "two")
+            texts[name].append(
+                (kind, " ".join(f"word{w}" for w in rng.integers(first, first + 12, 15)))
+            )
+    monkeypatch.setattr(module, "TEXTS", tmp_path / "texts.json")
+    monkeypatch.setattr(module, "LIBRARIES", ("one", "two"))
+    monkeypatch.setattr(module, "docstrings", texts.get)
+    monkeypatch.setattr(module, "ProcessPoolExecutor", ThreadPoolExecutor)
+    monkeypatch.setattr("sys.argv", ["x", "--jobs", "1", "--out", str(tmp_path / "out.csv")])
+    module.main()
+    rows = stored(tmp_path / "out.csv")
+    assert {row["data"] for row in rows} == {"one > two", "two > one"}
+    assert {row["classes"] for row in rows} == {"2", "3"}
+    assert all(float(row["default"]) > 70 for row in rows)
+    module.main()  # nothing is measured again
+    assert stored(tmp_path / "out.csv") == rows
+    told = capsys.readouterr().out
+    assert told.count(" done") == 2
+    assert "| all | 2 |" in told
 
 
 def test_ratios_of_gains_have_intervals_over_tasks():

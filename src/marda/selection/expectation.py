@@ -38,8 +38,8 @@ Index = NDArray[np.int64]
 #: Half a 90 % interval, in standard errors.
 NORMAL = 1.645
 #: Half-width that no number of rows takes away: an explanation that is not rejected is not quite
-#: true.
-FLOOR = 0.03
+#: true; one that fits so much that it may take classes for each other is less so.
+FLOOR, FLEXIBLE_FLOOR = 0.03, 0.11
 #: Explanations that may still be true though they are rejected: these, by fewer deviations than
 #: that; by fewer than `NEARLY` where a class all but vanished.
 RIVALS, RIVAL_Z = ("none", "class shares", "moved columns"), 5.0
@@ -47,9 +47,10 @@ RIVALS, RIVAL_Z = ("none", "class shares", "moved columns"), 5.0
 DRAWN = "a selection of rows"
 #: Above this width of the interval only labels can tell.
 TELLING = 0.4
-#: Half-width where no explanation fits: BASE + SPREAD · range of the kinds of evidence + AWAY ·
-#: share of the target outside the source's support, and the error of as many rows.
-BASE, SPREAD, AWAY = 0.11, 0.1, 0.25
+#: Half-width where no explanation fits: BASE + SPREAD · range of the kinds of evidence + FALL · how
+#: far below the accuracy on left-out source rows the estimate is + AWAY · share of the target
+#: outside the source's support, and the error of as many rows.
+BASE, SPREAD, FALL, AWAY = 0.08, 0.2, 0.3, 0.25
 #: What self-training makes of the odds that models know a row: it carries majorities.
 CARRIED = 1.5
 #: How far towards chance a source-only model is expected to be where no source row lies.
@@ -171,12 +172,14 @@ def expect(
 def _beside_single_rows(found: Expectation, codes: Index) -> Expectation:
     """The same where source rows are alone in their class: left out, no model knows that class.
 
-    They count as wrong, and all that rests on left-out rows may be too low by their share.
+    They count as wrong, and all that rests on left-out rows may be too low by their share; so may
+    what the shift seems to cost, by which the interval grows.
     """
     alone = float((np.bincount(codes)[codes] == 1).mean())
     if not alone:
         return found
-    low, high = found.interval[0], min(1.0, found.interval[1] + alone)
+    low, high = found.interval
+    low, high = _within(low - FALL * alone, high + (1 + FALL) * alone)
     can_tell, reason = found.can_tell, found.reason
     if can_tell and high - low > TELLING:
         can_tell = False
@@ -312,7 +315,7 @@ def _by_explanations(
         error = made.error(parts[name])
         if "class shares" in name and shift.prior is not None:
             error = float(np.hypot(error, _error_of_shares(made, told[name], shift)))
-        half = np.hypot(BASE if name in FLEXIBLE else FLOOR, NORMAL * error)
+        half = np.hypot(FLEXIBLE_FLOOR if name in FLEXIBLE else FLOOR, NORMAL * error)
         ends += [parts[name] - half, parts[name] + half]
     if "moved columns" in shift.fitting and outside is not None and outside <= LOST:
         # Columns look moved, too, where rows were drawn by their values: then they stay.
@@ -377,7 +380,10 @@ def _by_kinds(
     kind: str,
     self_trained: bool,
 ) -> Expectation:
-    """The median of the kinds of evidence; the interval grows with their disagreement."""
+    """The median of the kinds of evidence; the interval grows with their disagreement.
+
+    And with what the shift seems to cost: the further from the source, the less is known.
+    """
     n, n_classes = made.P.shape
     opinions = [made.right(made.source_only), *(made.right(V) for V in other_models)]
     parts = {"confidence": float(made.P.max(1).mean()), "source-only": opinions[0]}
@@ -399,10 +405,13 @@ def _by_kinds(
         # Few rows say little of themselves: the source's left-out rows speak as MIN_ROWS of them.
         weight = n / (n + MIN_ROWS)
         accuracy = weight * accuracy + (1 - weight) * made.source_accuracy
-    half = np.hypot(BASE + SPREAD * spread + AWAY * away, NORMAL * made.error(accuracy))
+    fall = max(0.0, made.source_accuracy - accuracy)
+    half = BASE + SPREAD * spread + FALL * fall + AWAY * away
+    half = float(np.hypot(half, NORMAL * made.error(accuracy)))
     low, high = accuracy - half, accuracy + half
     # No row outside need be right: it may be of a class that the source lacks.
     low = min(low, accuracy * (1 - away) - NORMAL * made.error(accuracy))
+    wide = min(1.0, high) - max(0.0, low) > TELLING
     lost = kind == "unexplained" and away > LOST
     if lost:
         low = 0.0
@@ -421,11 +430,15 @@ def _by_kinds(
             f"{100 * parts['outside']:.0f}% of the target rows lie where no source row does, "
             "perhaps of a class that the source lacks"
         )
+    elif wide:
+        reason = (
+            "no explanation of the shift fits, and the target seems much harder than the source"
+        )
     else:
         reason = (
             "no explanation of the shift fits, and models of the source agree about the predictions"
         )
-    if lost or few or min(1.0, high) - max(0.0, low) > TELLING:
+    if lost or few or wide:
         # Whatever it is worth on the source, adaptation may have saved.
         high = max(high, made.source_accuracy)
     interval = _within(low, high)
