@@ -177,6 +177,23 @@ def test_whether_reality_is_as_expected(files, interval, outcome, words):
     assert ("could not be told" in nobody) == (outcome == "within")
 
 
+def test_rows_that_a_model_learned_from_are_no_good_news(files):
+    """They are nearly all right, whatever the model is worth."""
+    known = np.arange(len(YT)) < len(YT) // 2
+    for name, labels in (("some", np.where(known, YT, -1)), ("none", None)):
+        X, y, domain = pack(XS, YS, XT, labels)
+        MDAClassifierCV(random_state=0).fit(X, y, sample_domain=domain).save(f"{name}.marda")
+    np.savez("rows.npz", X=XT[known], y=YT[known])
+    for name, warned in (("some", True), ("none", False)):
+        found = evaluate(f"{name}.marda", "rows.npz", "y")
+        assert found.learned_here == warned
+        seen = replace(found.accuracy, value=0.9, low=0.85, high=0.95)
+        expected = {"accuracy": 0.6, "interval": [0.5, 0.7], "can_tell": True, "reason": "so"}
+        told = replace(found, accuracy=seen, expected=expected).sentence()
+        assert ("rows that it learned from do not tell" in told) == warned
+        assert told.startswith("Better than expected") != warned
+
+
 def test_a_last_row_of_sums_is_no_row(files):
     rows = (files / "known.csv").read_text().splitlines()
     sums = [f"{total:.6f}" for total in XT.sum(0)]

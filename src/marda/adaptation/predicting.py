@@ -802,6 +802,7 @@ def evaluate(
     )
     found = replace(
         found,
+        learned_here=getattr(classifier, "setting_", "US") != "US",
         seconds=time.perf_counter() - began,
         notes=(*table.notes, *respelled, *notes),
         file=None if out is None else str(out),

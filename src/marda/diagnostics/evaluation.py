@@ -77,6 +77,8 @@ class Evaluated:
     expected : dict
         What had been expected at the fit: "accuracy", "interval" (90 %), "can_tell" and "reason";
         empty where nothing had been.
+    learned_here : bool
+        Whether the model learned from labels of the target, which these rows may be.
     """
 
     n_rows: int
@@ -90,6 +92,7 @@ class Evaluated:
     classes: tuple[OfClass, ...]
     confusion: NDArray[np.int64]
     expected: dict[str, Any]
+    learned_here: bool = False
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
     file: str | None = None
@@ -130,6 +133,11 @@ class Evaluated:
         if self.outcome == "within":
             return f"As expected: {seen} of the rows are right, within {between}."
         side = self.outcome.removesuffix("?")
+        if side == "above" and self.learned_here:
+            return (
+                f"{seen} of the rows are right, {side} {between}. The model learned from labels of "
+                "the target: rows that it learned from do not tell how good it is."
+            )
         if self.outcome.endswith("?"):
             return (
                 f"{seen} of the rows are right, {side} {between}; with {self.n_rows:,} labels "
