@@ -96,7 +96,7 @@ def test_notes_name_the_option():
     s = Table("s", N, {"a, b": np.ones(N), "c": np.ones(N), "d": RNG.normal(0, 1, N)})
     t = Table("t", M, {"a, b": np.ones(M), "c": np.ones(M), "d": RNG.normal(0, 1, M)})
     (note,) = notes_of(screen(s, t, Y, [*s.columns], ()))
-    assert note.startswith("left out: 'a, b', 'c', which is the same in all rows")
+    assert note.startswith("left out: 'a, b', 'c', each of which is the same in all rows")
     assert note.endswith("""(--keep '"a, b",c').""")
 
 

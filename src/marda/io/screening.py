@@ -119,7 +119,8 @@ def notes_of(left_out: Sequence[LeftOut]) -> list[str]:
     notes = []
     for why, names in reasons.items():
         keep = joined_names(names[:5])
-        notes.append(f"left out: {some_names(names)}, which {why} (--keep '{keep}').")
+        which = "which" if len(names) == 1 else "each of which"
+        notes.append(f"left out: {some_names(names)}, {which} {why} (--keep '{keep}').")
     return notes
 
 
