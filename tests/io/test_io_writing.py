@@ -47,12 +47,12 @@ def test_formulas_get_an_apostrophe_and_numbers_do_not(tmp_path, name):
 
 
 def test_parquet_keeps_text_as_it_is_and_pages_have_checksums(tmp_path):
-    pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "p.parquet"
     write(path, FORMULAS, ["=A"] * len(FORMULAS))
-    table = read_table(path)
-    assert table["=id"].tolist() == FORMULAS
-    assert set(table["prediction"].tolist()) == {"=A"}
+    table = pq.read_table(path).to_pydict()  # marda's reader would leave out outer spaces
+    assert table["=id"] == FORMULAS
+    assert {*table["prediction"]} == {"=A"}
     data = bytearray(path.read_bytes())
     data[data.index(b"SUM(A1)")] ^= 1
     path.write_bytes(data)
