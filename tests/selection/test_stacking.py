@@ -65,6 +65,21 @@ def test_the_more_labels_the_more_they_say():
     assert shares[-1] > 0.8
 
 
+def test_rows_are_left_out_of_the_weights_as_well():
+    """Of many models that know nothing, some are right about the labels that chose them."""
+    right, chosen = [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        codes = rng.integers(2, size=40)
+        models = [explanation(opinions(rng, 40, 0.5)[0], 0.1) for _ in range(12)]
+        _, left_out, weights = stack(models, codes)
+        right.append(np.mean(left_out.argmax(1) == codes))
+        summed = np.tensordot(weights, [model.left_out for model in models], 1)
+        chosen.append(np.mean(summed.argmax(1) == codes))
+    assert np.mean(chosen) > 0.6
+    assert abs(np.mean(right) - 0.5) < 0.04  # two standard errors of 800 rows
+
+
 def test_weights_are_the_least_of_a_convex_problem():
     S, T, codes = both(30)
     parts = [explanation(S, 0.5), explanation(T, 0.5)]

@@ -100,20 +100,30 @@ def stack(models: Sequence[BaseModels], codes: Index) -> tuple[list[Member], Mat
     members : list of Member
         Those of explanations with a weight; their scores are log-probabilities.
     left_out : array of shape (n_labelled, n_classes)
-        Log-probabilities of the labelled rows by the weighted sum.
+        Log-probabilities of the labelled rows by weighted sums, whose weights do not know them.
     weights : array of shape (n_explanations,)
         a.
     """
     S = np.stack([np.maximum(_centred(one.left_out), LOWEST) for one in models])
     belief = np.array([one.belief for one in models])
-    weights = _weights(S, codes, _after(S, codes, belief))
+
+    def weigh(rows: Index) -> Vector:
+        seen = S[:, rows], codes[rows]
+        return _weights(*seen, _after(*seen, belief))
+
+    def without(held: Index) -> Callable[[Index], Matrix]:
+        weights = weigh(np.setdiff1d(np.arange(len(codes)), held))
+        return lambda rows: np.asarray(log_softmax(np.tensordot(weights, S[:, rows], 1), axis=1))
+
+    weights = weigh(np.arange(len(codes)))
     members = [
         replace(member, weight=float(weight) * member.weight)
         for one, weight in zip(models, weights, strict=True)
         for member in one.members
         if weight > 0
     ]
-    left_out = log_softmax(np.tensordot(weights, S, 1), axis=1)
+    # Weights have seen the labels, too: those of a row are found without it.
+    left_out = left_out_scores(without, codes, seed=0) if len(codes) else np.empty((0, S.shape[2]))
     return members, left_out, weights
 
 
