@@ -10,7 +10,7 @@ from marda.selection.regressions import (
     LabelledRows,
     Ridge,
     cross_validated,
-    logistic,
+    logistics,
     wide_ridges,
 )
 
@@ -56,6 +56,23 @@ def test_folds_score_rows_that_they_have_not_seen():
     F, _, w = drawn(100, 60)
     codes = np.random.default_rng(1).integers(2, size=100)
     rows = LabelledRows(F, codes, 2, w, 0)
-    seen = logistic(rows, F, np.ones(100, dtype=bool), 10.0).scores(F)
-    assert (seen.argmax(1) == codes).mean() > 0.95
+    (model,) = logistics(rows, F, np.ones((1, 100), dtype=bool), 10.0)
+    assert (model.scores(F).argmax(1) == codes).mean() > 0.95
     assert 0.3 < (cross_validated(rows, F, 10.0).argmax(1) == codes).mean() < 0.7
+
+
+def test_a_fold_without_a_class_knows_the_others_alone():
+    F, codes, w = drawn(60, 3)
+    codes[17] = 2
+    rows = LabelledRows(F, codes, 3, w, 0)
+    seen = np.array([np.arange(60) != 17, codes != 0, codes == 1, np.arange(60) >= 0])
+    found = logistics(rows, F, seen, 1.0)
+    for mine, model in zip(seen, found, strict=True):
+        alone = LabelledRows(F[mine], codes[mine], 3, w[mine], 0)
+        (peer,) = logistics(alone, F[mine], np.ones((1, mine.sum()), dtype=bool), 1.0)
+        np.testing.assert_allclose(model.scores(F), peer.scores(F), atol=0.05)
+        lacking = np.setdiff1d(np.arange(3), codes[mine])
+        assert (model.coef[:, lacking] == 0).all()
+        assert (model.scores(F)[:, lacking] < -9).all()
+    assert (found[0].scores(F).argmax(1) == codes).mean() > 0.6
+    np.testing.assert_array_equal(found[2].scores(F).argmax(1), 1)

@@ -17,7 +17,7 @@ from marda.shift.class_prior import (
     calibrate,
     confusion_prior,
     em_prior,
-    fit_logistic,
+    fit_logistics,
     fit_simplex,
     mixed_folds,
 )
@@ -44,15 +44,31 @@ def test_logistic_regression_is_that_of_scikit_learn(make, n_classes, weighted):
     rng = np.random.default_rng(n_classes)
     X = np.where(rng.random((150, 12)) < 0.4, rng.normal(size=(150, 12)), 0)
     codes = np.clip(np.round(X[:, 0] + X[:, 1] + n_classes / 2), 0, n_classes - 1).astype(int)
-    weights = rng.exponential(size=150) if weighted else None
+    weights = rng.exponential(size=150) if weighted else np.ones(150)
     for penalty, tol, steps in ((0.01, 1e-3, 200), (10.0, 1e-2, 100), (100.0, 1e-8, 3)):
-        found = fit_logistic(make(X), codes, weights, penalty=penalty, tol=tol, max_iter=steps)
+        (found,) = fit_logistics(
+            make(X), codes, weights[None], penalty=penalty, tol=tol, max_iter=steps
+        )
         peer = LogisticRegression(C=penalty, tol=tol, max_iter=steps)
         with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             peer.fit(X, codes, sample_weight=weights)
         new = np.vstack([X, 1e6 * X])
         theirs = peer.predict_proba(new)
         np.testing.assert_allclose(found.probabilities(make(new)), theirs, atol=1e-8)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_logistic_regressions_of_folds_are_fitted_at_once(make, n_classes):
+    rng = np.random.default_rng(n_classes)
+    X, codes = rng.normal(size=(150, 12)), rng.integers(n_classes, size=150)
+    weights = rng.exponential(size=150) * (np.arange(150) % 3 != np.arange(3)[:, None])
+    settings = {"penalty": 1.0, "tol": 1e-9, "max_iter": 1000}
+    for found, w in zip(fit_logistics(make(X), codes, weights, **settings), weights, strict=True):
+        alone = np.flatnonzero(w)
+        (peer,) = fit_logistics(make(X[alone]), codes[alone], w[None, alone], **settings)
+        theirs = peer.probabilities(X)
+        np.testing.assert_allclose(found.probabilities(make(X)), theirs, atol=1e-5)
 
 
 def test_em_finds_the_maximum_of_the_likelihood():

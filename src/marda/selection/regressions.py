@@ -18,7 +18,7 @@ from scipy.linalg.lapack import dpotri
 from marda._arrays import mirror_lower, syrk
 from marda.estimators.kernel_ridge import signs
 from marda.selection.inputs import Inputs, robust_inputs, stratified_folds
-from marda.shift.class_prior import fit_logistic
+from marda.shift.class_prior import fit_logistics
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -200,23 +200,32 @@ def cross_validated(rows: LabelledRows, F: Any, penalty: float) -> Matrix:
     """Scores of every row by the model of the other folds."""
     folds = stratified_folds(rows.codes, N_FOLDS, rows.seed)
     scores = np.zeros((len(folds), rows.n_classes))
-    for fold in range(N_FOLDS):
-        held = folds == fold
-        if held.any() and not held.all():
-            scores[held] = logistic(rows, F, ~held, penalty).scores(F[held])
+    there = np.unique(folds)
+    if len(there) > 1:
+        fits = logistics(rows, F, folds != there[:, None], penalty)
+        for fold, fit in zip(there, fits, strict=True):
+            scores[folds == fold] = fit.scores(F[folds == fold])
     return scores
 
 
-def logistic(rows: LabelledRows, F: Any, seen: NDArray[np.bool_], penalty: float) -> Linear:
-    """Fitted on some rows; a class without a row among them is the least likely of all."""
-    seen = seen & (rows.weights > 0)
-    codes = rows.codes[seen]
-    there = np.unique(codes)
-    coef, intercept = np.zeros((F.shape[1], rows.n_classes)), np.full(rows.n_classes, np.log(LEAST))
-    if len(there) < 2:
-        intercept[there] = 0.0
-        return Linear(coef, intercept)
-    mine, own = F[np.flatnonzero(seen)], np.searchsorted(there, codes)
-    found = fit_logistic(mine, own, rows.weights[seen], penalty=penalty, tol=1e-3, max_iter=200)
-    coef[:, there], intercept[there] = found.coef, found.intercept
-    return Linear(coef, intercept)
+def logistics(rows: LabelledRows, F: Any, seen: NDArray[np.bool_], penalty: float) -> list[Linear]:
+    """Fitted on some rows each; a class without a row among them is the least likely of all.
+
+    `seen` has a line per fit.
+    """
+    weights = np.where(seen, rows.weights, 0.0)
+    known = weights @ np.eye(rows.n_classes)[rows.codes] > 0
+    shape = F.shape[1], rows.n_classes
+    found = [Linear(np.zeros(shape), np.where(mine, 0.0, np.log(LEAST))) for mine in known]
+    for classes in np.unique(known, axis=0):  # fits that know the same classes
+        fits, there = np.flatnonzero((known == classes).all(1)), np.flatnonzero(classes)
+        if len(there) < 2:
+            continue
+        used = np.flatnonzero(weights[fits].any(0))
+        own = np.searchsorted(there, rows.codes[used])
+        made = fit_logistics(
+            F[used], own, weights[np.ix_(fits, used)], penalty=penalty, tol=1e-3, max_iter=200
+        )
+        for k, one in zip(fits, made, strict=True):
+            found[k].coef[:, there], found[k].intercept[there] = one.coef, one.intercept
+    return found

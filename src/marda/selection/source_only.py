@@ -57,7 +57,7 @@ from marda.selection.regressions import (
     View,
     column_views,
     cross_validated,
-    logistic,
+    logistics,
     unit_views,
     wide_ridges,
 )
@@ -468,7 +468,8 @@ def fit_alike(
             return lambda some: ridge.scores(view.inputs.apply(some)).argmax(1)
         views = unit_views(rows) if X.shape[1] > WIDE else column_views(rows)
         view = views[which if which < len(views) else 0]  # few rows have no principal directions
-        found = view.linear(logistic(rows, view.F, np.ones(len(codes), dtype=bool), penalty))
+        (fitted,) = logistics(rows, view.F, np.ones((1, len(codes)), dtype=bool), penalty)
+        found = view.linear(fitted)
         return lambda some: found.scores(view.inputs.apply(some)).argmax(1)
     model = _ways(rows)[fit.model.kind](rows).model
     return lambda some: model.scores(some).argmax(1)
@@ -631,7 +632,7 @@ def _fit_logistic(rows: LabelledRows, views: list[View], penalties: tuple[float,
     chosen = _simplest(few, [one[0] for one in tried])
     _, which, penalty, left_out = next(one for one in tried if one[0] is chosen)
     view = views[which]
-    model = logistic(rows, view.F, np.ones(n, dtype=bool), penalty)
+    (model,) = logistics(rows, view.F, np.ones((1, n), dtype=bool), penalty)
     if len(some) < n:
         left_out = cross_validated(rows, view.F, penalty)
     fit = _calibrated(rows, view.inputs, view.linear(model), left_out)
