@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from marda.estimators.kernel_ridge import signs
 from marda.selection.regressions import (
@@ -34,6 +35,21 @@ def test_a_ridge_leaves_one_out():
         one = Ridge(F[kept], Y[kept], w[kept])
         coef, intercept, _ = one.solve(absolute / one.unit)
         np.testing.assert_allclose(left_out[i], F[i] @ coef + intercept, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_features", [3, 60])
+def test_a_ridge_on_a_kernel_is_one_on_features(n_features):
+    F, codes, w = drawn(40, n_features)
+    w[3] = 0  # in no sum
+    Y = signs(codes, 2)
+    on_features, on_kernel = Ridge(F, Y, w), Ridge(F @ F.T, Y, w, kernel=True)
+    for ridge in (1e-3, 1.0):
+        coef, intercept, left_out = on_features.solve(ridge)
+        absolute = ridge * on_features.unit / on_kernel.unit
+        of_rows, same_intercept, same_left_out = on_kernel.solve(absolute)
+        np.testing.assert_allclose(F.T @ of_rows, coef, atol=1e-10)
+        np.testing.assert_allclose(same_intercept, intercept, atol=1e-10)
+        np.testing.assert_allclose(same_left_out, left_out, atol=1e-8)
 
 
 def test_wide_ridges_are_ridges():

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, eigh, svd
+from scipy.linalg import cho_factor, cho_solve, svd
 from scipy.linalg.lapack import dpotri
 
 from marda._arrays import mirror_lower, syrk
 from marda.estimators.kernel_ridge import signs
+from marda.moments.features import EIGENVALUE_FLOOR
 from marda.selection.inputs import Inputs, robust_inputs, stratified_folds
 from marda.shift.class_prior import fit_logistics
 
@@ -77,39 +78,40 @@ class Ridge:
     """A weighted ridge on features P for any penalty, with leave-one-out scores.
 
     With A = diag(w)^½ (P − 1mᵀ) = U S Vᵀ: coef = V (S² + δ)⁻¹ S Uᵀ diag(w)^½ (Y − ȳ), and row i
-    has the leverage w_i/Σw + Σ_j U_ij² s_j²/(s_j² + δ).
+    has the leverage w_i/Σw + Σ_j U_ij² s_j²/(s_j² + δ). Of features that are known by their
+    `kernel` P Pᵀ alone, which is then given, A Aᵀ has U and S; coefficients are those of rows.
     """
 
-    def __init__(self, P: Matrix, Y: Matrix, weights: Vector):
-        kept = weights > 0
-        self._all, self._kept, self.Y = P, kept, Y
-        w = weights[kept]
-        self.share, self.root = w / w.sum(), np.sqrt(w)[:, None]
-        self.mean, self.level = self.share @ P[kept], self.share @ Y[kept]
-        A = self.root * (P[kept] - self.mean)
-        if P.shape[1] <= 200:
-            U, s, Vt = svd(A, full_matrices=False, check_finite=False)
-            squares, V = s**2, Vt.T
+    def __init__(self, P: Matrix, Y: Matrix, weights: Vector, *, kernel: bool = False):
+        self._all, self.Y = P, Y
+        self.share, root = weights / weights.sum(), np.sqrt(weights)[:, None]
+        self.mean, self.level = self.share @ P, self.share @ Y
+        A = root * (P - self.mean)
+        if kernel:
+            squares, U = np.linalg.eigh((A - (A @ self.share)[:, None]) * root.T)
+            good = squares > EIGENVALUE_FLOOR * squares.max(initial=0)
+            back = root * U - np.outer(self.share, root.T @ U)
+            self.unit = float(squares.sum()) / max(1, int(good.sum())) or 1.0
+            self._back = back[:, good] / squares[good]
+            self.U = U[:, good]
         else:
-            squares, V = eigh(A.T @ A, check_finite=False)
-            squares = np.maximum(squares, 0)
-            U = (A @ V) / np.sqrt(np.where(squares > 0, squares, 1))
-        good = squares > ROUNDING * squares.max(initial=0)
-        self.U, self.squares, self.V = U[:, good], squares[good], V[:, good]
-        self.unit = float(squares.sum()) / max(1, P.shape[1]) or 1.0
-        self.along = self.U.T @ (self.root * (Y[kept] - self.level))
+            squares, V = np.linalg.eigh(A.T @ A)
+            good = squares > ROUNDING * squares.max(initial=0)
+            self.unit = float(squares.sum()) / max(1, P.shape[1]) or 1.0
+            self._back = V[:, good] / np.sqrt(squares[good])
+            self.U = A @ self._back
+        self.squares = squares[good]
+        self.along = self.U.T @ (root * (Y - self.level))
 
     def solve(self, ridge: float) -> tuple[Matrix, Vector, Matrix]:
         """Coefficients, intercept, and leave-one-out scores."""
         shrink = self.squares / (self.squares + ridge * self.unit)
-        coef = self.V @ ((shrink / np.sqrt(self.squares))[:, None] * self.along)
+        coef = self._back @ (shrink[:, None] * self.along)
         intercept = self.level - self.mean @ coef
-        left_out = np.asarray(self._all @ coef + intercept)
-        fitted = left_out[self._kept]
+        fitted = np.asarray(self._all @ coef + intercept)
         leverage = self.share + np.einsum("ij,j,ij->i", self.U, shrink, self.U)
-        residual = (self.Y[self._kept] - fitted) / np.maximum(1 - leverage, LEAST_LEFT)[:, None]
-        left_out[self._kept] = self.Y[self._kept] - residual
-        return coef, intercept, left_out
+        residual = (self.Y - fitted) / np.maximum(1 - leverage, LEAST_LEFT)[:, None]
+        return coef, intercept, np.where(self.share[:, None] > 0, self.Y - residual, fitted)
 
 
 def wide_ridges(

@@ -537,11 +537,15 @@ def _fit_kernel(rows: LabelledRows) -> SourceFit:
     found = []
     for width in WIDTHS:
         variance = width * total
-        back = landmark_basis(basis, variance)
-        ridge = Ridge(similarity(F, basis, variance) @ back, rows.Y, rows.weights)
+        P, back = similarity(F, basis, variance), None
+        if n > LANDMARKS:
+            back = landmark_basis(basis, variance)
+            P = P @ back
+        ridge = Ridge(P, rows.Y, rows.weights, kernel=back is None)
         for penalty in KERNEL_RIDGES:
             coef, intercept, left_out = ridge.solve(penalty)
-            model = GaussianRidge(classes, basis, back @ coef, intercept, variance)
+            coef = coef if back is None else back @ coef
+            model = GaussianRidge(classes, basis, coef, intercept, variance)
             found.append(_calibrated(rows, inputs, model, left_out))
     return min(found, key=partial(_loss, rows))
 
