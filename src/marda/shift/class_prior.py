@@ -231,52 +231,57 @@ def calibrate(P: Any, codes: Any) -> Calibration:
 def _calibrations(P: Array, codes: Index) -> list[Calibration]:
     """`calibrate` of several samples of rows, (n_samples, n_rows, n_classes)."""
     B, n, C = P.shape
-    logs = np.log(np.maximum(P, TINY))
-    Y = (codes[..., None] == np.arange(C)).astype(np.float64)
+    # Classes before rows: sums over few neighbours are slow.
+    logs = np.log(np.maximum(np.ascontiguousarray(P.swapaxes(1, 2)), TINY))
+    Y = (codes[:, None] == np.arange(C)[:, None]).astype(np.float64)
     free = C if C <= MAX_BIASED else 0
     # One row's worth of belief that P is right keeps separable rows from infinite sharpness.
     weak, prior = 1.0 / n, np.concatenate([[1.0], np.zeros(free)])
 
-    def logits_of(theta: Array) -> Array:
+    def likely(theta: Array) -> Array:
+        """Logarithms of probabilities."""
         logits = theta[:, :1, None] * logs
-        logits += theta[:, None, 1:] if free else 0.0
-        logits -= logits.max(2, keepdims=True)
+        logits += theta[:, 1:, None] if free else 0.0
+        logits -= logits.max(1, keepdims=True)
+        logits -= np.log(np.exp(logits).sum(1, keepdims=True))
         return logits
 
-    def loss(theta: Array) -> Array:
-        logits = logits_of(theta)
-        likely = (logits * Y).sum(2) - np.log(np.exp(logits).sum(2))
-        return np.asarray(-likely.mean(1) + weak * ((theta - prior) ** 2).sum(1))
+    def loss(theta: Array, log_p: Array) -> Array:
+        off = weak * ((theta - prior) ** 2).sum(1)
+        return np.asarray(off - np.einsum("bcn,bcn->b", log_p, Y) / n)
 
     found = np.tile(prior, (B, 1))
     going, theta = np.arange(B), found
-    value = loss(theta)
+    log_p = likely(theta)
+    value = loss(theta, log_p)
     for _ in range(MAX_NEWTON):  # convex problems in C + 1 numbers
-        Q = np.exp(logits_of(theta))
-        Q /= Q.sum(2, keepdims=True)
-        about = logs - (Q * logs).sum(2, keepdims=True)
+        Q = np.exp(log_p)
+        about = logs - (Q * logs).sum(1, keepdims=True)
         wrong = (Q - Y) / n
         gradient = 2 * weak * (theta - prior)
-        gradient[:, 0] += (wrong * logs).reshape(len(Q), -1).sum(1)
-        gradient[:, 1:] += wrong.sum(1)[:, :free]
+        gradient[:, 0] += np.einsum("bcn,bcn->b", wrong, logs)
+        gradient[:, 1:] += wrong.sum(2)[:, :free]
         H = np.tile(2 * weak * np.eye(1 + free), (len(Q), 1, 1))
-        H[:, 0, 0] += (Q * about**2).reshape(len(Q), -1).sum(1) / n
+        tilted = Q * about
+        H[:, 0, 0] += np.einsum("bcn,bcn->b", tilted, about) / n
         if free:
-            H[:, 0, 1:] += (Q * about).sum(1) / n
+            H[:, 0, 1:] += tilted.sum(2) / n
             H[:, 1:, 0] = H[:, 0, 1:]
-            H[:, 1:, 1:] += (Q.sum(1)[:, :, None] * np.eye(C) - Q.swapaxes(1, 2) @ Q) / n
+            H[:, 1:, 1:] += (Q.sum(2)[:, :, None] * np.eye(C) - Q @ Q.swapaxes(1, 2)) / n
         step, length = np.linalg.solve(H, gradient[..., None])[..., 0], np.ones((len(Q), 1))
-        tried = loss(theta - length * step)
+        log_p = likely(theta - step)
+        tried = loss(theta - step, log_p)
         while (far := (tried > value) & (length[:, 0] > 1e-4)).any():
             length[far] /= 2
-            tried = loss(theta - length * step)
+            log_p = likely(theta - length * step)
+            tried = loss(theta - length * step, log_p)
         better = tried < value
         theta = np.where(better[:, None], theta - length * step, theta)
         found[going] = theta
         more = better & (value - tried >= 1e-9)
         if not more.all():
             going, theta, tried = going[more], theta[more], tried[more]
-            logs, Y = logs[more], Y[more]
+            logs, Y, log_p = logs[more], Y[more], log_p[more]
         value = tried
         if not len(going):
             break
