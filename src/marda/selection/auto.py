@@ -28,6 +28,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from marda._arrays import log_softmax
 from marda._order import row_order, stack_rows
 from marda._progress import step
 from marda._progress import weigh as weigh_step
@@ -644,15 +645,19 @@ class _Action:
             return None
         model = chosen.model.with_prior(shares)
         known = self.models.codes, softmax(chosen.left_out + model.bias, axis=1)
-        told = {}
+        told, (target, places) = {}, self.target
+        as_is = model.scores(target)
         for name in explanations_to_judge(self.shift):
             explanation = self.shift.explanation(name)
             assert explanation is not None
-            rows = _undone(explanation).apply(self.target.X)
-            one = model if explanation.shares is None else self._told(explanation, chosen.model)
-            told[name] = np.exp(one.scores(rows))
-        target, places = self.target
-        alone = np.exp(model.scores(target))
+            scores = as_is
+            if explanation.factor is not None:
+                scores = model.scores(_undone(explanation).apply(target))
+            if explanation.shares is not None:
+                prior = self._told(explanation, chosen.model)
+                scores = log_softmax(scores + prior.bias - model.bias)
+            told[name] = np.exp(scores)
+        alone = np.exp(as_is)
         if self.shift.fitting:  # nothing else is read
             return TargetEvidence(
                 places, target, known, alone, self.shift, told, outside=self.outside
