@@ -183,13 +183,14 @@ class View:
         return View(self.inputs, (self.F - mean) @ back, mean, back)
 
 
-def column_views(rows: LabelledRows) -> list[View]:
-    """Columns, columns with tails drawn in, and principal directions of the former."""
+def column_views(rows: LabelledRows, n: int = len(KNEES) + 1) -> list[View]:
+    """Columns, columns with tails drawn in, and principal directions of the former: the first n."""
     views = []
-    for knee in KNEES:
+    for knee in KNEES[:n]:
         inputs = robust_inputs(rows.X, knee, rows.columns)
         views.append(View(inputs, inputs.apply(rows.X)))
-    return views + [white for view in views[:1] if (white := view.whitened()) is not None]
+    white = views[0].whitened() if n > len(KNEES) else None
+    return views if white is None else [*views, white]
 
 
 def unit_views(rows: LabelledRows) -> list[View]:

@@ -466,7 +466,7 @@ def fit_alike(
             (view,) = unit_views(rows)
             ridge, _ = next(wide_ridges(rows, view.F, (penalty,)))
             return lambda some: ridge.scores(view.inputs.apply(some)).argmax(1)
-        views = unit_views(rows) if X.shape[1] > WIDE else column_views(rows)
+        views = unit_views(rows) if X.shape[1] > WIDE else column_views(rows, which + 1)
         view = views[which if which < len(views) else 0]  # few rows have no principal directions
         (fitted,) = logistics(rows, view.F, np.ones((1, len(codes)), dtype=bool), penalty)
         found = view.linear(fitted)
