@@ -13,6 +13,7 @@ from dataclasses import replace
 from types import ModuleType
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from marda import MDA, MDAClassifierCV, datasets
@@ -275,6 +276,28 @@ def test_readings_of_the_paper_on_amt():
     assert float(first["SS"][-1].strip("| ")) <= 0.5
     stated = [c for c in tables["US"] if [w.strip("| ") for w in c[:2]] == ["train", "plain"]]
     assert stated[0][2:7] == ["marginalised, δ = 1", "77.4", "78.4", "78.8", "74.5"]
+
+
+def test_split_tables(tmp_path, monkeypatch, capsys):
+    """Both directions; neither the label, nor what it is split by, nor its twins are columns."""
+    module, rng = script("split_tables.py"), np.random.default_rng(0)
+    y = rng.integers(2, size=300)
+    made = pd.DataFrame(
+        {"y": y + 1.0, "twin": y, "sex": np.where(rng.random(300) < 0.5, "m", "f")}
+        | {"a": rng.normal(3 * y, 1), "word": rng.choice(["p", "q"], 300), "gaps": np.nan}
+    )
+    made.loc[5:, "gaps"] = 1.0
+    monkeypatch.setattr(module, "SPLITS", {"made": module.Split("y > 1.5", "sex == 'm'", "twin")})
+    monkeypatch.setattr(module, "find", lambda name: made)
+    out = tmp_path / "out.csv"
+    module.main(["--out", str(out)])
+    rows = stored(out)
+    assert [row["kind"] for row in rows] == ["report 0", "report 1"]
+    assert [row["columns"] for row in rows] == ["4", "4"]  # a, gaps and two words
+    assert rows[0]["source_rows"] == rows[1]["target_rows"] == str((made.sex == "m").sum())
+    assert all(85 < float(row[name]) < 99 for row in rows for name in ("default", "folds"))
+    module.main(["--out", str(out), "--table"])
+    assert "| report | 2 |" in capsys.readouterr().out
 
 
 def test_unseen_tables(tmp_path, monkeypatch, capsys):
