@@ -727,7 +727,11 @@ def _nearly_moved(shift: Shift, X_source: Any, X_target: Any) -> Explanation | N
     """Moved columns, if they leave little of what differs, and other simple changes do not.
 
     Other class shares must leave more than that, a selection of rows by one column more than they.
+    Where shares and columns together fit, moving the columns alone would bring the shares of the
+    source along.
     """
+    if any("class shares" in name for name in shift.fitting):
+        return None
     moved, shares = shift.explanation("moved columns"), shift.explanation("class shares")
     if moved is None or moved.left > LITTLE or (shares is not None and shares.left <= LITTLE):
         return None
