@@ -163,6 +163,17 @@ def test_a_flexible_explanation_is_no_rival_and_gets_a_wider_interval(known):
     assert np.ptp(other.interval) > 2 * FLEXIBLE_FLOOR > 2 * np.ptp(one.interval) / 2
 
 
+def test_an_explanation_that_speaks_against_the_predictions(known):
+    """It would have nearly all of them wrong, more than any guess: nobody can tell who is right."""
+    P = sure(500, 0.9)
+    mapped = shift_of("linear map", explanation("linear map"))
+    found = expect(P, known, P, shift=mapped, explanations={"linear map": P[:, ::-1]})
+    assert not found.can_tell
+    assert found.interval[0] == 0.0
+    assert found.interval[1] >= np.mean(known[1].argmax(1) == known[0])
+    assert "but not the predictions" in found.reason
+
+
 def test_uncertain_shares_widen(known):
     P, widths = sure(500, 0.7), []
     for error in (0.01, 0.2):

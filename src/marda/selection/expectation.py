@@ -322,11 +322,17 @@ def _by_explanations(
         parts[DRAWN] = made.right(made.source_only)
         half = np.hypot(FLOOR, NORMAL * made.error(parts[DRAWN]))
         ends += [parts[DRAWN] - half, parts[DRAWN] + half]
+    # Fewer right than a guess would be: an explanation that may take classes for each other did so.
+    against = set(shift.fitting) <= set(FLEXIBLE) and accuracy < 1 / made.P.shape[1]
+    if against:
+        ends += [0.0, made.source_accuracy]
     interval = _within(min(ends), max(ends))
     rivals = [name for name in parts if name not in shift.fitting]
     wide = interval[1] - interval[0] > TELLING
     judged = list(parts)
-    if len(judged) > 1 and wide:
+    if against:
+        reason = f"{_listed(list(shift.fitting))} would explain the target, but not the predictions"
+    elif len(judged) > 1 and wide:
         reason = f"{_listed(judged)} may each be what differs, and they disagree"
     elif len(shift.fitting) == 1:
         reason = _REASONS.get(shift.fitting[0], "an explanation of the shift fits")
@@ -336,7 +342,7 @@ def _by_explanations(
             reason += ", but there are too few rows to say more"
     else:
         reason = f"{_listed(list(shift.fitting))} fit equally well"
-    return Expectation(accuracy, interval, not wide, parts, reason)
+    return Expectation(accuracy, interval, not (wide or against), parts, reason)
 
 
 _REASONS = {
