@@ -18,7 +18,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from marda._machine import available_memory, format_bytes
-from marda._order import stack_rows
 
 Column = NDArray[Any]
 #: In a column of numbers or dates these mean "no value"; in one of words only an empty field does.
@@ -205,7 +204,8 @@ def join(parts: Sequence[Table]) -> Table:
     }
     block = first.block
     if block is not None:
-        block = stack_rows(*(part.block for part in parts))
+        blocks = [part.block for part in parts]
+        block = sp.csr_array(sp.vstack(blocks)) if sp.issparse(block) else np.concatenate(blocks)
     n_rows = sum(part.n_rows for part in parts)
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     return replace(first, n_rows=n_rows, columns=columns, block=block, notes=notes)
