@@ -43,6 +43,7 @@ def browser(tmp_path_factory):
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     chrome = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
     chrome.set_script_timeout(60)
+    chrome.get("about:blank")  # its own first page asks for much, and may do so for a while
     yield chrome
     chrome.quit()
 
