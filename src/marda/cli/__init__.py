@@ -18,7 +18,8 @@ from typing import NoReturn
 from marda._machine import claim_blas_memory
 from marda.cli._common import Parser, refuse_existing
 from marda.cli.completion import add_completion
-from marda.cli.files import (
+from marda.cli.moments import add_moments
+from marda.cli.own_files import (
     add_adapt,
     add_check,
     add_compare,
@@ -26,7 +27,6 @@ from marda.cli.files import (
     add_label,
     add_predict,
 )
-from marda.cli.moments import add_moments
 from marda.cli.reproduce import add_bench, add_data, add_demo, add_report, add_reproduce
 
 #: In the order of ``marda --help``.
