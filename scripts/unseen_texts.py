@@ -17,7 +17,7 @@ development half, the report half tells what they are worth.
 from __future__ import annotations
 
 import argparse
-import importlib
+import importlib.util
 import inspect
 import itertools
 import json
@@ -92,6 +92,9 @@ def docstrings(library: str) -> list[tuple[str, str]]:
 def read_texts() -> Texts:
     """Of all libraries, from the file of an earlier run where there is one."""
     if not TEXTS.exists():
+        lacking = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
+        if lacking:
+            raise SystemExit(f"Not installed: {', '.join(lacking)}. See the top of {__file__}.")
         TEXTS.parent.mkdir(exist_ok=True)
         TEXTS.write_text(json.dumps({name: docstrings(name) for name in LIBRARIES}))
     found: Texts = json.loads(TEXTS.read_text())

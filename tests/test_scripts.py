@@ -360,6 +360,9 @@ def test_unseen_texts(tmp_path, monkeypatch, capsys):
             )
     monkeypatch.setattr(module, "TEXTS", tmp_path / "texts.json")
     monkeypatch.setattr(module, "LIBRARIES", ("one", "two"))
+    with pytest.raises(SystemExit, match="Not installed: one, two"):
+        module.read_texts()
+    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(module, "docstrings", texts.get)
     monkeypatch.setattr(module, "ProcessPoolExecutor", ThreadPoolExecutor)
     monkeypatch.setattr("sys.argv", ["x", "--jobs", "1", "--out", str(tmp_path / "out.csv")])
